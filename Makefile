@@ -1,0 +1,81 @@
+# Every target does its own set-up and may be run again at any time.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+DEMO := .demo
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lint types arch unit fmt golden schemas docs bench lock clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+setup: $(READY) ## Make the virtual environment and fetch the embedding model
+
+$(READY): requirements-dev.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null 2>&1 || { echo "missing: Python 3.11 or newer; install it, or name it: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "missing: Python 3.11 or newer ($$($(PYTHON) --version) is too old); install it, or name it: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "missing: Python's venv module; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@echo "setting up .venv (the first time takes a minute or two)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock \
+		|| { echo "missing: packages from the package index; check the network, then run make again"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/memsieve model install
+	@touch $@
+
+demo: $(READY) ## Decide on the example events and show what is kept
+	@rm -rf $(DEMO)
+	@$(BIN)/memsieve run examples/coffee.jsonl examples/team.jsonl examples/trap-door.jsonl --store $(DEMO)
+	@echo; echo "DECISIONS, one per event"; echo
+	@$(BIN)/memsieve decisions --store $(DEMO)
+	@echo; echo "MEMORIES that are kept"; echo
+	@$(BIN)/memsieve memories --store $(DEMO)
+	@echo; echo "DEAD LETTERS: what could not be used"; echo
+	@$(BIN)/memsieve dead-letters list --store $(DEMO)
+	@echo; echo "WRITTEN to $(CURDIR)/$(DEMO):"; find $(DEMO) -maxdepth 1 -mindepth 1 | sort
+	@echo; echo "why: $(BIN)/memsieve explain trap-3 --store $(DEMO)"
+
+test: check ## Check everything and run every test
+
+check: lint types arch unit ## The same: what a change must pass
+
+lint: $(READY) ## Style, banned calls, spelling
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/codespell schemas streams tests benchmarks docs examples *.md
+
+types: $(READY) ## Types, strictly
+	@$(BIN)/pyright
+
+arch: $(READY) ## The dependency law
+	@$(BIN)/lint-imports
+
+unit: $(READY) ## The tests alone
+	@$(BIN)/pytest -q -n auto
+
+fmt: $(READY) ## Format, and fix what can be fixed
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+golden: $(READY) ## Write the golden decisions anew; read the diff before you commit it
+	@GOLDEN=write $(BIN)/pytest -q tests/golden
+
+schemas: $(READY) ## Write the JSON Schema and AsyncAPI documents anew
+	@$(BIN)/memsieve schema export schemas/json
+
+docs: $(READY) ## Write the generated reference pages anew
+	@$(BIN)/python -m tests.support.reference docs/reference
+
+bench: $(READY) ## Measure speed against plain fastembed, side by side
+	@$(BIN)/python benchmarks/speed.py
+
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml
+
+lock: $(READY) ## Resolve the dependencies anew
+	@$(BIN)/python -m pip install --quiet uv
+	@$(COMPILE) --upgrade -o requirements.lock
+	@$(COMPILE) --extra dev --constraint requirements.lock -o requirements-dev.lock
+
+clean: ## Remove what the other targets made
+	@rm -rf .venv $(DEMO) .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""What travels: the frozen models of every record that enters, crosses or leaves memsieve."""

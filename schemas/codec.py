@@ -1,0 +1,203 @@
+"""Bytes to models and back. The input is untrusted: what cannot be read is named, never guessed."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar, cast
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails, from_json, to_json
+
+from schemas.decisions import Decision, Fence, Ignore, Insert, Merge, Reinforce, Reject, Replace
+from schemas.events import Event, Remember
+from schemas.outcomes import Applied, DeadLetter
+
+Model = TypeVar("Model", bound=BaseModel)
+Lift = Callable[[dict[str, Any]], dict[str, Any]]
+"""Brings a payload of one version to the next; pure."""
+
+LIFTS: Mapping[tuple[str, int], Lift] = {}
+"""By (kind, version): how a payload of that version becomes one of version + 1.
+
+Empty while every kind is at version 1.
+"""
+
+_PROBLEMS_MAX = 5
+_SHOWN_MAX = 40
+_PATH_MAX = 160
+
+
+class Unreadable(ValueError):
+    """Bytes that are no record of the expected kind.
+
+    `field` is the path of the offending field, None where the whole record is meant. The message
+    is one line and never repeats a memory's text.
+    """
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class Codec(Generic[Model]):
+    """Reads and writes the records of one topic: a closed set of kinds, each at one version."""
+
+    def __init__(
+        self, kinds: Mapping[str, type[Model]], lifts: Mapping[tuple[str, int], Lift] = LIFTS
+    ) -> None:
+        self._kinds = kinds
+        self._lifts = lifts
+        self._adapters = {kind: TypeAdapter(model) for kind, model in kinds.items()}
+
+    def encode(self, record: Model) -> bytes:
+        return record.__pydantic_serializer__.to_json(record)
+
+    def decode(self, data: bytes) -> Model:
+        """Read one record, lifting an old version to the current one.
+
+        Raises Unreadable for anything else, however hostile the bytes.
+        """
+        payload = _object(data)
+        kind = self._kind(payload)
+        lifted = self._lift(kind, payload)
+        try:
+            return self._adapters[kind].validate_json(
+                data if lifted is payload else to_json(lifted), strict=True
+            )
+        except ValidationError as error:
+            raise _unreadable(error) from error
+
+    def _kind(self, payload: dict[str, Any]) -> str:
+        kind = payload.get("kind")
+        if isinstance(kind, str) and kind in self._kinds:
+            return kind
+        known = ", ".join(sorted(self._kinds))
+        named = isinstance(kind, str) and len(kind) <= _SHOWN_MAX and kind.isprintable()
+        problem = (
+            "is missing" if "kind" not in payload else f"is {repr(kind) if named else _shown(kind)}"
+        )
+        raise Unreadable(f"kind {problem}; known here: {known}", "kind")
+
+    def _lift(self, kind: str, payload: dict[str, Any]) -> dict[str, Any]:
+        current: int = self._kinds[kind].model_fields["schema_version"].default
+        if "schema_version" not in payload:
+            raise Unreadable(
+                f"schema_version is missing; write the number {current}", "schema_version"
+            )
+        version = payload["schema_version"]
+        if type(version) is not int or version < 0:
+            raise Unreadable(
+                f"schema_version is {_shown(version)}; write the number {current}", "schema_version"
+            )
+        if version > current:
+            raise Unreadable(
+                f"schema_version {_shown(version)} of kind {kind} is newer than {current}, the newest that "
+                f"this memsieve reads; upgrade it, or publish version {current}",
+                "schema_version",
+            )
+        while version < current:
+            lift = self._lifts.get((kind, version))
+            if lift is None:
+                raise Unreadable(
+                    f"schema_version {version} of kind {kind} is no longer read; publish {current}",
+                    "schema_version",
+                )
+            version += 1
+            payload = {**lift(payload), "schema_version": version}
+        return payload
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    if not data:
+        raise Unreadable("the record is empty; publish a JSON object")
+    try:
+        payload = from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        raise Unreadable(f"not JSON: {error}; publish one JSON object in UTF-8") from error
+    if not isinstance(payload, dict):
+        raise Unreadable(f"is a JSON {_json_type(payload)}; publish a JSON object")
+    return cast("dict[str, Any]", payload)
+
+
+def _unreadable(error: ValidationError) -> Unreadable:
+    """Tell all that is wrong in one line; the field is the first one's."""
+    problems = error.errors(include_url=False, include_input=True)
+    message = "; ".join(_problem(problem) for problem in problems[:_PROBLEMS_MAX])
+    if len(problems) > _PROBLEMS_MAX:
+        message += f"; and {len(problems) - _PROBLEMS_MAX} more"
+    return Unreadable(message, _path(problems[0]))
+
+
+_REMEDIES = {
+    "missing": "is missing; add it",
+    "extra_forbidden": "is no field of this record; remove it, or put it into metadata",
+}
+
+_SELF_EXPLAINING = {
+    "character",
+    "blank",
+    "scope_wildcard",
+    "scope_length",
+    "scope_form",
+    "scope_segment",
+    "base64",
+    "vector_size",
+    "time_range",
+    "number_range",
+    "depth",
+}
+
+
+def _problem(problem: ErrorDetails) -> str:
+    path = _path(problem) or "the record"
+    if remedy := _REMEDIES.get(problem["type"]):
+        return f"{path} {remedy}"
+    message = problem["msg"].removeprefix("Input ").removeprefix("String ")
+    if problem["type"] in _SELF_EXPLAINING:
+        return f"{path} {message}"
+    found = problem["input"]
+    is_choice = problem["type"] in {"literal_error", "enum"} and isinstance(found, str)
+    shown = repr(found[:_SHOWN_MAX]) if is_choice else _shown(found)
+    return f"{path} {message[0].lower()}{message[1:]}, but it is {shown}"
+
+
+def _path(problem: ErrorDetails) -> str | None:
+    """Name a field; the names in it are untrusted, and may be text by mistake."""
+    parts = (str(part) for part in problem["loc"])
+    path = ".".join(part if len(part) <= _SHOWN_MAX else f"{part[:_SHOWN_MAX]}…" for part in parts)
+    readable = path if path.isprintable() else path.encode("unicode_escape").decode("ascii")
+    return readable[:_PATH_MAX].strip() or None
+
+
+def _shown(value: object) -> str:
+    """Describe a value without its text: that may be a memory."""
+    if isinstance(value, str):
+        return f"text of {len(value):,} characters"
+    if isinstance(value, bool | int | float) and len(str(value)) <= _SHOWN_MAX:
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    return f"a JSON {_json_type(value)}"
+
+
+def _json_type(value: object) -> str:
+    names: list[tuple[type | tuple[type, ...], str]] = [
+        (dict, "object"),
+        (list, "array"),
+        (str, "string"),
+        (bool, "boolean"),
+        ((int, float), "number"),
+    ]
+    return next((name for type_, name in names if isinstance(value, type_)), "null")
+
+
+EVENT: Codec[Event] = Codec({"remember": Remember})
+DECISION: Codec[Decision | Fence] = Codec(
+    {
+        "insert": Insert,
+        "replace": Replace,
+        "merge": Merge,
+        "reinforce": Reinforce,
+        "ignore": Ignore,
+        "reject": Reject,
+        "fence": Fence,
+    }
+)
+APPLIED: Codec[Applied] = Codec({"applied": Applied})
+DEAD_LETTER: Codec[DeadLetter] = Codec({"dead-letter": DeadLetter})

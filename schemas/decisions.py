@@ -1,0 +1,194 @@
+"""What the owner of a partition decides: one record per event, and why.
+
+A decision is a pure function of the event, its neighbours, the verdicts and the policy. Facts of
+the wall clock (when it was made, by which owner) travel in the record's headers instead.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from schemas.base import (
+    Cosine,
+    Count,
+    DecisionId,
+    Embedding,
+    Label,
+    MemoryId,
+    PolicyId,
+    Position,
+    Record,
+)
+from schemas.events import Event
+from schemas.memories import Memory
+
+
+class Band(StrEnum):
+    """How near a neighbour is, by the policy's lower bounds; the nearest first."""
+
+    MATCH = "match"
+    REVIEW = "review"
+    LOG = "log"
+    NONE = "none"
+
+
+class Verdict(StrEnum):
+    """What an event and a memory are to each other."""
+
+    SAME = "same"
+    REFINES = "refines"
+    REFINED_BY = "refined-by"
+    CONTRADICTS = "contradicts"
+    DISTINCT = "distinct"
+    UNSURE = "unsure"
+
+
+class Reason(StrEnum):
+    """The rule that settled a decision."""
+
+    NOTHING_NEAR = "nothing-near"
+    DISTINCT = "distinct"
+    UNSURE = "unsure"
+    TRUNCATED = "truncated"
+    TOO_LONG_TO_MERGE = "too-long-to-merge"
+    CANNOT_BE_JOINED = "cannot-be-joined"
+    OLDER_CONTRADICTION = "older-contradiction"
+    SAME_MEMORY_ID = "same-memory-id"
+    SAME_CONTENT = "same-content"
+    SAME_FACT = "same-fact"
+    KNOWN_IN_FULL = "known-in-full"
+    ADDS_TO_KNOWN = "adds-to-known"
+    NEARLY_IDENTICAL = "nearly-identical"
+    NEWER_CONTRADICTION = "newer-contradiction"
+    SAME_EVENT = "same-event"
+
+
+class Compared(Record):
+    """One neighbour as it was seen: which version, how similar, in which band, and the verdict."""
+
+    memory_id: MemoryId
+    version: Annotated[int, Field(ge=1)]
+    similarity: Cosine
+    band: Band
+    verdict: Verdict
+    judge: Label
+
+
+class MergeProof(Record):
+    """Where each sentence of a merged text comes from: sentence i from `origins[i]`.
+
+    An origin is a target's memory id, or the decision's event id for what the event added.
+    """
+
+    sentences: tuple[str, ...]
+    origins: tuple[Label, ...]
+
+
+class Evidence(Record):
+    """Why the decision is what it is; `neighbours` come most similar first.
+
+    `truncated`: the embedding does not cover the whole text. `degraded`: judges that should have
+    answered and did not.
+    """
+
+    reason: Reason
+    neighbours: tuple[Compared, ...] = ()
+    truncated: bool = False
+    degraded: tuple[Label, ...] = ()
+    merge: MergeProof | None = None
+
+
+class Target(Record):
+    """A memory that a decision changes, at the version that the decider saw."""
+
+    memory_id: MemoryId
+    version: Annotated[int, Field(ge=1)]
+
+
+class _Decided(Record):
+    schema_version: Literal[1] = 1
+    decision_id: DecisionId
+    event: Event
+    source: Position
+    policy_id: PolicyId
+    evidence: Evidence
+
+
+class Insert(_Decided):
+    """A new memory. `embedding` is that of the memory's text."""
+
+    kind: Literal["insert"] = "insert"
+    memory: Memory
+    embedding: Embedding
+
+
+class Replace(_Decided):
+    """The event supersedes its targets.
+
+    Where `memory` has a target's id, the producer addressed that memory by name: it changes in
+    place instead of being retired.
+    """
+
+    kind: Literal["replace"] = "replace"
+    memory: Memory
+    embedding: Embedding
+    targets: Annotated[tuple[Target, ...], Field(min_length=1)]
+
+
+class Merge(_Decided):
+    """The event and its targets become one memory with all their facts.
+
+    `embedding` is that of the merged text, `event_embedding` that of the event's text.
+    """
+
+    kind: Literal["merge"] = "merge"
+    memory: Memory
+    embedding: Embedding
+    event_embedding: Embedding
+    targets: Annotated[tuple[Target, ...], Field(min_length=1)]
+
+
+class Reinforce(_Decided):
+    """The memory is known: it is seen once more.
+
+    `memory` is the target's next version. `embedding` is that of the event's text; it is absent
+    where the text itself was recognised and nothing had to be embedded.
+    """
+
+    kind: Literal["reinforce"] = "reinforce"
+    memory: Memory
+    target: Target
+    embedding: Embedding | None = None
+
+
+class Ignore(_Decided):
+    """The event changes nothing, for the reason in the evidence."""
+
+    kind: Literal["ignore"] = "ignore"
+
+
+class Reject(Record):
+    """The record could not be understood; its bytes are in the dead letter."""
+
+    kind: Literal["reject"] = "reject"
+    schema_version: Literal[1] = 1
+    decision_id: DecisionId
+    source: Position
+    dead_letter_id: Label
+
+
+Decision: TypeAlias = Annotated[
+    Insert | Replace | Merge | Reinforce | Ignore | Reject, Field(discriminator="kind")
+]
+Change: TypeAlias = Insert | Replace | Merge | Reinforce
+"""The decisions that change the store."""
+
+
+class Fence(Record):
+    """An owner has taken the partition; the record's own offset is the owner's epoch."""
+
+    kind: Literal["fence"] = "fence"
+    schema_version: Literal[1] = 1
+    owner: Label
+    partition: Count

@@ -1,0 +1,99 @@
+"""The stored record: one memory with its provenance, and what became of it."""
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from schemas.base import (
+    ContentKey,
+    Count,
+    Label,
+    MemoryId,
+    Metadata,
+    Moment,
+    Record,
+    Scope,
+    Text,
+    Unit,
+)
+
+
+class Persistence(StrEnum):
+    """How long a memory is meant to hold, weakest first."""
+
+    EPHEMERAL = "ephemeral"
+    PERMANENT = "permanent"
+    CORE = "core"
+
+
+class Standing(StrEnum):
+    """How far a memory is believed, and whether it is still shown."""
+
+    ACTIVE = "active"
+    TENTATIVE = "tentative"
+    SUPERSEDED = "superseded"
+
+
+LIVE = frozenset({Standing.ACTIVE, Standing.TENTATIVE})
+"""The standings that are searched, compared and shown."""
+
+
+class Superseded(Record):
+    """Why a memory was retired, and which memory stands in its place."""
+
+    by: MemoryId
+    at: Moment
+    reason: Label
+
+
+class Turns(Record):
+    """The first and last turn at which a memory was observed."""
+
+    first: Count
+    last: Count
+
+
+class Memory(Record):
+    """One memory of a scope.
+
+    `version` starts at 1 and grows by one with each decision that changes the memory, so of two
+    copies the higher version is the later one, wherever it is stored. Times are those of the
+    events, never of a clock. A superseded memory keeps its text: removal is soft.
+    """
+
+    schema_version: Literal[1] = 1
+    id: MemoryId
+    scope: Scope
+    text: Text
+    content_key: ContentKey
+    version: Annotated[int, Field(ge=1)]
+    status: Standing = Standing.ACTIVE
+    persistence: Persistence | None = None
+    category: Label | None = None
+    importance: Unit | None = None
+    confidence: Unit | None = None
+    tags: tuple[Label, ...] = ()
+    entities: tuple[Label, ...] = ()
+    sources: tuple[Label, ...] = ()
+    sessions: tuple[Label, ...] = ()
+    turns: Turns | None = None
+    metadata: Metadata = Field(default_factory=dict[str, JsonValue])
+    observation_count: Annotated[int, Field(ge=1)] = 1
+    created_at: Moment
+    last_seen_at: Moment
+    truncated: bool = False
+    merged_from: tuple[MemoryId, ...] = ()
+    superseded: Superseded | None = None
+
+    @model_validator(mode="after")
+    def _retired_with_a_successor(self) -> Self:
+        if (self.status is Standing.SUPERSEDED) != (self.superseded is not None):
+            raise ValueError("status superseded and the field superseded go together")
+        if self.superseded is not None and self.superseded.by == self.id:
+            raise ValueError("a memory cannot supersede itself")
+        return self
+
+    @property
+    def live(self) -> bool:
+        return self.status in LIVE

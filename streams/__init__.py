@@ -1,0 +1,1 @@
+"""memsieve: a streaming dedup stage for the memories of AI agents."""

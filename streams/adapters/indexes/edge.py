@@ -1,0 +1,225 @@
+"""Qdrant's engine in this process, on disk: the index of the embedded mode.
+
+One directory, one process: the engine locks it. The keyword index on the scope makes a search cost
+what the scope holds; up to about 100,000 memories in one scope no graph is needed.
+"""
+
+import asyncio
+import re
+import shutil
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import qdrant_edge as engine
+from pydantic import TypeAdapter, ValidationError
+
+from schemas.base import ContentKey, MemoryId, ScopeName
+from schemas.memories import LIVE, Memory
+from streams.core.neighbours import Stored
+from streams.ports import FLOAT32_SLACK, Level, NoStore, Query
+
+_KEYWORDS = ("scope", "content_key", "status")
+_MEMORY = "memory"
+_LEVEL = TypeAdapter(Level)
+_REMEDY = "delete this directory, and the next run builds it anew from the log"
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SEARCH_BATCH = 64
+"""Queries per call: the engine holds the interpreter for a whole call, about 0.2 ms a query."""
+_WRITE_BATCH = 256
+_SCAN_PAGE = 1_000
+
+
+class EdgeIndex:
+    """Implements ports.Index."""
+
+    def __init__(self, path: Path, dimension: int) -> None:
+        """Open the index, or create it where the directory is absent or empty.
+
+        Raises NoStore where another process has it open, or it is damaged.
+        """
+        self._path = path
+        self._dimension = dimension
+        self._level = path / "level.json"
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._shard = _open(path) if any(path.iterdir()) else _create(path, dimension)
+        except OSError as error:
+            raise NoStore(f"{path} cannot be used as the index: {error}") from error
+
+    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
+        found: list[list[Stored]] = []
+        for start in range(0, len(queries), _SEARCH_BATCH):
+            requests = [_request(query) for query in queries[start : start + _SEARCH_BATCH]]
+            with _meanings(self._path):
+                answers = self._shard.query_batch(engine.QueryBatchRequest(requests))
+                found.extend([_stored(point) for point in points] for points in answers)
+            await asyncio.sleep(0)
+        return found
+
+    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
+        known: list[engine.PointId] = [i for i in ids if _UUID.fullmatch(i)]
+        with _meanings(self._path):
+            records = self._shard.retrieve(known, with_payload=True, with_vector=False)
+            found = [_stored(record) for record in records]
+        return {stored.memory.id: stored for stored in found}
+
+    async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
+        has_content = engine.Filter(must=[_is_live(), _any("content_key", list(keys))])
+        found: dict[ContentKey, list[Stored]] = {}
+        for stored in self._scroll(has_content, with_vector=False):
+            found.setdefault(stored.memory.content_key, []).append(stored)
+        return found
+
+    async def write(self, changes: Sequence[Stored]) -> None:
+        points = [
+            engine.Point(change.memory.id, change.vector.tolist(), _payload(change.memory))
+            for change in changes
+            if change.vector is not None
+        ]
+        for start in range(0, len(points), _WRITE_BATCH):
+            batch = points[start : start + _WRITE_BATCH]
+            with _meanings(self._path):
+                self._shard.update(engine.UpdateOperation.upsert_points(batch))
+            await asyncio.sleep(0)
+        for change in changes:
+            if change.vector is None:
+                payload = _payload(change.memory)
+                with _meanings(self._path):
+                    self._shard.update(
+                        engine.UpdateOperation.overwrite_payload([change.memory.id], payload)
+                    )
+
+    async def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
+        of_scope = None if scope is None else engine.Filter(must=[_is("scope", scope)])
+        for stored in self._scroll(of_scope, with_vector=True):
+            yield stored
+
+    async def count(self) -> int:
+        with _meanings(self._path):
+            return self._shard.info().points_count
+
+    async def level(self) -> Level | None:
+        try:
+            return _LEVEL.validate_json(self._level.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValidationError) as error:
+            raise NoStore(f"{self._level} is damaged; {_REMEDY}") from error
+
+    async def keep_level(self, level: Level) -> None:
+        with _meanings(self._path):
+            self._shard.flush()
+            unfinished = self._level.with_suffix(".unfinished")
+            unfinished.write_bytes(_LEVEL.dump_json(level))
+            unfinished.replace(self._level)
+
+    async def clear(self) -> None:
+        self._level.unlink(missing_ok=True)
+        with _meanings(self._path):
+            self._shard.close()
+            shutil.rmtree(self._path)
+            self._shard = _create(self._path, self._dimension)
+
+    async def close(self) -> None:
+        with _meanings(self._path):
+            self._shard.flush()
+            self._shard.close()
+
+    def _scroll(self, condition: engine.Filter | None, *, with_vector: bool) -> Iterator[Stored]:
+        """Yield what fits the condition in the order of ids."""
+        offset: engine.PointId | None = None
+        while True:
+            request = engine.ScrollRequest(
+                offset=offset,
+                limit=_SCAN_PAGE,
+                filter=condition,
+                with_payload=True,
+                with_vector=with_vector,
+            )
+            with _meanings(self._path):
+                records, offset = self._shard.scroll(request)
+                found = [_stored(record) for record in records]
+            yield from found
+            if offset is None:
+                return
+
+
+def _create(path: Path, dimension: int) -> engine.EdgeShard:
+    """Make an index beside its place and move it there whole: a kill leaves none, or all of it."""
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    # Per-tenant graphs only (m=0): an index over all scopes would never be searched.
+    graph = engine.HnswIndexConfig(m=0, ef_construct=100, full_scan_threshold=10_000, payload_m=16)
+    vectors = engine.EdgeVectorParams(size=dimension, distance=engine.Distance.Cosine)
+    shard = engine.EdgeShard.create(
+        str(unfinished), engine.EdgeConfig(vectors=vectors, hnsw_config=graph)
+    )
+    for field in _KEYWORDS:
+        params = engine.KeywordIndexParams(is_tenant=field == "scope")
+        shard.update(engine.UpdateOperation.create_field_index(field, params))
+    shard.flush()
+    shard.close()
+    unfinished.replace(path)
+    return _open(path)
+
+
+def _open(path: Path) -> engine.EdgeShard:
+    with _meanings(path):
+        return engine.EdgeShard.load(str(path))
+
+
+@contextmanager
+def _meanings(path: Path) -> Generator[None]:
+    """Say what the engine's failures mean; it raises nothing more precise than Exception."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of the engine is not even an Exception
+        if "WouldBlock" in str(error):
+            raise NoStore(f"{path} is in use by another process; wait until it ends") from error
+        reason = " ".join(str(error).split())
+        raise NoStore(f"{path} is damaged ({reason}); {_REMEDY}") from error
+
+
+def _request(query: Query) -> engine.QueryRequest:
+    return engine.QueryRequest(
+        limit=query.limit,
+        query=engine.Query.Nearest(query.vector.tolist()),
+        filter=engine.Filter(must=[_is("scope", query.scope), _is_live()]),
+        score_threshold=query.floor - FLOAT32_SLACK,
+        with_payload=True,
+        with_vector=True,
+    )
+
+
+def _is(field: str, value: str) -> engine.FieldCondition:
+    return engine.FieldCondition(field, match=engine.MatchValue(value))
+
+
+def _any(field: str, values: list[str]) -> engine.FieldCondition:
+    return engine.FieldCondition(field, match=engine.MatchAny(values))
+
+
+def _is_live() -> engine.FieldCondition:
+    return _any("status", sorted(LIVE))
+
+
+def _payload(memory: Memory) -> dict[str, Any]:
+    """Give the engine what it filters by, and the memory as one text.
+
+    The engine's own JSON is narrower than ours: it would round large numbers.
+    """
+    fields: dict[str, Any] = {name: getattr(memory, name) for name in _KEYWORDS}
+    return {**fields, _MEMORY: memory.model_dump_json()}
+
+
+def _stored(point: engine.ScoredPoint | engine.Record) -> Stored:
+    payload = point.payload or {}
+    memory = Memory.model_validate_json(payload[_MEMORY])
+    vector = None if point.vector is None else np.asarray(point.vector, dtype=np.float32)
+    return Stored(memory, vector)

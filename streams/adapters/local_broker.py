@@ -1,0 +1,314 @@
+"""Topics, partitions, offsets and consumer groups in one SQLite file: the log of the embedded mode.
+
+Speaks as Kafka does, so that a flow cannot tell the two apart. One process writes, any number may
+read: the file is in write-ahead mode.
+"""
+
+import json
+import os
+import sqlite3
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from streams.ports import Committed, Fatal, Mark, NoStore, Outgoing, Record, Transient
+
+_SCHEMA = """
+BEGIN IMMEDIATE;
+PRAGMA application_id = 1835363699; -- "mems"
+CREATE TABLE IF NOT EXISTS partitions (
+  topic TEXT NOT NULL, partition INTEGER NOT NULL, next_offset INTEGER NOT NULL,
+  PRIMARY KEY (topic, partition)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS records (
+  topic TEXT NOT NULL, partition INTEGER NOT NULL, "offset" INTEGER NOT NULL,
+  key BLOB, value BLOB, headers TEXT NOT NULL,
+  UNIQUE (topic, partition, "offset")
+);
+CREATE TABLE IF NOT EXISTS headers (
+  topic TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, record INTEGER NOT NULL,
+  PRIMARY KEY (topic, name, value, record)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS groups (
+  name TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL,
+  "offset" INTEGER NOT NULL, metadata TEXT NOT NULL,
+  PRIMARY KEY (name, topic, partition)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS marks (
+  source TEXT PRIMARY KEY, line INTEGER NOT NULL, digest TEXT NOT NULL, complete INTEGER NOT NULL
+) WITHOUT ROWID;
+COMMIT;
+"""
+"""One transaction: a kill leaves an empty file or a log."""
+
+_BUSY_SECONDS = 2.0
+"""How long a statement waits for another process's transaction before it is Transient."""
+
+_READ_BYTES = 16_777_216
+"""A batch of records is not read on past this: it is held in memory whole."""
+
+_APPLICATION_ID = 1_835_363_699
+
+_AFTER_ALL = "\U0010ffff" * 200
+"""Behind the beginning of a name, sorts after every other end of it: names have 200 characters."""
+
+_Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class LocalBroker:
+    """Implements ports.Log, ports.Lookup and ports.Intake over one file.
+
+    `indexed` names the headers that `find` can look up, by topic.
+    """
+
+    def __init__(
+        self, path: Path, *, indexed: Mapping[str, frozenset[str]], read_only: bool = False
+    ) -> None:
+        """Open the log, creating it unless `read_only`. NoStore where it cannot be used."""
+        self._indexed = indexed
+        self._path = path
+        mode = "rwc"
+        if read_only:
+            # Where nothing can be written, nobody else is writing either.
+            mode = "ro" if os.access(path.parent, os.W_OK) else "ro&immutable=1"
+        with self._meanings():
+            self._db = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode={mode}",
+                uri=True,
+                timeout=_BUSY_SECONDS,
+                isolation_level=None,
+            )
+        try:
+            with self._meanings():
+                self._prepare(read_only=read_only)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _prepare(self, *, read_only: bool) -> None:
+        """Make sure that the file is a log of ours, and make it one where it is empty."""
+        [application] = self._db.execute("PRAGMA application_id").fetchone()
+        empty = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+        if application != _APPLICATION_ID and (read_only or not empty):
+            raise NoStore(f"{self._path}: it is not a log of memsieve: restore it from a copy")
+        if not read_only:
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.executescript(_SCHEMA)
+
+    def create(self, topic: str, partitions: int) -> None:
+        """Create a topic; nothing happens where it exists with as many partitions.
+
+        Raises Fatal where it has another number of them.
+        """
+        with self._transaction():
+            existing = self._count(topic)
+            if existing not in {0, partitions}:
+                raise Fatal(f"topic {topic} has {existing} partitions, not {partitions}")
+            self._db.executemany(
+                "INSERT OR IGNORE INTO partitions VALUES (?, ?, 0)",
+                [(topic, partition) for partition in range(partitions)],
+            )
+
+    def close(self) -> None:
+        self._db.close()
+
+    async def partitions(self, topic: str) -> int:
+        with self._meanings():
+            count = self._count(topic)
+        if count == 0:
+            raise Fatal(f"topic {topic} does not exist in {self._path}")
+        return count
+
+    async def append(self, records: Sequence[Outgoing]) -> list[int]:
+        with self._transaction():
+            return self._append(records)
+
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+        records: list[Record] = []
+        size = 0
+        with self._meanings():
+            rows = self._db.execute(
+                'SELECT topic, partition, "offset", key, value, headers FROM records '
+                'WHERE topic = ? AND partition = ? AND "offset" >= ? ORDER BY "offset" LIMIT ?',
+                (topic, partition, offset, limit),
+            )
+            for row in rows:
+                records.append(_record(row))
+                size += len(row[4] or b"")
+                if size >= _READ_BYTES:
+                    break
+        return records
+
+    async def end(self, topic: str, partition: int) -> int:
+        with self._meanings():
+            return self._next_offset(topic, partition)
+
+    async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
+        with self._transaction():
+            self._db.execute(
+                "INSERT OR REPLACE INTO groups VALUES (?, ?, ?, ?, ?)",
+                (group, topic, partition, position.offset, position.metadata),
+            )
+
+    async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
+        with self._meanings():
+            row = self._db.execute(
+                'SELECT "offset", metadata FROM groups WHERE name = ? AND topic = ? '
+                "AND partition = ?",
+                (group, topic, partition),
+            ).fetchone()
+        return None if row is None else Committed(offset=row[0], metadata=row[1])
+
+    async def find(self, topic: str, header: str, values: Sequence[str]) -> list[Record]:
+        self._require_indexed(topic, header)
+        with self._meanings():
+            rows = self._db.execute(
+                'SELECT topic, partition, "offset", key, value, headers FROM records '
+                "WHERE rowid IN (SELECT record FROM headers WHERE topic = ? AND name = ? "
+                "AND value IN (SELECT value FROM json_each(?))) "
+                'ORDER BY partition, "offset"',
+                (topic, header, json.dumps([value for value in values if _is_text(value)])),
+            )
+            return [_record(row) for row in rows]
+
+    async def find_beginning(self, topic: str, header: str, beginning: str) -> list[Record]:
+        self._require_indexed(topic, header)
+        if not _is_text(beginning):
+            return []
+        with self._meanings():
+            rows = self._db.execute(
+                'SELECT topic, partition, "offset", key, value, headers FROM records '
+                "WHERE rowid IN (SELECT record FROM headers WHERE topic = ? AND name = ? "
+                "AND value BETWEEN ? AND ?) "
+                'ORDER BY partition, "offset"',
+                (topic, header, beginning, beginning + _AFTER_ALL),
+            )
+            return [_record(row) for row in rows]
+
+    def _require_indexed(self, topic: str, header: str) -> None:
+        if header not in self._indexed.get(topic, frozenset()):
+            raise Fatal(f"header {header} of {topic} is not indexed")
+
+    async def mark(self, source: str) -> Mark | None:
+        with self._meanings():
+            row = self._db.execute(
+                "SELECT line, digest, complete FROM marks WHERE source = ?", (source,)
+            ).fetchone()
+        return None if row is None else Mark(row[0], row[1], bool(row[2]))
+
+    async def take_in(self, records: Sequence[Outgoing], source: str, mark: Mark) -> None:
+        with self._transaction():
+            self._append(records)
+            self._db.execute(
+                "INSERT OR REPLACE INTO marks VALUES (?, ?, ?, ?)",
+                (source, mark.line, mark.digest, mark.complete),
+            )
+
+    def _append(self, records: Sequence[Outgoing]) -> list[int]:
+        ends: dict[tuple[str, int], int] = {}
+        offsets: list[int] = []
+        for record in records:
+            place = (record.topic, record.partition)
+            offset = ends[place] if place in ends else self._next_offset(*place)
+            self._insert(record, offset)
+            ends[place] = offset + 1
+            offsets.append(offset)
+        self._db.executemany(
+            "UPDATE partitions SET next_offset = ? WHERE topic = ? AND partition = ?",
+            [(end, topic, partition) for (topic, partition), end in ends.items()],
+        )
+        return offsets
+
+    def _insert(self, record: Outgoing, offset: int) -> None:
+        rowid = self._db.execute(
+            "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                record.topic,
+                record.partition,
+                offset,
+                record.key,
+                record.value,
+                _headers_to_json(record.headers),
+            ),
+        ).lastrowid
+        indexed = self._indexed.get(record.topic, frozenset())
+        self._db.executemany(
+            "INSERT OR IGNORE INTO headers VALUES (?, ?, ?, ?)",
+            [
+                (record.topic, name, value.decode("utf-8", "replace"), rowid)
+                for name, value in record.headers
+                if name in indexed and value is not None
+            ],
+        )
+
+    def _next_offset(self, topic: str, partition: int) -> int:
+        row = self._db.execute(
+            "SELECT next_offset FROM partitions WHERE topic = ? AND partition = ?",
+            (topic, partition),
+        ).fetchone()
+        if row is None:
+            raise Fatal(f"topic {topic} has no partition {partition} in {self._path}")
+        return row[0]
+
+    def _count(self, topic: str) -> int:
+        query = "SELECT count(*) FROM partitions WHERE topic = ?"
+        return self._db.execute(query, (topic,)).fetchone()[0]
+
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        """Do all of it or nothing, durably."""
+        with self._meanings():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _meanings(self) -> Generator[None]:
+        """Say what SQLite's errors mean for the caller."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._meaning(error) from error
+
+    def _meaning(self, error: sqlite3.Error) -> Exception:
+        name = getattr(error, "sqlite_errorname", "") or ""
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return Transient(f"{self._path} is locked by another process")
+        remedy = {
+            "SQLITE_FULL": "the disk is full: free some space and run again",
+            "SQLITE_READONLY": "it cannot be written: check its permissions",
+            "SQLITE_CANTOPEN": "it cannot be opened: check that its directory is there and writable",
+            "SQLITE_NOTADB": "it is damaged or not a log: restore it from a copy",
+            "SQLITE_CORRUPT": "it is damaged: restore it from a copy",
+            "SQLITE_IOERR": "the disk reports an error: check it and run again",
+        }
+        for prefix, meaning in remedy.items():
+            if name.startswith(prefix):
+                return NoStore(f"{self._path}: {meaning} ({error})")
+        return Fatal(f"{self._path}: {error}")
+
+
+def _is_text(value: str) -> bool:
+    """Tell whether a value can be stored: a terminal hands over broken UTF-8 as surrogates."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _record(row: tuple[str, int, int, bytes | None, bytes | None, str]) -> Record:
+    topic, partition, offset, key, value, headers = row
+    return Record(topic, partition, offset, key, value, _headers_from_json(headers))
+
+
+def _headers_to_json(headers: _Headers) -> str:
+    """Keep header bytes as they are: Latin-1 gives each byte one character."""
+    return json.dumps([[n, None if v is None else v.decode("latin-1")] for n, v in headers])
+
+
+def _headers_from_json(headers: str) -> _Headers:
+    pairs: list[tuple[str, str | None]] = json.loads(headers)
+    return tuple((n, None if v is None else v.encode("latin-1")) for n, v in pairs)

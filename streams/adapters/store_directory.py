@@ -1,0 +1,200 @@
+"""The directory of an embedded store: what it was made for, and who is writing it.
+
+STORE/memsieve.json     what the store was made for
+STORE/log.sqlite3       topics, offsets, groups: the truth
+STORE/index/            the searchable copy, can be rebuilt
+STORE/policies/         the policies that the decisions name
+STORE/lock              held by the one process that writes
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from schemas.base import ModelId, Record
+from streams.ports import NoStore
+
+IndexKind = Literal["edge", "exact"]
+
+
+class Manifest(Record):
+    """What a store was made for; it can be used for nothing else."""
+
+    format: Literal[1] = 1
+    model: ModelId
+    dimension: int
+    index: IndexKind
+    partitions: int
+
+
+class StoreDirectory:
+    """Names the store's files and guards its manifest."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.log = path / "log.sqlite3"
+        self.index = path / "index"
+        self._manifest = path / "memsieve.json"
+        self._policies = path / "policies"
+        self._lock = path / "lock"
+
+    def manifest(self) -> Manifest | None:
+        """Return what the store was made for, None where there is no store.
+
+        Raises NoStore where the manifest cannot be read.
+        """
+        try:
+            return Manifest.model_validate_json(self._manifest.read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValidationError) as error:
+            raise NoStore(
+                f"{self._manifest} cannot be read: restore it from a copy, or use another --store"
+            ) from error
+
+    def require(self) -> Manifest:
+        """Return what the store was made for. Raises NoStore where there is no store."""
+        manifest = self.manifest()
+        if manifest is None:
+            raise NoStore(
+                f"{self.path} holds no store; make one with: memsieve run FILE --store {self.path}"
+            )
+        return manifest
+
+    @contextmanager
+    def written_by_us(self, wanted: Manifest) -> Generator[None]:
+        """Hold the store for writing. A new one is only a directory until `complete`.
+
+        Raises NoStore, with nothing changed, where another process holds it, it cannot be
+        written, it was made for something else, or a part of it is gone.
+        """
+        self.check(wanted)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            reason = "it is a file" if self.path.is_file() else error.strerror
+            raise NoStore(f"{self.path} cannot be used as a store: {reason}") from error
+        try:
+            self._hold(lock)
+            self.check(wanted)
+            yield
+        finally:
+            os.close(lock)
+
+    def complete(self, made: Manifest, *, has_records: bool) -> None:
+        """Say what the store was made for, once its log is there.
+
+        Raises NoStore where the log has records already: the manifest that they need is gone.
+        """
+        if self.manifest() is not None:
+            return
+        if has_records:
+            raise NoStore(f"{self._manifest} is gone: restore it from a copy")
+        _write(self._manifest, made.model_dump_json(indent=2))
+
+    def holder(self) -> str | None:
+        """Return the id of the process that writes the store now; None where there is none."""
+        try:
+            lock = os.open(self._lock, os.O_RDWR)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _holder(lock)
+        else:
+            return None
+        finally:
+            os.close(lock)
+
+    def keep_policy(self, policy_id: str, content: str) -> None:
+        """Keep a policy beside the decisions that name it, so that they can be explained later."""
+        path = self._policies / f"{policy_id}.json"
+        if not path.exists():
+            self._policies.mkdir(exist_ok=True)
+            _write(path, content)
+
+    def policy(self, policy_id: str) -> str | None:
+        """Return a policy that decisions of this store name."""
+        path = self._policies / f"{policy_id}.json"
+        return path.read_text(encoding="utf-8") if path.is_file() else None
+
+    def require_space(self, free_bytes_min: int) -> None:
+        """Raise NoStore where the disk is nearly full.
+
+        The index writes through memory maps: on a full disk that ends the process by a signal,
+        in the middle of anything, instead of with an error.
+        """
+        existing = next(
+            path for path in (self.path, *self.path.absolute().parents) if path.exists()
+        )
+        free = shutil.disk_usage(existing).free
+        if free < free_bytes_min:
+            raise NoStore(
+                f"the disk of {self.path} is nearly full: {free:,} bytes are left, and "
+                f"{free_bytes_min:,} are kept free (run.free_disk_bytes_min); free some space, "
+                "then run again"
+            )
+
+    def _hold(self, lock: int) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise NoStore(
+                f"{self.path} is being written by another memsieve (process {_holder(lock)}); wait until "
+                "it ends, or use another --store"
+            ) from error
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+
+    def check(self, wanted: Manifest) -> None:
+        """Raise NoStore where the store was made for something else, or has lost a part."""
+        made = self.manifest()
+        if made is None:
+            self._require_room()
+            return
+        if not self.log.is_file() or self.log.stat().st_size == 0:
+            raise NoStore(f"{self.log} is gone or empty: restore it from a copy")
+        if made == wanted:
+            return
+        differing = [
+            f"{name} {getattr(made, name)}, not {getattr(wanted, name)}"
+            for name in ("model", "dimension", "index", "partitions")
+            if getattr(made, name) != getattr(wanted, name)
+        ]
+        raise NoStore(
+            f"{self.path} was made with {'; '.join(differing)}: use the setting that it was made "
+            "with, or another --store"
+        )
+
+    def _require_room(self) -> None:
+        """Raise NoStore where a new store would share its directory with other files."""
+        ours = {self.log.name, self.index.name, self._policies.name, self._lock.name}
+        names = [path.name for path in self.path.iterdir()] if self.path.is_dir() else []
+        foreign = [n for n in names if n.split(".")[0] not in {o.split(".")[0] for o in ours}]
+        if foreign and not any(name.startswith("memsieve.") for name in foreign):
+            raise NoStore(
+                f"{self.path} is no store and holds other files ({foreign[0]}, …): name a new "
+                "directory with --store"
+            )
+
+
+def _holder(lock: int) -> str:
+    return os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
+
+
+def _write(path: Path, content: str) -> None:
+    """Write a file whole or not at all."""
+    unfinished = path.with_suffix(".unfinished")
+    try:
+        unfinished.write_text(content + "\n", encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        raise NoStore(f"{path} cannot be written: {error.strerror}") from error

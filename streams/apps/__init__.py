@@ -1,0 +1,1 @@
+"""Composition: settings, wiring, and one builder per process."""

@@ -1,0 +1,204 @@
+"""The embedded process: intake, deduplicator and writer in one, over one directory."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from schemas.decisions import Decision, Reason, Reject
+from schemas.topics import DECISIONS, EVENTS, TOPICS
+from streams.adapters.store_directory import Manifest, StoreDirectory
+from streams.adapters.telemetry import SystemClock
+from streams.apps import wiring
+from streams.apps.settings import Settings
+from streams.core.mapping import FieldMapping
+from streams.core.policy import Policy
+from streams.flow.decided import DecidedInLog
+from streams.flow.deduplicate import Deduplicator
+from streams.flow.owner import Owner
+from streams.flow.take_in import records_of
+from streams.flow.writer import Writer, restore
+from streams.ports import Clock, Embedder, Fatal, IntakeLog, Line, Log, Process, Source
+from streams.runtime.consumer import Consumer
+from streams.runtime.failures import RetryPolicy
+from streams.runtime.threads import abandonable
+
+_BATCH_BYTES = 4_194_304
+_NOT_COMPARED = {Reason.SAME_EVENT, Reason.SAME_CONTENT, Reason.SAME_MEMORY_ID}
+
+
+@dataclass
+class Tally:
+    """What a run has done: rows read, decisions by kind, nearest neighbours by band."""
+
+    rows: int = 0
+    dead_letters: int = 0
+    kinds: Counter[str] = field(default_factory=Counter[str])
+    bands: Counter[str] = field(default_factory=Counter[str])
+
+    def add(self, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            if isinstance(decision, Reject):
+                self.dead_letters += 1
+                continue
+            self.kinds[decision.kind] += 1
+            if decision.evidence.reason not in _NOT_COMPARED:
+                near = decision.evidence.neighbours
+                self.bands[near[0].band.value if near else "none"] += 1
+
+    @property
+    def decisions(self) -> int:
+        return self.kinds.total()
+
+    def check(self) -> None:
+        """Raise Fatal unless every row became a decision or a dead letter."""
+        if self.rows != self.decisions + self.dead_letters:
+            raise Fatal(
+                f"{self.rows} rows, but {self.decisions} decisions and {self.dead_letters} dead "
+                "letters: please report this, with the store"
+            )
+
+
+class EmbeddedPipeline:
+    """Takes rows in, decides on them and applies the decisions, batch by batch."""
+
+    def __init__(
+        self,
+        log: IntakeLog,
+        owners: Sequence[Consumer],
+        writers: Sequence[Consumer],
+        tally: Tally,
+        *,
+        batch_records: int,
+        require_space: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        self._log = log
+        self._owners = owners
+        self._writers = writers
+        self._batch_records = batch_records
+        self._require_space = require_space
+        self._clock = clock
+        self.tally = tally
+
+    async def recover(self) -> int:
+        """Finish what an earlier process left undone; return how many rows that were."""
+        await self._drain(self._writers)
+        await self._work()
+        recovered = self.tally.decisions + self.tally.dead_letters
+        self.tally.rows = recovered
+        return recovered
+
+    async def run(
+        self, source: Source, mapping: FieldMapping | None, progress: Callable[[int], None]
+    ) -> None:
+        """Work through a source, from where an interrupted run of it left off.
+
+        `progress` is told the rows that are done since it was last told. What was reported is
+        durable: a source that is run again goes on behind it, or finds it decided.
+        """
+        before = await self._log.mark(source.name) if source.resumable else None
+        rows = source.lines(None if before is None or before.complete else before)
+        partitions = await self._log.partitions(EVENTS.name)
+        last = 0
+        while batch := await abandonable(lambda: _next(rows, self._batch_records)):
+            self._require_space()
+            last = batch[-1].number
+            records = records_of(
+                batch,
+                source=source,
+                mapping=mapping,
+                partitions=partitions,
+                clock=self._clock,
+            )
+            await self._log.take_in(records, source.name, source.mark(last, complete=False))
+            self.tally.rows += len(batch)
+            self.tally.dead_letters += sum(r.topic != EVENTS.name for r in records)
+            await self._work()
+            progress(len(batch))
+        await self._log.take_in([], source.name, source.mark(last, complete=True))
+
+    async def _work(self) -> None:
+        await self._drain(self._owners)
+        await self._drain(self._writers)
+
+    async def _drain(self, consumers: Sequence[Consumer]) -> None:
+        for consumer in consumers:
+            await consumer.drain(self._batch_records)
+
+
+@asynccontextmanager
+async def embedded(
+    settings: Settings,
+    policy: Policy,
+    embedder: Embedder,
+    report: Callable[[str], None],
+) -> AsyncGenerator[EmbeddedPipeline]:
+    """Open the store for writing, level it with its log, and give the pipeline over it."""
+    directory = StoreDirectory(settings.store)
+    manifest = Manifest(
+        model=embedder.model,
+        dimension=embedder.dimension,
+        index=settings.index.kind,
+        partitions=settings.log.partitions,
+    )
+
+    def require_space() -> None:
+        directory.require_space(settings.run.free_disk_bytes_min)
+
+    require_space()
+    with directory.written_by_us(manifest):
+        broker = wiring.log(directory, read_only=False)
+        try:
+            for topic in TOPICS:
+                broker.create(topic.name, manifest.partitions)
+            directory.complete(manifest, has_records=await _has_records(broker))
+            directory.keep_policy(policy.id, policy.model_dump_json(indent=2))
+            index = wiring.index(manifest.index, directory.index, manifest.dimension)
+        except BaseException:
+            broker.close()
+            raise
+        try:
+            await restore(index, broker, report)
+            tally = Tally()
+            deduplicator = Deduplicator(embedder, index, DecidedInLog(broker), policy)
+            owner = Owner(deduplicator, broker, tally.add)
+            writer = Writer(index, broker)
+            retry = RetryPolicy(settings.retry.attempts_max, settings.retry.delay_max_seconds)
+
+            def consumers(process: Process) -> list[Consumer]:
+                return [
+                    Consumer(process, broker, p, retry=retry, sleep=asyncio.sleep, report=report)
+                    for p in range(manifest.partitions)
+                ]
+
+            yield EmbeddedPipeline(
+                broker,
+                consumers(owner),
+                consumers(writer),
+                tally,
+                batch_records=settings.run.batch_records,
+                require_space=require_space,
+                clock=SystemClock(),
+            )
+        finally:
+            await index.close()
+            broker.close()
+
+
+async def _has_records(log: Log) -> bool:
+    partitions = range(await log.partitions(DECISIONS.name))
+    return any([await log.end(DECISIONS.name, partition) > 0 for partition in partitions])
+
+
+def _next(rows: Iterator[Line], count: int) -> list[Line]:
+    """Take so many rows, fewer where they are large: a batch is held in memory whole."""
+    batch: list[Line] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += len(row.content)
+        if len(batch) == count or size >= _BATCH_BYTES:
+            break
+    return batch

@@ -1,0 +1,24 @@
+"""`memsieve`: one subcommand per task. Parse, wire, run, print."""
+
+import os
+import signal
+import sys
+from types import FrameType
+
+
+def main() -> None:
+    """Start the command line. The imports take a moment, in which Ctrl-C must work as well."""
+    signal.signal(signal.SIGINT, _interrupted)
+    from streams.cli.main import main as start  # noqa: PLC0415 - see above
+
+    start()
+
+
+def _interrupted(_signal: int, _frame: FrameType | None) -> None:
+    """End at once: libraries turn an interrupt of their import into errors of their own.
+
+    Nothing has to be put away; what a kill leaves, the next run goes on from.
+    """
+    sys.stderr.write("memsieve: interrupted; run the same command again to go on\n")
+    sys.stderr.flush()
+    os._exit(130)

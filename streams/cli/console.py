@@ -1,0 +1,69 @@
+"""What the terminal gets: lines for people, JSON for programs. Untrusted text cannot steer it."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def say(line: str = "", style: str = "") -> None:
+    """Print a line on standard output."""
+    with _a_reader_may_leave():
+        out.print(Text(harmless(line), style=style))
+
+
+def note(line: str, style: str = "dim") -> None:
+    """Print a line on standard error: what is not the result."""
+    err.print(Text(harmless(line), style=style))
+
+
+def say_json(items: Iterable[Any]) -> None:
+    """Print a JSON array, an element a line; never holds more than one element."""
+    with _a_reader_may_leave():
+        sys.stdout.write("[")
+        for count, item in enumerate(items):
+            sys.stdout.write(",\n" if count else "\n")
+            sys.stdout.write(json.dumps(item, ensure_ascii=sys.stdout.isatty()))
+        sys.stdout.write("\n]\n")
+
+
+def say_object(item: Any) -> None:  # noqa: ANN401 - any JSON value
+    """Print one JSON value."""
+    with _a_reader_may_leave():
+        sys.stdout.write(json.dumps(item, ensure_ascii=sys.stdout.isatty(), indent=2) + "\n")
+
+
+@contextmanager
+def _a_reader_may_leave() -> Generator[None]:
+    """End quietly where whoever reads our output, such as `head`, has seen enough."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered must not fail once more when the process ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def harmless(text: str) -> str:
+    """Show what would steer a terminal, or forge a line, instead of obeying it."""
+    return _STEERING.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def quoted(text: str, width: int = 0) -> str:
+    """Return a memory's text on one line, cut to a width where one is given."""
+    line = " ".join(text.split())
+    if width and len(line) > width:
+        line = f"{line[: width - 1]}…"
+    return f'"{line}"'

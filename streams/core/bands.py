@@ -1,0 +1,33 @@
+"""From a similarity to a band: how near is near, for one embedding model."""
+
+from typing import Self
+
+from pydantic import model_validator
+
+from schemas.base import Cosine, Record
+from schemas.decisions import Band
+
+
+class Bands(Record):
+    """Lower bounds, inclusive, in cosine. Below `log` nothing is said about a pair."""
+
+    match: Cosine
+    review: Cosine
+    log: Cosine
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.match >= self.review >= self.log:
+            raise ValueError(
+                f"bands must fall: match {self.match} ≥ review {self.review} ≥ log {self.log}"
+            )
+        return self
+
+    def of(self, similarity: float) -> Band:
+        if similarity >= self.match:
+            return Band.MATCH
+        if similarity >= self.review:
+            return Band.REVIEW
+        if similarity >= self.log:
+            return Band.LOG
+        return Band.NONE

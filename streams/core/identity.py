@@ -1,0 +1,68 @@
+"""What makes two things the same thing: derived ids, and the key of a text's content."""
+
+import hashlib
+import unicodedata
+from uuid import UUID, uuid5
+
+from schemas.base import ContentKey, DecisionId, EventId, MemoryId, ScopeName
+
+_NAMESPACE = UUID("6d656d73-6965-5665-8000-000000000001")
+_SEPARATOR = "\x1f"
+"""No name holds a control character (schemas/base.py), so joined names cannot be confused."""
+
+
+def normalised(text: str) -> str:
+    """Return the text as compared for identity: NFC, case-folded, white space collapsed.
+
+    NFC and not NFKC: compatibility forms carry meaning ("10²" is not "102").
+    """
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
+
+
+def content_key(scope: ScopeName, text: str) -> ContentKey:
+    """Return the key that two texts of a scope share exactly when they say the same words.
+
+    128 bits of SHA-256, in hexadecimal.
+    """
+    digest = hashlib.sha256(f"{scope}{_SEPARATOR}{normalised(text)}".encode())
+    return ContentKey(digest.hexdigest()[:32])
+
+
+def decision_id(scope: ScopeName, event: EventId) -> DecisionId:
+    """Return the id of the one decision on an event; an event id is unique within its scope."""
+    return DecisionId(_derived("decision", scope, event))
+
+
+def rejection_id(topic: str, partition: int, offset: int) -> DecisionId:
+    """Return the id of the marker for a record that could not be read."""
+    return DecisionId(_derived("rejection", topic, str(partition), str(offset)))
+
+
+def memory_id(decision: DecisionId) -> MemoryId:
+    """Return the id of the memory that a decision creates."""
+    return MemoryId(_derived("memory", decision))
+
+
+def named_memory_id(scope: ScopeName, name: str) -> MemoryId:
+    """Return the id of the memory that producers address by a name of their own."""
+    return MemoryId(_derived("named-memory", scope, name))
+
+
+def event_id(source: str, line: int, content: bytes, taken: bytes) -> EventId:
+    """Return the id of an event read from a line of a file that gives it none.
+
+    The same text taken from the same line of the same file gives the same id, so a file that has
+    grown adds only its new lines, and one that is read otherwise gives other events.
+    """
+    digest = hashlib.sha256(content + b"\x1f" + taken).hexdigest()
+    return EventId(_derived("event", source.replace(_SEPARATOR, " "), str(line), digest))
+
+
+def dead_letter_id(stage: str, origin: str, content: bytes) -> str:
+    """Return the id of a dead letter: the same bytes failing at the same place have one id."""
+    digest = hashlib.sha256(content).hexdigest()
+    return _derived("dead-letter", stage, origin.replace(_SEPARATOR, " "), digest)
+
+
+def _derived(*names: str) -> str:
+    return str(uuid5(_NAMESPACE, _SEPARATOR.join(names)))

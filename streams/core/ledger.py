@@ -1,0 +1,108 @@
+"""The decisions topic as a state: what each decision does, and what they add up to.
+
+`state(scope) = fold(decisions)`. The store, the overlay and every audit use this one reading.
+"""
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from schemas.base import MemoryId
+from schemas.decisions import Decision, Ignore, Insert, Merge, Reinforce, Reject, Replace, Target
+from schemas.memories import Superseded
+from streams.core import survivorship
+from streams.core.embedding import unpack
+from streams.core.neighbours import Stored
+
+
+@dataclass(frozen=True)
+class Retire:
+    """Take a memory out of use, for a successor that the same decision stores."""
+
+    target: Target
+    superseded: Superseded
+
+
+Effect = Stored | Retire
+
+
+def effects(decision: Decision) -> list[Effect]:
+    """Return what a decision does to the store, the successor before those it retires."""
+    match decision:
+        case Insert() | Replace() | Merge():
+            stored = Stored(decision.memory, unpack(decision.embedding))
+            targets = () if isinstance(decision, Insert) else decision.targets
+            superseded = Superseded(
+                by=decision.memory.id,
+                at=decision.event.occurred_at,
+                reason=decision.evidence.reason.value,
+            )
+            retired = [
+                Retire(target, superseded)
+                for target in targets
+                if target.memory_id != decision.memory.id
+            ]
+            return [stored, *retired]
+        case Reinforce():
+            return [Stored(decision.memory, None)]
+        case Ignore() | Reject():
+            return []
+        case _:
+            assert_never(decision)
+
+
+def memory_of(effect: Effect) -> MemoryId:
+    """Return the id of the memory that an effect creates or changes."""
+    return effect.memory.id if isinstance(effect, Stored) else effect.target.memory_id
+
+
+def touched(decision: Decision) -> list[MemoryId]:
+    """Return the ids of the memories that a decision creates or changes."""
+    match decision:
+        case Ignore() | Reject():
+            return []
+        case Insert() | Reinforce():
+            return [decision.memory.id]
+        case Replace() | Merge():
+            ids = (decision.memory.id, *(target.memory_id for target in decision.targets))
+            return list(dict.fromkeys(ids))
+
+
+class MissingTarget(Exception):
+    """A decision changes a memory that the state does not have: the log or the store is damaged."""
+
+
+def fold(state: MutableMapping[MemoryId, Stored], decision: Decision) -> list[MemoryId]:
+    """Bring a state one decision further; return the ids that changed.
+
+    Versions make it idempotent: an effect that the state already has, or has passed, is skipped.
+    Raises MissingTarget where the state lacks what the decision builds on.
+    """
+    changed: list[MemoryId] = []
+    for effect in effects(decision):
+        identity = memory_of(effect)
+        after = advance(state.get(identity), effect)
+        if after is not None:
+            state[identity] = after
+            changed.append(identity)
+    return changed
+
+
+def advance(before: Stored | None, effect: Effect) -> Stored | None:
+    """Return the state of a memory after an effect; None where `before` is already that far."""
+    retires = isinstance(effect, Retire)
+    version = effect.target.version + 1 if retires else effect.memory.version
+    if before is not None and before.memory.version >= version:
+        return None
+    if not retires and effect.vector is not None and version == 1:
+        return effect
+    if before is None:
+        raise MissingTarget(f"memory {memory_of(effect)} is to be changed, but is not there")
+    if before.memory.version != version - 1:
+        raise MissingTarget(
+            f"memory {memory_of(effect)} is at version {before.memory.version}, but the decision "
+            f"builds on {version - 1}"
+        )
+    if retires:
+        return Stored(survivorship.retired(before.memory, effect.superseded), before.vector)
+    return Stored(effect.memory, before.vector if effect.vector is None else effect.vector)

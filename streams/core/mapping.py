@@ -1,0 +1,165 @@
+"""From a foreign row to an event: which column is the text, the scope, the id and the time."""
+
+import re
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from dateutil import parser as dates
+
+from schemas.codec import Unreadable
+from schemas.events import Remember
+
+_OWN = frozenset(Remember.model_fields) - {"kind", "schema_version", "metadata"}
+"""Columns with these names are the event's fields; every other column is metadata."""
+
+_NUMBERS = {"turn": int, "importance": float, "confidence": float}
+_LISTS = frozenset({"tags", "entities"})
+_MILLISECONDS_FROM = 100_000_000_000
+"""A larger number is a time in milliseconds: as seconds it would lie after the year 5138."""
+
+
+@dataclass(frozen=True)
+class FieldMapping:
+    """The columns that hold an event's parts.
+
+    `scope` is a template: `locomo/{sample}/{speaker}` fills in two columns. Where `id` or `time`
+    is None, a column named event_id or occurred_at is used if there is one.
+    """
+
+    text: str = "text"
+    scope: str = "{scope}"
+    id: str | None = None
+    time: str | None = None
+
+    def __post_init__(self) -> None:
+        _columns_of(self.scope)
+
+
+def scope_template(text: str) -> str:
+    """Read what names a scope: a template where it has braces, otherwise one column's name."""
+    return text if "{" in text else f"{{{text}}}"
+
+
+def event_fields(row: Mapping[str, Any], mapping: FieldMapping) -> dict[str, Any]:
+    """Return the fields of a `remember` event, unchecked; id and time only where the row has them.
+
+    Raises Unreadable, naming the column, where a part is missing or cannot be converted.
+    """
+    scope_columns = _columns_of(mapping.scope)
+    id_column, time_column = mapping.id or "event_id", mapping.time or "occurred_at"
+    event: dict[str, Any] = {"kind": "remember", "schema_version": 1}
+    event["scope"] = _PLACE.sub(lambda place: _name(row, place.group(1)), mapping.scope)
+    event["text"] = _column(row, mapping.text)
+    if mapping.id or id_column in row:
+        event["event_id"] = _name(row, id_column)
+    if mapping.time or time_column in row:
+        event["occurred_at"] = moment(_column(row, time_column), time_column).isoformat()
+    used = {*scope_columns, mapping.text, id_column, time_column}
+    rest = {name: value for name, value in row.items() if name not in used and value != ""}
+    own = {name: rest.pop(name) for name in list(rest) if name in _OWN and name not in event}
+    event.update({name: _own(name, value) for name, value in own.items() if value is not None})
+    given = rest.pop("metadata", None)
+    event["metadata"] = (
+        {**rest, **cast("dict[str, Any]", given)}
+        if isinstance(given, dict)
+        else rest | _kept(given)
+    )
+    return event
+
+
+def moment(value: object, column: str) -> datetime:
+    """Read a time: ISO 8601, Unix seconds or milliseconds, or a date as people write it.
+
+    A time without a zone is UTC. Raises Unreadable where the day is not given in full, or could be
+    read in two ways.
+    """
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            seconds = value / 1000 if abs(value) >= _MILLISECONDS_FROM else value
+            return datetime.fromtimestamp(seconds, UTC)
+        if isinstance(value, str):
+            found = _written(value, column)
+            return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError, OSError, dates.UnknownTimezoneWarning) as error:
+        if isinstance(error, Unreadable):
+            raise
+        raise _no_time(column) from error
+    raise _no_time(column)
+
+
+_TWO_DAYS = (datetime(2001, 1, 1, tzinfo=None), datetime(2002, 2, 2, tzinfo=None))  # noqa: DTZ001
+"""What dateutil fills gaps with: where the result depends on it, the text left a gap."""
+
+
+def _written(text: str, column: str) -> datetime:
+    with suppress(ValueError):
+        return datetime.fromisoformat(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", dates.UnknownTimezoneWarning)
+        found, filled = (dates.parse(text, default=default) for default in _TWO_DAYS)
+        european = dates.parse(text, default=_TWO_DAYS[0], dayfirst=True)
+    if found != filled:
+        raise Unreadable(f"column {column} names no full date; write year, month and day", column)
+    if found != european:
+        raise Unreadable(f"column {column} may mean two days; write 2026-03-14", column)
+    return found
+
+
+def _kept(metadata: object) -> dict[str, Any]:
+    return {} if metadata is None else {"metadata": metadata}
+
+
+def _no_time(column: str) -> Unreadable:
+    return Unreadable(
+        f"column {column} is no time; write ISO 8601, such as 2026-03-14T09:30:00Z", column
+    )
+
+
+_PLACE = re.compile(r"\{([^{}]+)\}")
+
+
+def _columns_of(template: str) -> list[str]:
+    """Return the columns of a scope template. Raises ValueError where it is broken."""
+    if not template.strip("/ ") or set(_PLACE.sub("", template)) & set("{}"):
+        raise ValueError(f"write {{column}} for a column's value, and text around it: {template!r}")
+    return _PLACE.findall(template)
+
+
+def _column(row: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - JSON is what it is
+    if row.get(name) is None:
+        raise Unreadable(f"column {name} is missing; the columns are {_listed(row)}", name)
+    return row[name]
+
+
+def _name(row: Mapping[str, Any], column: str) -> str:
+    """Return a column's value as a part of a name: text, or a number written out."""
+    value = _column(row, column)
+    if isinstance(value, bool | dict | list):
+        raise Unreadable(f"column {column} is no name; give it a text or a number", column)
+    if not str(value).strip():
+        raise Unreadable(f"column {column} is empty; give it a text or a number", column)
+    return str(value)
+
+
+def _own(field: str, value: Any) -> Any:  # noqa: ANN401
+    """Convert a column named like an event's field; what does not fit is left to validation."""
+    if field in _LISTS and isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    if field in _NUMBERS and isinstance(value, str):
+        try:
+            return _NUMBERS[field](value)
+        except ValueError:
+            return value
+    if isinstance(value, int | float) and not isinstance(value, bool) and field not in _NUMBERS:
+        return str(value)
+    return value
+
+
+def _listed(row: Mapping[str, Any]) -> str:
+    names = sorted(row)
+    shown = ", ".join(names[:12])
+    return f"{shown}, … ({len(names)} in all)" if len(names) > len(names[:12]) else shown or "none"

@@ -1,0 +1,188 @@
+"""Decisions that the store does not hold yet, seen together with it.
+
+Between deciding and applying, the index does not know the newest memories. The overlay does: each
+event sees all decisions before it, in the same batch too, so what is decided depends neither on
+batch size nor on how far the writer lags behind.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
+from schemas.decisions import Change, Decision, Ignore
+from streams.core.embedding import NEAR_TIE, Vector
+from streams.core.identity import content_key
+from streams.core.ledger import Retire, effects
+from streams.core.neighbours import Stored
+
+
+class _Layer:
+    """Memories as a run of decisions left them; None stands for a retired one."""
+
+    def __init__(self) -> None:
+        self.scopes: dict[ScopeName, dict[MemoryId, Stored | None]] = {}
+        self.contents: dict[ContentKey, set[MemoryId]] = {}
+        self.decided: dict[DecisionId, ContentKey] = {}
+
+    def put(self, scope: ScopeName, identity: MemoryId, after: Stored | None) -> None:
+        self.drop(scope, identity)
+        self.scopes.setdefault(scope, {})[identity] = after
+        if after is not None:
+            self.contents.setdefault(after.memory.content_key, set()).add(identity)
+
+    def drop(self, scope: ScopeName, identity: MemoryId) -> None:
+        memories = self.scopes.get(scope, {})
+        before = memories.pop(identity, None)
+        if before is not None:
+            self._forget_content(before.memory.content_key, identity)
+        if not memories:
+            self.scopes.pop(scope, None)
+
+    def _forget_content(self, key: ContentKey, identity: MemoryId) -> None:
+        ids = self.contents[key]
+        ids.discard(identity)
+        if not ids:
+            del self.contents[key]
+
+
+class Overlay:
+    """The unapplied decisions of one partition, as the log holds them.
+
+    `settle` evicts what the store has: the writer's committed offset is the low-watermark.
+    """
+
+    def __init__(self) -> None:
+        self._layer = _Layer()
+        self._changed_at: dict[MemoryId, tuple[int, ScopeName]] = {}
+        self._decided_at: dict[DecisionId, int] = {}
+        self._settled = 0
+
+    def __len__(self) -> int:
+        """Return how many memories the store does not hold in their newest state."""
+        return len(self._changed_at)
+
+    def fork(self) -> "Fork":
+        """Return a view that a batch may record its decisions on, without touching this one."""
+        return Fork(self._layer)
+
+    def join(self, decisions: Sequence[Decision], offsets: Sequence[int]) -> None:
+        """Take over decisions that the log has acknowledged at these offsets."""
+        for decision, offset in zip(decisions, offsets, strict=True):
+            for scope, identity in _record(self._layer, (self._layer,), decision):
+                self._changed_at[identity] = (offset, scope)
+            if isinstance(decision, Change | Ignore):
+                self._decided_at[decision.decision_id] = offset
+
+    def settle(self, offset: int) -> None:
+        """Forget what the decisions before `offset` changed: the store has it."""
+        if offset <= self._settled:
+            return
+        self._settled = offset
+        for identity, (changed_at, scope) in list(self._changed_at.items()):
+            if changed_at < offset:
+                del self._changed_at[identity]
+                self._layer.drop(scope, identity)
+        for decision, decided_at in list(self._decided_at.items()):
+            if decided_at < offset:
+                del self._decided_at[decision]
+                del self._layer.decided[decision]
+
+
+class Fork:
+    """An overlay with the decisions of the batch at hand on top."""
+
+    def __init__(self, base: _Layer) -> None:
+        self._layers = (base, _Layer())
+
+    def record(self, decision: Decision) -> None:
+        """Let the events that follow see a decision."""
+        _record(self._layers[1], self._layers, decision)
+
+    def decided(self, decision: DecisionId) -> ContentKey | None:
+        """Return the content that a decision was made on; None when it is not known here."""
+        own = self._layers[1].decided.get(decision)
+        return self._layers[0].decided.get(decision) if own is None else own
+
+    def current(self, scope: ScopeName, stored: Stored) -> Stored | None:
+        """Return the newest state of a memory that the index has; None when it is retired."""
+        return _newest(self._layers, scope, stored)
+
+    def changed(self, scope: ScopeName) -> Mapping[MemoryId, Stored | None]:
+        """Return the scope's memories that were changed here; None stands for a retired one."""
+        return _view(self._layers, scope)
+
+    def with_content(
+        self, scope: ScopeName, key: ContentKey, stored: Sequence[Stored]
+    ) -> Stored | None:
+        """Return the live memory that has this content; of several the one with the smallest id.
+
+        `stored` are those of the index, which may not know that they have changed.
+        """
+        view = _view(self._layers, scope)
+        ids = {identity for layer in self._layers for identity in layer.contents.get(key, ())}
+        current = [*(view[identity] for identity in ids), *(self.current(scope, s) for s in stored)]
+        live = [s for s in current if s is not None and s.memory.content_key == key]
+        return min(live, key=lambda holder: holder.memory.id, default=None)
+
+    def near(
+        self, scope: ScopeName, vector: Vector, hits: Sequence[Stored], limit: int
+    ) -> list[Stored]:
+        """Combine the index's hits with what it does not know yet."""
+        view = _view(self._layers, scope)
+        standing: list[Stored] = []
+        for hit in hits:
+            after = view.get(hit.memory.id, hit)
+            if after is not None and (after is hit or after.vector is None):
+                standing.append(Stored(after.memory, hit.vector))
+        fresh = [after for after in view.values() if after is not None and after.vector is not None]
+        return standing + _nearest(vector, fresh, limit)
+
+
+def _record(
+    layer: _Layer, below: Sequence[_Layer], decision: Decision
+) -> list[tuple[ScopeName, MemoryId]]:
+    """Write a decision's effects into a layer; return each memory that changed."""
+    changed: list[tuple[ScopeName, MemoryId]] = []
+    if isinstance(decision, Change | Ignore):
+        event = decision.event
+        layer.decided[decision.decision_id] = content_key(event.scope, event.text)
+        for effect in effects(decision):
+            if isinstance(effect, Retire):
+                identity, after = effect.target.memory_id, None
+            else:
+                identity = effect.memory.id
+                after = _with_vector(effect, _view(below, event.scope).get(identity))
+            layer.put(event.scope, identity, after if after is None or after.memory.live else None)
+            changed.append((event.scope, identity))
+    return changed
+
+
+def _with_vector(after: Stored, before: Stored | None) -> Stored:
+    """Keep a vector that only the overlay knows when its memory is reinforced."""
+    if after.vector is None and before is not None:
+        return Stored(after.memory, before.vector)
+    return after
+
+
+def _view(layers: Sequence[_Layer], scope: ScopeName) -> Mapping[MemoryId, Stored | None]:
+    found = [layer.scopes[scope] for layer in layers if scope in layer.scopes]
+    return {identity: after for memories in found for identity, after in memories.items()}
+
+
+def _newest(layers: Sequence[_Layer], scope: ScopeName, stored: Stored) -> Stored | None:
+    for layer in reversed(layers):
+        memories = layer.scopes.get(scope, {})
+        if stored.memory.id in memories:
+            after = memories[stored.memory.id]
+            return None if after is None else _with_vector(after, stored)
+    return stored
+
+
+def _nearest(vector: Vector, fresh: Sequence[Stored], limit: int) -> list[Stored]:
+    """Nominate among many by one product; few are all nominated."""
+    if len(fresh) <= limit:
+        return list(fresh)
+    scores = np.stack([s.vector for s in fresh if s.vector is not None]) @ vector
+    least = np.partition(scores, -limit)[-limit] - NEAR_TIE
+    return [fresh[i] for i in np.flatnonzero(scores >= least).tolist()]

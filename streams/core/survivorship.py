@@ -1,0 +1,157 @@
+"""Which fields live on when a memory is born, seen again, merged or retired.
+
+Earliest created, latest seen, counts summed, labels united, importance and confidence the higher,
+persistence the stronger, belief the firmer. Nothing here drops a value that only one side has.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from pydantic import JsonValue
+
+from schemas.base import MemoryId
+from schemas.events import Remember
+from schemas.memories import Memory, Persistence, Standing, Superseded, Turns
+from streams.core.identity import content_key
+
+_LADDER = tuple(Persistence)
+SESSIONS_MAX = 64
+LABELS_MAX = 256
+"""A memory that is seen for years, by everybody, must not grow for ever: of sessions the newest
+are kept, of other labels the first. The log has them all."""
+
+
+def born(event: Remember, identity: MemoryId, *, truncated: bool) -> Memory:
+    """Return the memory that an event alone makes."""
+    return Memory.model_construct(
+        schema_version=1,
+        id=identity,
+        scope=event.scope,
+        text=event.text,
+        content_key=content_key(event.scope, event.text),
+        version=1,
+        status=Standing(event.status),
+        persistence=event.persistence,
+        category=event.category,
+        importance=event.importance,
+        confidence=event.confidence,
+        tags=event.tags,
+        entities=event.entities,
+        sources=_maybe(event.source),
+        sessions=_maybe(event.session),
+        turns=None if event.turn is None else Turns(first=event.turn, last=event.turn),
+        metadata=event.metadata,
+        observation_count=1,
+        created_at=event.occurred_at,
+        last_seen_at=event.occurred_at,
+        truncated=truncated,
+        merged_from=(),
+        superseded=None,
+    )
+
+
+def seen_again(memory: Memory, event: Remember) -> Memory:
+    """Return the memory after one more observation; its text stays."""
+    seen = born(event, memory.id, truncated=memory.truncated)
+    return memory.model_copy(update={**_united([memory, seen]), "version": memory.version + 1})
+
+
+def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
+    """Return a memory addressed by its name, with the event's text in place of its own."""
+    seen = born(event, memory.id, truncated=truncated)
+    update = {
+        **_united([memory, seen]),
+        "version": memory.version + 1,
+        "text": event.text,
+        "content_key": seen.content_key,
+        "status": seen.status,
+        "truncated": truncated,
+    }
+    return memory.model_copy(update=update)
+
+
+def merged(
+    targets: Sequence[Memory], event: Remember, identity: MemoryId, text: str, *, truncated: bool
+) -> Memory:
+    """Return the memory that takes the place of the targets and the event."""
+    seen = born(event, identity, truncated=truncated)
+    update = {
+        **_united([*targets, seen]),
+        "text": text,
+        "content_key": content_key(event.scope, text),
+        "merged_from": tuple(memory.id for memory in targets),
+    }
+    return seen.model_copy(update=update)
+
+
+def retired(memory: Memory, superseded: Superseded) -> Memory:
+    """Return the memory as it is kept after another has taken its place."""
+    return memory.model_copy(
+        update={
+            "status": Standing.SUPERSEDED,
+            "superseded": superseded,
+            "version": memory.version + 1,
+        }
+    )
+
+
+def _united(memories: Sequence[Memory]) -> dict[str, object]:
+    """Return the fields that several memories, oldest first, give to their survivor."""
+    return {
+        "status": _firmest(memories),
+        "persistence": _strongest(memories),
+        "category": _first(memory.category for memory in memories),
+        "importance": _highest(memory.importance for memory in memories),
+        "confidence": _highest(memory.confidence for memory in memories),
+        "tags": _union(memory.tags for memory in memories)[:LABELS_MAX],
+        "entities": _union(memory.entities for memory in memories)[:LABELS_MAX],
+        "sources": _union(memory.sources for memory in memories)[:LABELS_MAX],
+        "sessions": _union(memory.sessions for memory in memories)[-SESSIONS_MAX:],
+        "turns": _widened(memories),
+        "metadata": _joined_metadata(memories),
+        "observation_count": sum(memory.observation_count for memory in memories),
+        "created_at": min(memory.created_at for memory in memories),
+        "last_seen_at": max(memory.last_seen_at for memory in memories),
+    }
+
+
+def _joined_metadata(memories: Sequence[Memory]) -> dict[str, JsonValue]:
+    """Unite metadata; what is known stays, also where a later value differs."""
+    joined: dict[str, JsonValue] = {}
+    for memory in memories:
+        for key, value in memory.metadata.items():
+            if len(joined) < LABELS_MAX:
+                joined.setdefault(key, value)
+    return joined
+
+
+def _maybe(label: str | None) -> tuple[str, ...]:
+    return () if label is None else (label,)
+
+
+def _firmest(memories: Sequence[Memory]) -> Standing:
+    active = any(memory.status is Standing.ACTIVE for memory in memories)
+    return Standing.ACTIVE if active else Standing.TENTATIVE
+
+
+def _strongest(memories: Sequence[Memory]) -> Persistence | None:
+    known = [memory.persistence for memory in memories if memory.persistence is not None]
+    return max(known, key=_LADDER.index, default=None)
+
+
+def _first(values: Iterable[str | None]) -> str | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _highest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _union(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(label for group in groups for label in group))
+
+
+def _widened(memories: Sequence[Memory]) -> Turns | None:
+    known = [memory.turns for memory in memories if memory.turns is not None]
+    if not known:
+        return None
+    return Turns(first=min(turns.first for turns in known), last=max(turns.last for turns in known))

@@ -1,0 +1,69 @@
+"""The writer: decisions in, the store brought level, changes out. It never decides."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from schemas.base import MemoryId, Position
+from schemas.decisions import Decision
+from schemas.outcomes import Applied
+from streams.core.ledger import MissingTarget, effects, fold, touched
+from streams.core.neighbours import Stored
+from streams.ports import Fatal, Index
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A decision, and where the log holds it."""
+
+    decision: Decision
+    position: Position
+
+
+async def apply(window: Sequence[Logged], *, index: Index) -> list[Applied]:
+    """Bring the store to the state after a window of decisions; return what they made of it.
+
+    Idempotent: what the store already has, by version, is not written again, so a window may be
+    applied twice or cut differently. Every successor is durable and searchable before a memory
+    that it replaces is retired. The changes are those of the decisions, whether or not this call
+    was the one that wrote them. Raises Fatal where the store lacks what a decision builds on.
+    """
+    ids = list(dict.fromkeys(i for logged in window for i in touched(logged.decision)))
+    state = await index.get(ids) if ids else {}
+    written: dict[MemoryId, None] = {}
+    changes: list[Applied] = []
+    for logged in window:
+        try:
+            written.update(dict.fromkeys(fold(state, logged.decision)))
+        except MissingTarget as damage:
+            at = logged.position
+            raise Fatal(
+                f"{damage} ({at.topic}/{at.partition}/{at.offset}); the index does not match the "
+                "log: delete the index directory, and the next run builds it anew"
+            ) from damage
+        changes.extend(_changes(logged, state))
+    after = [state[identity] for identity in written]
+    await _write([stored for stored in after if stored.memory.live], index)
+    await _write([stored for stored in after if not stored.memory.live], index)
+    return changes
+
+
+def _changes(logged: Logged, state: Mapping[MemoryId, Stored]) -> list[Applied]:
+    made = effects(logged.decision)
+    memories = [
+        effect.memory if isinstance(effect, Stored) else state[effect.target.memory_id].memory
+        for effect in made
+    ]
+    return [
+        Applied(
+            memory_id=memory.id,
+            memory=memory,
+            decision_id=logged.decision.decision_id,
+            decided=logged.position,
+        )
+        for memory in memories
+    ]
+
+
+async def _write(changes: Sequence[Stored], index: Index) -> None:
+    if changes:
+        await index.write(changes)

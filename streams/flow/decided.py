@@ -1,0 +1,28 @@
+"""Which events were decided before, as the log itself remembers it."""
+
+from collections.abc import Mapping, Sequence
+
+from schemas.base import ContentKey, DecisionId
+from schemas.topics import DECISIONS
+from streams.flow.owner import CONTENT_KEY_HEADER, DECISION_ID_HEADER
+from streams.ports import Lookup, Record
+
+
+class DecidedInLog:
+    """Implements ports.Decided for a log that finds its records by header."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+        records = await self._lookup.find(DECISIONS.name, DECISION_ID_HEADER, ids)
+        # The first decision on an event is the one that counts; rejects are on no event.
+        return dict(reversed([pair for record in records if (pair := _pair(record)) is not None]))
+
+
+def _pair(record: Record) -> tuple[DecisionId, ContentKey] | None:
+    headers = dict(record.headers)
+    identity, key = headers.get(DECISION_ID_HEADER), headers.get(CONTENT_KEY_HEADER)
+    if identity is None or key is None:
+        return None
+    return DecisionId(identity.decode()), ContentKey(key.decode())

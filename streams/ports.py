@@ -1,0 +1,352 @@
+"""The outside world as the flow sees it, and what its failures mean.
+
+Each Protocol has one contract suite under tests/contract that every implementation passes.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, Position, ScopeName
+from streams.core.embedding import Embedded, Vector
+from streams.core.neighbours import Stored
+
+
+class Poison(Exception):
+    """This record can never succeed: dead-letter it and go on. `field` names what is wrong."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class Transient(Exception):
+    """The same call may succeed later: try again with backoff, skip nothing."""
+
+
+class Fatal(Exception):
+    """Nothing here can succeed until a person acts: stop, commit nothing. One clear line."""
+
+
+class NoModel(Fatal):
+    """The embedding model is missing, damaged or unknown."""
+
+
+class NoStore(Fatal):
+    """The store is busy, damaged, full, unwritable, or was made for something else."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record as the log holds it. Bytes are untrusted until a codec has read them."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    @property
+    def position(self) -> Position:
+        return Position(topic=self.topic, partition=self.partition, offset=self.offset)
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A record to be appended; `partition` is always explicit."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A consumer group's place: the next offset to read, and what the group noted with it."""
+
+    offset: int
+    metadata: str = ""
+
+
+class Log(Protocol):
+    """Topics of partitions of records, in the order of their offsets; what Kafka is.
+
+    Offsets start at 0 and grow by at least one per record of a partition. Every call may raise
+    Transient or Fatal.
+    """
+
+    async def partitions(self, topic: str) -> int:
+        """Return the number of partitions. Fatal when the topic does not exist."""
+        ...
+
+    async def append(self, records: Sequence[Outgoing]) -> list[int]:
+        """Append durably, in order; return each record's offset.
+
+        On return every record survives a crash of this process. When it raises, any part of the
+        records may be in the log: only the log knows.
+        """
+        ...
+
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+        """Return up to `limit` records from `offset` on; empty only at the end.
+
+        Skips gaps: the first record may lie after `offset`. Large records come in smaller batches.
+        """
+        ...
+
+    async def end(self, topic: str, partition: int) -> int:
+        """Return the offset that the next record will get."""
+        ...
+
+    async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
+        """Set the group's place, durably."""
+        ...
+
+    async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
+        """Return the group's place; None when it never committed one.
+
+        An answer that the log could not give is Transient, never None.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Handled:
+    """What handling a batch of records came to, before anything is committed.
+
+    `outgoing` is to be appended; `appended` is then told the offsets, in the same order;
+    `metadata` is noted with the commit that passes the batch.
+    """
+
+    outgoing: list[Outgoing]
+    appended: Callable[[list[int]], None]
+    metadata: str = ""
+
+
+class Process(Protocol):
+    """What a consumer group does with the records of its topic, partition by partition."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def group(self) -> str: ...
+
+    async def claim(self, partition: int) -> int:
+        """Build what the partition's state is from the log; return the offset to go on from.
+
+        Called before the first batch, and again after any failure: whatever was in memory may be
+        wrong then, only the log knows what happened.
+        """
+        ...
+
+    async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
+        """Do the work of a batch, in offset order. Repeating a batch repeats its result."""
+        ...
+
+
+class Lookup(Protocol):
+    """Finds records by a header value, for logs that keep such an index."""
+
+    async def find(self, topic: str, header: str, values: Sequence[str]) -> list[Record]:
+        """Return the records that carry one of the values in that header, in offset order."""
+        ...
+
+    async def find_beginning(self, topic: str, header: str, beginning: str) -> list[Record]:
+        """Return the records whose value of that header begins so, in offset order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a source has been read: lines, and the digest of their bytes.
+
+    `complete` where the source had ended there.
+    """
+
+    line: int
+    digest: str
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of a source: its number from 1, its bytes, and the row or why there is none."""
+
+    number: int
+    content: bytes
+    row: Mapping[str, Any] | Poison
+
+
+class Source(Protocol):
+    """Rows that come from somewhere else than the log, in an order of their own."""
+
+    @property
+    def name(self) -> str:
+        """What the source is called in event ids and marks."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Where a person finds the source."""
+        ...
+
+    @property
+    def resumable(self) -> bool:
+        """Whether reading can begin again from the start."""
+        ...
+
+    def lines(self, after: Mark | None) -> Iterator[Line]:
+        """Yield the lines behind the mark; all of them where what lay before it has changed.
+
+        Raises Fatal where reading breaks off.
+        """
+        ...
+
+    def mark(self, line: int, *, complete: bool) -> Mark:
+        """Return the mark for having read up to the line that was yielded last."""
+        ...
+
+
+class Intake(Protocol):
+    """Takes records in from a source that is not a log, and remembers how far it has read."""
+
+    async def mark(self, source: str) -> Mark | None:
+        """Return the last mark of the source."""
+        ...
+
+    async def take_in(self, records: Sequence[Outgoing], source: str, mark: Mark) -> None:
+        """Append the records and set the mark: both or neither."""
+        ...
+
+
+class IntakeLog(Log, Intake, Protocol):
+    """A log that also takes in sources."""
+
+
+class SearchableLog(Log, Lookup, Protocol):
+    """A log that also finds records by header."""
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors of one model.
+
+    Deterministic: the same text has the same vector, up to about 1e-7 with the batch it is in.
+    """
+
+    @property
+    def model(self) -> ModelId:
+        """The identity of the vector space; two embedders with equal `model` may be mixed."""
+        ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+        """Return one result per text, in order. Texts are not blank; any length."""
+        ...
+
+
+FLOAT32_SLACK = 1e-6
+"""How far a cosine computed in float32 may lie from its value: indexes compare with this slack."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """Ask for the live memories of one scope that are nearest to a vector.
+
+    `limit` at most this many, `floor` none less similar (cosine, inclusive, to float32 accuracy).
+    """
+
+    scope: ScopeName
+    vector: Vector
+    limit: int
+    floor: float
+
+
+@dataclass(frozen=True)
+class Level:
+    """How far an index has followed the log.
+
+    `offsets`: per partition of decisions, the offset behind the last one applied; `memories`: how
+    many memories it held then.
+    """
+
+    offsets: Mapping[int, int]
+    memories: int
+
+
+class Index(Protocol):
+    """The searchable copy of the memories. It nominates; core/embedding.py measures.
+
+    A copy: it can be rebuilt from the decisions at any time. Calls may raise Transient or Fatal.
+    """
+
+    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
+        """Return, per query, the nearest live memories of the scope, nearest first.
+
+        Vectors come back bit-equal to what was written (unit vectors).
+        """
+        ...
+
+    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
+        """Return what is stored under these ids, live or not, without vectors.
+
+        Absent ids are left out; the caller owns the dict.
+        """
+        ...
+
+    async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
+        """Return, per content key, the live memories that have it, by id, without vectors.
+
+        Keys that no live memory has are left out.
+        """
+        ...
+
+    async def write(self, changes: Sequence[Stored]) -> None:
+        """Store these states, each id at most once; on return they are searchable.
+
+        They survive a crash of this process; `keep_level` makes them survive more. Overwrites what the id had: the caller has compared versions. Without a vector the stored
+        one stays; such an id must be there.
+        """
+        ...
+
+    async def count(self) -> int:
+        """Return how many memories are stored, live or not; cheap."""
+        ...
+
+    async def level(self) -> Level | None:
+        """Return the level that was kept last; None where none was."""
+        ...
+
+    async def keep_level(self, level: Level) -> None:
+        """Make all that was written durable, then remember how far in the log that goes."""
+        ...
+
+    async def clear(self) -> None:
+        """Forget everything, the level first."""
+        ...
+
+    def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
+        """Yield every memory with its vector, of the scope or of all, live or not, by id."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Decided(Protocol):
+    """Knows which events were decided before."""
+
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+        """Return, for the ids that have a decision, the content key of the event decided on."""
+        ...
+
+
+class Clock(Protocol):
+    def now(self) -> datetime:
+        """Return the wall clock, aware, in UTC."""
+        ...

@@ -1,0 +1,1 @@
+"""What any consumer needs; knows nothing of memories."""

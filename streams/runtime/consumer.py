@@ -1,0 +1,76 @@
+"""The loop of every process: read, handle, append, await the acknowledgement, commit."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from streams.ports import Committed, Fatal, Log, Poison, Process, Record, Transient
+from streams.runtime.failures import RetryPolicy
+
+
+class Consumer:
+    """One process on one partition.
+
+    The commit comes last, in this one place, and never passes a record whose outcome is not in
+    the log. After any failure the partition is claimed anew before the next batch.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        log: Log,
+        partition: int,
+        *,
+        retry: RetryPolicy,
+        sleep: Callable[[float], Awaitable[None]],
+        report: Callable[[str], None],
+    ) -> None:
+        """`report` is told, in a line, what is waited for."""
+        self._process = process
+        self._log = log
+        self._partition = partition
+        self._retry = retry
+        self._sleep = sleep
+        self._report = report
+        self._next: int | None = None
+
+    async def step(self, records_max: int) -> int:
+        """Handle one batch; return how many records it had, 0 at the end of the partition."""
+        attempt = 0
+        while True:
+            try:
+                return await self._step(records_max)
+            except Poison as error:
+                raise Fatal(
+                    f"a poisoned record of {self._process.topic} was not set aside: {error}"
+                ) from error
+            except Transient as error:
+                attempt += 1
+                if attempt >= self._retry.attempts_max:
+                    raise Fatal(f"{error}; gave up after {attempt} attempts") from error
+                delay = self._retry.delay(attempt)
+                self._report(f"{error}; trying again in {delay:.1f} s")
+                await self._sleep(delay)
+
+    async def drain(self, records_max: int) -> None:
+        """Handle everything up to the end of the partition."""
+        while await self.step(records_max):
+            pass
+
+    async def _step(self, records_max: int) -> int:
+        process, partition = self._process, self._partition
+        position = self._next
+        self._next = None  # until the commit below, only the log knows where we are
+        if position is None:
+            position = await process.claim(partition)
+        records = await self._log.read(process.topic, partition, position, records_max)
+        self._next = await self._batch(records) if records else position
+        return len(records)
+
+    async def _batch(self, records: Sequence[Record]) -> int:
+        """Handle, append, await the acknowledgement, commit; return the next position."""
+        process, partition = self._process, self._partition
+        handled = await process.handle(partition, records)
+        handled.appended(await self._log.append(handled.outgoing))
+        position = records[-1].offset + 1
+        committed = Committed(position, handled.metadata)
+        await self._log.commit(process.group, process.topic, partition, committed)
+        return position

@@ -1,0 +1,19 @@
+"""What each failure makes the loop do, and within which limits."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often, and after how long, a transient failure is tried again.
+
+    Past `attempts_max` in a row the failure is fatal: a limit stops, it never drops.
+    """
+
+    attempts_max: int = 8
+    delay_max_seconds: float = 10.0
+    first_delay_seconds: float = 0.1
+
+    def delay(self, attempt: int) -> float:
+        """Return the seconds to wait before attempt number `attempt` + 1; attempts count from 1."""
+        return min(self.delay_max_seconds, self.first_delay_seconds * 2.0 ** (attempt - 1))

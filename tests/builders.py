@@ -1,0 +1,93 @@
+"""Short calls with complete defaults: `event("likes oat milk", scope="ana")`."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from schemas.base import ModelId
+from schemas.events import Remember
+from schemas.memories import Memory
+from streams.core.embedding import Vector
+from streams.core.identity import content_key
+from streams.core.neighbours import Stored
+from streams.core.policy import Policy
+from streams.ports import Record
+
+MODEL = ModelId("fake")
+DIMENSION = 8
+START = datetime(2026, 3, 1, 9, tzinfo=UTC)
+
+
+def event(text: str = "Ana likes tea.", **fields: Any) -> Remember:
+    """Build an event; its id is made of its text unless given."""
+    values: dict[str, Any] = {
+        "event_id": f"event of {text}"[:200],
+        "scope": "acme/ana",
+        "occurred_at": START,
+    }
+    return Remember.model_validate({**values, **fields, "text": text})
+
+
+def memory(text: str = "Ana likes tea.", **fields: Any) -> Memory:
+    """Build a live memory; its id is a number unless given."""
+    values: dict[str, Any] = {
+        "id": identity(1),
+        "scope": "acme/ana",
+        "version": 1,
+        "created_at": START,
+        "last_seen_at": START,
+        **fields,
+        "text": text,
+    }
+    values.setdefault("content_key", content_key(values["scope"], text))
+    return Memory.model_validate(values)
+
+
+def identity(number: int) -> str:
+    """Return the memory id that stands for a number."""
+    return f"00000000-0000-5000-8000-{number:012d}"
+
+
+def later(hours: float) -> datetime:
+    """Return a time after the start."""
+    return START + timedelta(hours=hours)
+
+
+def unit(*components: float) -> Vector:
+    """Return the unit vector in the direction of the components, padded with zeros."""
+    vector = np.zeros(DIMENSION)
+    vector[: len(components)] = components
+    return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+
+def at_cosine(similarity: float, axis: int = 1) -> Vector:
+    """Return a unit vector at this cosine to `unit(1)`, leaning towards an axis."""
+    vector = np.zeros(DIMENSION)
+    vector[0] = similarity
+    vector[axis] = (1 - similarity**2) ** 0.5
+    return vector.astype(np.float32)
+
+
+def stored(text: str = "Ana likes tea.", vector: Vector | None = None, **fields: Any) -> Stored:
+    """Build a memory with its vector."""
+    return Stored(memory(text, **fields), unit(1) if vector is None else vector)
+
+
+def policy(**sections: Any) -> Policy:
+    """Build a policy for the fake model: match from .95, review from .8, log from .7."""
+    content: dict[str, Any] = {
+        "name": "test",
+        "model": MODEL,
+        "bands": {"match": 0.95, "review": 0.8, "log": 0.7},
+        "without_verdict": {"match": "merge", "review": "keep-both"},
+        "calibration": {"dataset": "none", "date": "2026-03-01", "command": "none"},
+        **sections,
+    }
+    return Policy.model_validate(content)
+
+
+def record(value: bytes | None, offset: int = 0, **fields: Any) -> Record:
+    """Build a record of memory.events."""
+    values: dict[str, Any] = {"topic": "memory.events", "partition": 0, "key": None, **fields}
+    return Record(offset=offset, value=value, **values)

@@ -1,0 +1,75 @@
+"""The command line under test: in this process where that will do, as a process where it must."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.cli.main import main
+from tests.support.models import models_dir
+
+COMMAND = (sys.executable, "-c", "from streams.cli import main; main()")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command printed, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Memsieve = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    models_dir()
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def memsieve(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Memsieve:
+    """Run `memsieve ARGUMENTS`; return what it printed and its exit code."""
+
+    def call(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["memsieve", *map(str, arguments)])
+        capfd.readouterr()
+        code: object = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        printed = capfd.readouterr()
+        return Result(code if isinstance(code, int) else 0, printed.out, printed.err)
+
+    return call
+
+
+def start(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
+    """Start `memsieve ARGUMENTS` as a process of its own."""
+    return subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        cwd=cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def write_events(path: Path, *texts: str, scope: str = "acme/ana") -> Path:
+    """Write a file of rows with a text, a scope and a time."""
+    times = {"occurred_at": "2026-03-01T09:00:00Z"}
+    rows = (json.dumps({"text": text, "scope": scope, **times}) for text in texts)
+    path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    return path

@@ -1,0 +1,610 @@
+"""What every Index keeps, each compared with the exact one, and what EdgeIndex promises on disk."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from schemas.base import ContentKey, MemoryId, ScopeName
+from schemas.memories import Memory, Persistence, Standing, Superseded, Turns
+from streams.adapters.indexes.edge import EdgeIndex
+from streams.adapters.indexes.exact import ExactIndex
+from streams.core.embedding import Vector
+from streams.core.identity import content_key
+from streams.core.neighbours import Stored
+from streams.ports import Index, Level, NoStore, Query
+from tests.builders import (
+    DIMENSION,
+    START,
+    at_cosine,
+    identity,
+    later,
+    memory,
+    stored,
+    unit,
+)
+
+ROOT = Path(__file__).parents[2]
+SCOPE = ScopeName("acme/ana")
+
+SAME = 1e-5
+"""How far two implementations may differ in one cosine."""
+
+SCOPES = [
+    ScopeName(name)
+    for name in (
+        "acme",
+        "acme/ana",
+        "acme/ana/work",
+        "ACME/ana",
+        "acme/an",
+        "other/ana",
+        "acme/ä",
+        "acme/寿司 🧀/日本",
+        'acme/it\'s "quoted" [1] {x} $ref %',
+    )
+]
+"""Scopes that a careless filter mixes: beginnings of each other, other case, other scripts."""
+
+
+def exact(_path: Path) -> Index:
+    return ExactIndex()
+
+
+def edge(path: Path) -> Index:
+    return EdgeIndex(path / "index", DIMENSION)
+
+
+INDEXES: Mapping[str, Callable[[Path], Index]] = {"exact": exact, "edge": edge}
+
+
+def retired(number: int, text: str = "Ana likes tea.", **fields: Any) -> Stored:
+    gone = Superseded(by=MemoryId(identity(999)), at=START, reason="same-fact")
+    return stored(text, id=identity(number), status=Standing.SUPERSEDED, superseded=gone, **fields)
+
+
+def ids(found: Sequence[Stored]) -> list[str]:
+    return [one.memory.id for one in found]
+
+
+def numbers(*wanted: int) -> list[str]:
+    return [identity(number) for number in wanted]
+
+
+async def search(
+    index: Index,
+    vector: Vector | None = None,
+    *,
+    scope: ScopeName = SCOPE,
+    limit: int = 100,
+    floor: float = -1.0,
+) -> list[Stored]:
+    query = Query(scope, unit(1) if vector is None else vector, limit, floor)
+    (found,) = await index.search([query])
+    return found
+
+
+async def everything(index: Index, scope: ScopeName | None = None) -> list[Stored]:
+    return [one async for one in index.scan(scope)]
+
+
+def assert_same(found: Sequence[Stored], expected: Sequence[Stored]) -> None:
+    """Compare memories, and vectors bit for bit."""
+    assert [one.memory for one in found] == [one.memory for one in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert one.vector is not None
+        assert other.vector is not None
+        assert one.vector.dtype == np.float32
+        assert one.vector.tobytes() == other.vector.tobytes()
+
+
+def cosine(first: Vector, second: Vector | None) -> float:
+    assert second is not None
+    return float(np.dot(first.astype(np.float64), second.astype(np.float64)))
+
+
+class TestIndex:
+    @pytest.fixture(params=INDEXES.values(), ids=list(INDEXES))
+    async def index(self, request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Index]:
+        index: Index = request.param(tmp_path)
+        yield index
+        await index.close()
+
+    async def test_a_new_index_is_empty(self, index: Index) -> None:
+        assert await search(index) == []
+        assert await everything(index) == []
+        assert await index.get([MemoryId(identity(1))]) == {}
+
+    async def test_asking_for_nothing_gives_nothing(self, index: Index) -> None:
+        await index.write([stored()])
+        assert await index.search([]) == []
+        assert await index.get([]) == {}
+        assert await index.with_content([]) == {}
+        await index.write([])
+        assert len(await everything(index)) == 1
+
+    async def test_a_memory_comes_back_whole(self, index: Index) -> None:
+        full = Stored(
+            memory(
+                "Ana drinks her tea\nwithout milk — “always”. 🫖\t\u2028" + "x" * 60_000,
+                version=7,
+                status=Standing.TENTATIVE,
+                persistence=Persistence.CORE,
+                category="preference",
+                importance=0.1 + 0.2,
+                confidence=1.0,
+                tags=("drinks", "ä"),
+                entities=("Ana",),
+                sources=("user",),
+                sessions=("s1", "s2"),
+                turns=Turns(first=0, last=2**40),
+                metadata={"a.b[0]": [1, 1.5, None, True, {"x": "y"}], "$": "", "n": -(2**62)},
+                observation_count=3,
+                created_at=START.replace(microsecond=123_456),
+                last_seen_at=later(1),
+                truncated=True,
+                merged_from=(identity(8), identity(9)),
+            ),
+            unit(3, -1, 2),
+        )
+        await index.write([full])
+        assert_same(await search(index), [full])
+        assert_same(await everything(index), [full])
+        assert await index.get([full.memory.id]) == {full.memory.id: Stored(full.memory, None)}
+
+    @pytest.mark.covers("S0.50", "B56", "B58", "D4")
+    async def test_a_search_stays_in_its_scope(self, index: Index) -> None:
+        await index.write([stored(id=identity(n), scope=scope) for n, scope in enumerate(SCOPES)])
+        queries = [Query(scope, unit(1), 100, -1.0) for scope in SCOPES]
+        found = await index.search(queries)
+        assert [ids(one) for one in found] == [numbers(n) for n in range(len(SCOPES))]
+        assert await search(index, scope=ScopeName("nobody")) == []
+
+    @pytest.mark.covers("B59")
+    async def test_identical_text_in_two_scopes_is_two_memories(self, index: Index) -> None:
+        text, hers, his = "The window leads on.", ScopeName("acme/ana"), ScopeName("acme/bob")
+        await index.write(
+            [stored(text, id=identity(1), scope=hers), stored(text, id=identity(2), scope=his)]
+        )
+        assert ids(await search(index, scope=hers)) == numbers(1)
+        assert ids(await search(index, scope=his)) == numbers(2)
+        keys = [content_key(hers, text), content_key(his, text)]
+        found = await index.with_content(keys)
+        assert [[s.memory.scope for s in found[key]] for key in keys] == [[hers], [his]]
+
+    @pytest.mark.covers("S0.14")
+    async def test_a_search_finds_live_memories_only(self, index: Index) -> None:
+        await index.write(
+            [
+                stored(id=identity(1), status=Standing.ACTIVE),
+                stored(id=identity(2), status=Standing.TENTATIVE),
+                retired(3),
+            ]
+        )
+        assert sorted(ids(await search(index))) == numbers(1, 2)
+
+    @pytest.mark.covers("B9")
+    async def test_a_search_gives_the_nearest_first_up_to_its_limit(self, index: Index) -> None:
+        cosines = [0.2, 0.95, -0.4, 0.7, 0.9]
+        await index.write(
+            [
+                stored(id=identity(n), vector=at_cosine(similarity, axis=1 + n))
+                for n, similarity in enumerate(cosines)
+            ]
+        )
+        assert ids(await search(index)) == numbers(1, 4, 3, 0, 2)
+        assert ids(await search(index, limit=2)) == numbers(1, 4)
+        assert ids(await search(index, limit=1)) == numbers(1)
+
+    async def test_each_query_has_its_own_answer(self, index: Index) -> None:
+        """More queries than an implementation may send at once, with limits and floors mixed."""
+        axes = [unit(*([0] * axis), 1) for axis in range(DIMENSION)]
+        await index.write(
+            [stored(id=identity(n), vector=axis) for n, axis in enumerate(axes)]
+            + [stored(id=identity(100 + n), vector=axis) for n, axis in enumerate(axes)]
+        )
+        asked = [(n % DIMENSION, 1 + n % 2, 0.5 if n % 3 else 1.5) for n in range(200)]
+        found = await index.search(
+            [Query(SCOPE, axes[axis], limit, floor) for axis, limit, floor in asked]
+        )
+        for (axis, limit, floor), answer in zip(asked, found, strict=True):
+            if floor > 1:
+                assert answer == []
+            else:
+                assert len(answer) == limit
+                assert set(ids(answer)) <= {identity(axis), identity(100 + axis)}
+
+    async def test_the_floor_is_included(self, index: Index) -> None:
+        for number, similarity in enumerate([0.6, 0.7, 0.8, 0.85, 0.95]):
+            await index.write([stored(id=identity(number), vector=at_cosine(similarity))])
+            assert identity(number) in ids(await search(index, floor=similarity))
+            assert identity(number) not in ids(await search(index, floor=similarity + SAME))
+
+    async def test_the_floor_is_kept_to_the_accuracy_of_float32(self, index: Index) -> None:
+        """A memory exactly at the floor is found, however the product was rounded."""
+        vectors = [unit(n, 3, n % 7, -n % 5, 1) for n in range(1, 60)]
+        await index.write([stored(id=identity(n), vector=v) for n, v in enumerate(vectors)])
+        asked = unit(5, 1, -2, 3)
+        for number, vector in enumerate(vectors):
+            found = await search(index, asked, floor=cosine(asked, vector))
+            assert identity(number) in ids(found)
+
+    async def test_vectors_come_back_bit_for_bit(self, index: Index) -> None:
+        given = [
+            stored(id=identity(n), vector=unit(n % 7, 1 + n, -n % 5, 1e-4 * n, 1e-30, n**0.5))
+            for n in range(200)
+        ]
+        await index.write(given)
+        assert_same(await everything(index), given)
+        by_id = sorted(await search(index, limit=500), key=lambda one: one.memory.id)
+        assert_same(by_id, given)
+
+    async def test_gets_what_is_stored_live_or_not(self, index: Index) -> None:
+        live, gone = stored(id=identity(1)), retired(2)
+        await index.write([live, gone])
+        asked = [MemoryId(identity(n)) for n in (2, 3, 1, 2)]
+        found = await index.get(asked)
+        assert found == {one.memory.id: Stored(one.memory, None) for one in (live, gone)}
+
+    async def test_an_id_that_no_memory_can_have_is_absent(self, index: Index) -> None:
+        assert await index.get([MemoryId("nothing like an id")]) == {}
+
+    async def test_an_answer_belongs_to_the_caller(self, index: Index) -> None:
+        await index.write([stored(id=identity(1))])
+        asked = [MemoryId(identity(1))]
+        (await index.get(asked)).clear()
+        assert len(await index.get(asked)) == 1
+
+    async def test_remembers_how_far_it_has_followed_the_log(self, index: Index) -> None:
+        assert await index.level() is None
+        await index.write([stored(id=identity(1)), stored("milk", id=identity(2))])
+        assert await index.count() == 2
+        for level in (Level({0: 7}, 2), Level({0: 7, 3: 12}, 2)):
+            await index.keep_level(level)
+            assert await index.level() == level
+
+    async def test_forgets_everything_and_can_be_used_again(self, index: Index) -> None:
+        await index.write([stored(id=identity(1))])
+        await index.keep_level(Level({0: 7}, 1))
+        await index.clear()
+        assert (await index.count(), await index.level()) == (0, None)
+        assert await everything(index) == []
+        assert await search(index) == []
+        await index.write([stored("milk", id=identity(2))])
+        assert ids(await search(index)) == numbers(2)
+
+    async def test_finds_by_content_among_the_live(self, index: Index) -> None:
+        """Of several all, by id, whatever the order in which they were written."""
+        tea, milk = content_key(SCOPE, "tea"), content_key(SCOPE, "milk")
+        await index.write(
+            [
+                stored("tea", id=identity(5)),
+                retired(1, "tea"),
+                stored("tea", id=identity(3), vector=unit(0, 1)),
+                stored("tea", id=identity(4)),
+                retired(2, "milk"),
+            ]
+        )
+        found = await index.with_content([milk, tea, ContentKey("unheard of"), tea])
+        assert found == {
+            tea: [Stored(memory("tea", id=identity(n)), None) for n in (3, 4, 5)],
+        }
+
+    async def test_finds_many_contents_at_once(self, index: Index) -> None:
+        texts = [f"fact {n}" for n in range(1_500)]
+        await index.write([stored(text, id=identity(n)) for n, text in enumerate(texts)])
+        keys = [content_key(SCOPE, text) for text in texts]
+        found = await index.with_content(keys)
+        assert [found[key][0].memory.id for key in keys] == numbers(*range(1_500))
+
+    async def test_a_write_replaces_what_was_there(self, index: Index) -> None:
+        before = stored("old text", id=identity(1), category="old", tags=["a", "b"])
+        after = stored("new text", unit(0, 1), id=identity(1), version=2)
+        await index.write([before])
+        await index.write([after])
+        assert_same(await everything(index), [after])
+        assert_same(await search(index, unit(0, 1), floor=0.9), [after])
+        assert await search(index, unit(1), floor=0.9) == []
+        keys = [before.memory.content_key, after.memory.content_key]
+        assert list(await index.with_content(keys)) == [after.memory.content_key]
+
+    async def test_a_write_without_vector_keeps_the_stored_one(self, index: Index) -> None:
+        before = stored(id=identity(1), vector=unit(1, 2, 3), category="old")
+        other = stored(id=identity(2), vector=unit(0, 0, 1))
+        seen_again = Stored(memory(id=identity(1), version=2, observation_count=2), None)
+        await index.write([before, other])
+        await index.write([seen_again, Stored(other.memory, unit(0, 1))])
+        assert_same(
+            await everything(index),
+            [Stored(seen_again.memory, before.vector), Stored(other.memory, unit(0, 1))],
+        )
+        assert ids(await search(index, unit(1, 2, 3), limit=1)) == numbers(1)
+
+    async def test_retiring_hides_from_searches_at_once(self, index: Index) -> None:
+        await index.write([stored(id=identity(1)), stored(id=identity(2))])
+        gone = Stored(retired(1).memory, None)
+        await index.write([gone])
+        assert ids(await search(index)) == numbers(2)
+        assert ids(await everything(index)) == numbers(1, 2)
+        await index.write([Stored(memory(id=identity(1), version=3), None)])
+        assert sorted(ids(await search(index))) == numbers(1, 2)
+
+    async def test_scans_every_memory_in_the_order_of_ids(self, index: Index) -> None:
+        """More than a page of them, live or not, of one scope or of all."""
+        given = [
+            retired(n, f"fact {n}", scope=SCOPES[n % 2], vector=unit(n + 1, 1))
+            if n % 10 == 0
+            else stored(f"fact {n}", id=identity(n), scope=SCOPES[n % 2], vector=unit(n + 1, 1))
+            for n in range(2_345)
+        ]
+        await index.write(given[::-1])
+        assert_same(await everything(index), given)
+        assert_same(await everything(index, SCOPES[1]), given[1::2])
+        assert await everything(index, ScopeName("nobody")) == []
+
+    @pytest.mark.parametrize("page", [1_000, 2_000])
+    async def test_scans_a_full_last_page_once(self, index: Index, page: int) -> None:
+        await index.write([stored(f"fact {n}", id=identity(n)) for n in range(page)])
+        assert ids(await everything(index)) == numbers(*range(page))
+
+    async def test_what_was_searched_for_may_be_read_again(self, index: Index) -> None:
+        """Reading has no effect, and what was found does not change with the index."""
+        await index.write([stored(id=identity(1))])
+        first = await search(index)
+        await index.write([stored("new text", unit(0, 1), id=identity(1), version=2)])
+        assert_same(first, [stored(id=identity(1))])
+
+
+UNITS = (
+    st.lists(st.integers(-9, 9), min_size=DIMENSION, max_size=DIMENSION)
+    .filter(any)
+    .map(lambda components: unit(*components))
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[list[Stored]]:
+    """Batches of writes to a few ids: new states, retirements, states that keep their vector."""
+    known: set[int] = set()
+    batches: list[list[Stored]] = []
+    for version in range(1, draw(st.integers(1, 4)) + 1):
+        batch: list[Stored] = []
+        for number in sorted(draw(st.sets(st.integers(0, 19), max_size=12))):
+            make = retired if draw(st.integers(0, 4)) == 0 else live
+            state = make(
+                number,
+                draw(st.sampled_from(["tea", "milk"])),
+                scope=SCOPES[number % 3],
+                version=version,
+                vector=draw(UNITS),
+            )
+            keeps = number in known and draw(st.booleans())
+            batch.append(Stored(state.memory, None) if keeps else state)
+            known.add(number)
+        batches.append(batch)
+    return batches
+
+
+def live(number: int, text: str, **fields: Any) -> Stored:
+    return stored(text, id=identity(number), **fields)
+
+
+QUERIES = st.lists(
+    st.builds(
+        Query,
+        st.sampled_from(SCOPES[:4]),
+        UNITS,
+        st.integers(1, 8),
+        st.sampled_from([-1.0, 0.0, 0.3, 0.7, 0.95]),
+    ),
+    max_size=5,
+)
+
+
+# Not shrunk: every example makes an index on disk, so shrinking takes longer than a test may.
+@settings(max_examples=30, deadline=None, phases=set(Phase) - {Phase.shrink, Phase.explain})
+@given(history=histories(), queries=QUERIES)
+async def test_the_edge_index_agrees_with_the_exact_one(
+    history: list[list[Stored]], queries: list[Query]
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        reference, index = ExactIndex(), EdgeIndex(Path(directory) / "index", DIMENSION)
+        for batch in history:
+            await reference.write(batch)
+            await index.write(batch)
+        for scope in (None, *SCOPES[:4]):
+            assert_same(await everything(index, scope), await everything(reference, scope))
+        asked = [MemoryId(identity(number)) for number in range(20)]
+        assert await index.get(asked) == await reference.get(asked)
+        keys = [content_key(scope, text) for scope in SCOPES[:3] for text in ("tea", "milk")]
+        assert await index.with_content(keys) == await reference.with_content(keys)
+        found, expected = await index.search(queries), await reference.search(queries)
+        for query, near, nearest in zip(queries, found, expected, strict=True):
+            candidates = await search(reference, query.vector, scope=query.scope, floor=-2.0)
+            assert_congruent(query, near, nearest, {one.memory.id for one in candidates})
+        await index.close()
+
+
+def assert_congruent(
+    query: Query, near: list[Stored], nearest: list[Stored], allowed: set[MemoryId]
+) -> None:
+    """Compare two answers: only memories within SAME of the edge of the answer may differ."""
+    scores = [cosine(query.vector, one.vector) for one in near]
+    assert scores == pytest.approx(sorted(scores, reverse=True), abs=SAME)
+    assert len(near) <= query.limit
+    assert len(set(ids(near))) == len(near)
+    assert set(ids(near)) <= allowed
+    full = len(nearest) == query.limit
+    edge_score = cosine(query.vector, nearest[-1].vector) if full else query.floor
+    assert all(score >= edge_score - SAME for score in scores)
+    certain = [one for one in nearest if cosine(query.vector, one.vector) > edge_score + SAME]
+    assert set(ids(certain)) <= set(ids(near))
+
+
+def python(script: str, path: Path) -> subprocess.CompletedProcess[str]:
+    """Run a script in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", script, str(path)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+
+
+PRELUDE = """
+import asyncio, json, os, signal, sys
+from pathlib import Path
+from streams.adapters.indexes.edge import EdgeIndex
+from streams.core.neighbours import Stored
+from streams.ports import NoStore
+from tests.builders import DIMENSION, identity, memory, stored, unit
+path = Path(sys.argv[1])
+"""
+
+KILLED_AFTER_WRITING = f"""{PRELUDE}
+index = EdgeIndex(path, DIMENSION)
+asyncio.run(index.write([stored(f"fact {{n}}", unit(n + 1, 1), id=identity(n)) for n in range(300)]))
+asyncio.run(index.write([Stored(memory("fact 7", id=identity(7), version=2), None)]))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+OPENED_ELSEWHERE = f"""{PRELUDE}
+try:
+    EdgeIndex(path, DIMENSION)
+except NoStore as error:
+    print(json.dumps(str(error)))
+"""
+
+
+class TestEdgeIndex:
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        return tmp_path / "index"
+
+    async def test_a_reopened_index_has_everything(self, path: Path) -> None:
+        given = [stored(f"fact {n}", unit(n + 1, 1), id=identity(n)) for n in range(50)]
+        given[7] = retired(7, "fact 7", vector=unit(8, 1))
+        index = EdgeIndex(path, DIMENSION)
+        await index.write(given)
+        await index.close()
+        for _ in range(2):
+            index = EdgeIndex(path, DIMENSION)
+            assert_same(await everything(index), given)
+            assert len(await search(index)) == 49
+            await index.close()
+
+    async def test_an_empty_directory_becomes_an_index(self, tmp_path: Path) -> None:
+        index = EdgeIndex(tmp_path, DIMENSION)
+        await index.write([stored()])
+        assert len(await everything(index)) == 1
+        await index.close()
+
+    async def test_what_was_written_survives_a_kill(self, path: Path) -> None:
+        killed = python(KILLED_AFTER_WRITING, path)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        expected = [stored(f"fact {n}", unit(n + 1, 1), id=identity(n)) for n in range(300)]
+        expected[7] = Stored(memory("fact 7", id=identity(7), version=2), unit(8, 1))
+        index = EdgeIndex(path, DIMENSION)
+        assert_same(await everything(index), expected)
+        assert len(await search(index, limit=500)) == 300
+        await index.close()
+
+    async def test_a_killed_creation_is_healed(self, path: Path) -> None:
+        """Creation happens in a directory beside; what a kill left there is thrown away."""
+        await EdgeIndex(path, DIMENSION).close()
+        unfinished = path.with_name("index.unfinished")
+        shutil.move(path, unfinished)
+        shutil.rmtree(unfinished / "wal")
+        (unfinished / "edge_config.json").write_text("{", encoding="utf-8")
+        index = EdgeIndex(path, DIMENSION)
+        await index.write([stored()])
+        assert len(await search(index)) == 1
+        await index.close()
+        assert not unfinished.exists()
+
+    async def test_has_one_user_at_a_time(self, path: Path) -> None:
+        index = EdgeIndex(path, DIMENSION)
+        await index.write([stored()])
+        with pytest.raises(NoStore) as refused:
+            EdgeIndex(path, DIMENSION)
+        expected = f"{path} is in use by another process; wait until it ends"
+        assert str(refused.value) == expected
+        assert json.loads(python(OPENED_ELSEWHERE, path).stdout) == expected
+        assert len(await everything(index)) == 1
+        await index.close()
+        await EdgeIndex(path, DIMENSION).close()
+
+    @pytest.mark.parametrize(
+        "broken",
+        [
+            "edge_config.json",
+            "wal/open-1",
+            "segments/*/segment.json",
+            "segments/*/payload_index/config.json",
+            "segments/*/payload_index/*-scope-map/tracker.dat",
+        ],
+    )
+    async def test_says_that_it_is_damaged(self, path: Path, broken: str) -> None:
+        index = EdgeIndex(path, DIMENSION)
+        await index.write([stored(f"fact {n}", id=identity(n)) for n in range(10)])
+        await index.close()
+        overwrite(path, broken)
+        with pytest.raises(NoStore) as refused:
+            EdgeIndex(path, DIMENSION)
+        message = str(refused.value)
+        assert message.startswith(f"{path} is damaged")
+        assert "delete this directory" in message
+        assert "\n" not in message
+
+    async def test_damage_found_while_reading_is_told_as_such(self, path: Path) -> None:
+        index = EdgeIndex(path, DIMENSION)
+        await index.write([stored(f"fact {n}", id=identity(n)) for n in range(300)])
+        await index.close()
+        overwrite(path, "segments/*/payload_storage/page_0.dat")
+        index = EdgeIndex(path, DIMENSION)
+        with pytest.raises(NoStore, match="damaged"):
+            await everything(index)
+
+    def test_says_that_a_file_lies_in_its_place(self, path: Path) -> None:
+        path.write_text("no index", encoding="utf-8")
+        with pytest.raises(NoStore, match="cannot be used as the index"):
+            EdgeIndex(path, DIMENSION)
+        with pytest.raises(NoStore, match="cannot be used as the index"):
+            EdgeIndex(path / "below", DIMENSION)
+        assert path.read_text(encoding="utf-8") == "no index"
+
+    @pytest.mark.parametrize(
+        "awkward",
+        [
+            {"metadata": {"id": 10**30}},
+            {"metadata": {"deep": json.loads("[" * 30 + "]" * 30)}},
+            {"turns": Turns(first=0, last=2**53 - 1)},
+        ],
+        ids=["number", "depth", "turn"],
+    )
+    async def test_what_an_event_may_hold_can_be_stored(
+        self, path: Path, awkward: dict[str, Any]
+    ) -> None:
+        index = EdgeIndex(path, DIMENSION)
+        known = Memory.model_validate_json(memory(**awkward).model_dump_json())
+        await index.write([Stored(known, unit(1))])
+        assert await index.get([known.id]) == {known.id: Stored(known, None)}
+
+
+def overwrite(path: Path, pattern: str) -> None:
+    """Fill every file that fits the pattern with rubbish of its own length."""
+    files = list(path.glob(pattern))
+    assert files, pattern
+    for file in files:
+        file.write_bytes(b"\xab" * file.stat().st_size)

@@ -1,0 +1,128 @@
+"""A process that dies at a step: ports that stop everything before, in or after a call."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from typing import TypeVar
+
+from schemas.base import ContentKey, MemoryId, ModelId, ScopeName
+from streams.adapters.local_broker import LocalBroker
+from streams.core.embedding import Embedded
+from streams.core.neighbours import Stored
+from streams.ports import Committed, Embedder, Index, Level, Outgoing, Query, Record
+
+Result = TypeVar("Result")
+
+
+class Crash(BaseException):
+    """The process is gone: nobody may catch this but the test."""
+
+
+class Steps:
+    """Counts the moments before and after every port call, over all lives of a process."""
+
+    def __init__(self, crashes: Collection[int] = ()) -> None:
+        """`crashes`: the moments, from 1, at which the process dies."""
+        self._crashes = frozenset(crashes)
+        self.taken = 0
+
+    def take(self) -> None:
+        self.taken += 1
+        if self.taken in self._crashes:
+            raise Crash(self.taken)
+
+    async def around(self, call: Callable[[], Awaitable[Result]]) -> Result:
+        self.take()
+        result = await call()
+        self.take()
+        return result
+
+
+class CrashingLog:
+    """Implements ports.Log and ports.Lookup over a broker."""
+
+    def __init__(self, log: LocalBroker, steps: Steps) -> None:
+        self._log = log
+        self._steps = steps
+
+    async def partitions(self, topic: str) -> int:
+        return await self._steps.around(lambda: self._log.partitions(topic))
+
+    async def append(self, records: Sequence[Outgoing]) -> list[int]:
+        return await self._steps.around(lambda: self._log.append(records))
+
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+        return await self._steps.around(lambda: self._log.read(topic, partition, offset, limit))
+
+    async def end(self, topic: str, partition: int) -> int:
+        return await self._steps.around(lambda: self._log.end(topic, partition))
+
+    async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
+        await self._steps.around(lambda: self._log.commit(group, topic, partition, position))
+
+    async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
+        return await self._steps.around(lambda: self._log.committed(group, topic, partition))
+
+    async def find(self, topic: str, header: str, values: Sequence[str]) -> list[Record]:
+        return await self._steps.around(lambda: self._log.find(topic, header, values))
+
+    async def find_beginning(self, topic: str, header: str, beginning: str) -> list[Record]:
+        return await self._steps.around(lambda: self._log.find_beginning(topic, header, beginning))
+
+
+class CrashingIndex:
+    """Implements ports.Index over an index whose content survives; a write may be torn."""
+
+    def __init__(self, index: Index, steps: Steps) -> None:
+        self._index = index
+        self._steps = steps
+
+    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
+        return await self._steps.around(lambda: self._index.search(queries))
+
+    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
+        return await self._steps.around(lambda: self._index.get(ids))
+
+    async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
+        return await self._steps.around(lambda: self._index.with_content(keys))
+
+    async def count(self) -> int:
+        return await self._steps.around(self._index.count)
+
+    async def write(self, changes: Sequence[Stored]) -> None:
+        self._steps.take()
+        for change in changes:
+            await self._index.write([change])
+            self._steps.take()
+
+    async def level(self) -> Level | None:
+        return await self._steps.around(self._index.level)
+
+    async def keep_level(self, level: Level) -> None:
+        await self._steps.around(lambda: self._index.keep_level(level))
+
+    async def clear(self) -> None:
+        await self._index.clear()
+
+    def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
+        return self._index.scan(scope)
+
+    async def close(self) -> None:
+        await self._index.close()
+
+
+class CrashingEmbedder:
+    """Implements ports.Embedder over an embedder."""
+
+    def __init__(self, embedder: Embedder, steps: Steps) -> None:
+        self._embedder = embedder
+        self._steps = steps
+
+    @property
+    def model(self) -> ModelId:
+        return self._embedder.model
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+        return await self._steps.around(lambda: self._embedder.embed(texts))

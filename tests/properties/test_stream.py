@@ -1,0 +1,581 @@
+"""The whole flow over generated streams: owner, writer and consumer on a log, with an index."""
+
+import asyncio
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, cycle
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeGuard
+
+import pytest
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
+
+from schemas.base import MemoryId, ScopeName
+from schemas.codec import DEAD_LETTER, DECISION, EVENT
+from schemas.decisions import Decision, Fence, Ignore, Reason, Reject, Replace
+from schemas.memories import Memory
+from schemas.outcomes import DeadLetter
+from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
+from streams.adapters.indexes.exact import ExactIndex
+from streams.adapters.local_broker import LocalBroker
+from streams.core.ledger import fold
+from streams.core.merge import contains
+from streams.core.neighbours import Stored
+from streams.core.scope import partition_of
+from streams.flow.decided import DecidedInLog
+from streams.flow.deduplicate import Deduplicator
+from streams.flow.owner import INDEXED, Owner
+from streams.flow.writer import Writer
+from streams.ports import Log, Outgoing, Process
+from streams.runtime.consumer import Consumer
+from streams.runtime.failures import RetryPolicy
+from tests.builders import at_cosine, event, later, policy, unit
+from tests.fakes.crashing import Crash, CrashingEmbedder, CrashingIndex, CrashingLog, Steps
+from tests.fakes.sentences import SentenceEmbedder
+
+SCOPES: Final = (ScopeName("acme/ana"), ScopeName("acme/ben"), ScopeName("zork/cellar"))
+"""Over three partitions they fall into partitions 1, 0 and 2."""
+
+LONG = "Ana likes coffee so very much that nobody has ever seen her drink coffee. " * 2
+
+TABLE = {
+    "Ana likes coffee.": unit(1),
+    "ana LIKES  coffee": unit(1),
+    "Ana really likes coffee.": at_cosine(0.97, 1),
+    "Ana truly likes coffee.": at_cosine(0.97, 2),
+    "Does Ana like coffee?": at_cosine(0.96, 3),
+    "It cheers Ana up.": at_cosine(0.955, 4),
+    "Ana likes coffee. Ben plays chess.": unit(0.85, 0, 0, 0, 0, 0.5268),
+    "Ana drinks coffee at noon.": at_cosine(0.8, 6),
+    "Ana buys cups.": at_cosine(0.72, 7),
+    "Ana is abroad.": at_cosine(0.5, 1),
+    "Ana is away.": at_cosine(0.499997, 2),
+    "Tea:\n- green\n- black": at_cosine(0.96, 5),
+    "Ben plays chess.": unit(0, 0, 0, 0, 0, 1),
+    LONG: at_cosine(0.98, 6),
+}
+"""A small world in which every band, every kind of sentence and every way to differ occurs."""
+
+TEXTS = tuple(TABLE)
+NAMES = ("drink", "game")
+POISON = (
+    b"",
+    b"\xff",
+    b"{",
+    b"[]",
+    b'{"kind": "remember", "schema_version": 1}',
+    b'{"kind": "forget", "schema_version": 1}',
+    json.dumps({**json.loads(EVENT.encode(event())), "scope": "*"}).encode(),
+    json.dumps({**json.loads(EVENT.encode(event())), "a\nb": 1}).encode(),
+    EVENT.encode(event()).replace(b"2026-03-01T09:00:00Z", b"0001-01-01T00:00:00+01:00"),
+)
+ALL = 1_000_000
+
+
+@dataclass(frozen=True)
+class Published:
+    """One record of the events topic; `scope` says into which partition it goes."""
+
+    scope: ScopeName
+    value: bytes
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a stream came to: the log's content, the store, and what the owner still holds."""
+
+    decisions: tuple[bytes, ...]
+    """One per event, in the order of publication."""
+    records: tuple[tuple[bytes, ...], ...]
+    """Per partition, as the log has them."""
+    dead_letters: tuple[bytes, ...]
+    changed: frozenset[bytes]
+    store: Mapping[MemoryId, tuple[Memory, bytes]]
+    held: int
+    steps: int
+
+    def decoded(self) -> list[Decision]:
+        return [_decision(value) for value in self.decisions]
+
+    def anywhere(self) -> tuple[list[Any], list[Any], Mapping[MemoryId, tuple[Memory, bytes]]]:
+        """Return decisions, dead letters and store without the places that the log gave them."""
+        letters = [DEAD_LETTER.decode(value) for value in self.dead_letters]
+        return [_placeless(d) for d in self.decoded()], sorted(map(_wrong, letters)), self.store
+
+
+def _decision(value: bytes) -> Decision:
+    decision = DECISION.decode(value)
+    assert not isinstance(decision, Fence)
+    return decision
+
+
+def _placeless(decision: Decision) -> object:
+    if isinstance(decision, Reject):
+        return decision.kind
+    return decision.model_dump(mode="json", exclude={"source"})
+
+
+def _wrong(letter: DeadLetter) -> tuple[str, str, str, str]:
+    return letter.stage.value, letter.field or "", letter.error, letter.value
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a stream is worked through: nothing of this may show in what is decided."""
+
+    batch: int = 7
+    partitions: int = 1
+    writes: tuple[int, ...] = (ALL,)
+    """How many decisions the writer applies after each batch, over and over."""
+
+
+STRICT = policy(merge={"characters_max": 100})
+
+
+def _consumer(process: Process, log: Log, partition: int) -> Consumer:
+    return Consumer(process, log, partition, retry=RetryPolicy(), sleep=_never, report=_never)
+
+
+def _never(problem: object) -> NoReturn:
+    raise AssertionError(f"nothing here fails for a while, but: {problem}")
+
+
+class Life:
+    """One process over a store directory, from its start to its end or crash."""
+
+    def __init__(self, broker: LocalBroker, index: ExactIndex, steps: Steps, way: Way) -> None:
+        log = CrashingLog(broker, steps)
+        shaky = CrashingIndex(index, steps)
+        embedder = CrashingEmbedder(SentenceEmbedder(TABLE, characters_max=85), steps)
+        self._owner = Owner(
+            Deduplicator(embedder, shaky, DecidedInLog(log), STRICT), log, lambda _: None
+        )
+        writer = Writer(shaky, log)
+        partitions = range(way.partitions)
+        self._way = way
+        self._owners = [_consumer(self._owner, log, partition) for partition in partitions]
+        self._writers = [_consumer(writer, log, partition) for partition in partitions]
+
+    async def work(self) -> None:
+        """Decide on everything, let the writer follow in its own time, then catch up."""
+        lag = cycle(self._way.writes)
+        going = True
+        while going:
+            going = False
+            for owner, writer in zip(self._owners, self._writers, strict=True):
+                going = bool(await owner.step(self._way.batch)) or going
+                if records := next(lag):
+                    await writer.step(records)
+        for writer in self._writers:
+            await writer.drain(ALL)
+
+    async def held(self) -> int:
+        """Return how much the overlays hold after they have been told to settle."""
+        for partition in range(self._way.partitions):
+            await self._owner.handle(partition, [])
+        overlays: dict[int, object] = vars(self._owner)["_overlays"]
+        return sum(_size(overlay) for overlay in overlays.values())
+
+
+def _size(thing: object) -> int:
+    """Count what the containers inside an object hold, however deep."""
+    parts: list[Any] = [part for part in vars(thing).values() if not isinstance(part, int)]
+    return sum(len(part) if hasattr(part, "keys") else _size(part) for part in parts)
+
+
+class World:
+    """A store directory: the log's file and the index, which outlive every process."""
+
+    def __init__(self, folder: str, way: Way) -> None:
+        self._path = Path(folder) / "log.db"
+        self._index = ExactIndex()
+        self._way = way
+        self._places: list[tuple[int, int]] = []
+        self._steps = Steps()
+
+    async def publish(self, stream: Iterable[Published]) -> None:
+        broker = self._open()
+        for topic in TOPICS:
+            broker.create(topic.name, self._way.partitions)
+        records = [
+            Outgoing(EVENTS.name, partition_of(sent.scope, self._way.partitions), None, sent.value)
+            for sent in stream
+        ]
+        offsets = await broker.append(records)
+        self._places += [(r.partition, o) for r, o in zip(records, offsets, strict=True)]
+        broker.close()
+
+    async def live(self, crashes: Collection[int] = ()) -> Outcome:
+        """Work to the end, starting again after every crash."""
+        self._steps = Steps(crashes)
+        while True:
+            broker = self._open()
+            life = Life(broker, self._index, self._steps, self._way)
+            try:
+                await life.work()
+                steps, held = self._steps.taken, await life.held()
+            except Crash:
+                continue
+            else:
+                return await self._outcome(broker, held=held, steps=steps)
+            finally:
+                broker.close()
+
+    def _open(self) -> LocalBroker:
+        return LocalBroker(self._path, indexed=INDEXED)
+
+    async def _outcome(self, broker: LocalBroker, *, held: int, steps: int) -> Outcome:
+        made = [await self._values(broker, DECISIONS.name, p) for p in self._partitions()]
+        letters = [await self._values(broker, DEAD_LETTERS.name, p) for p in self._partitions()]
+        changes = [await self._values(broker, CHANGES.name, p) for p in self._partitions()]
+        assert [len(values) for values in made] == [
+            await broker.end(EVENTS.name, p) for p in self._partitions()
+        ]
+        return Outcome(
+            decisions=tuple(made[partition][offset] for partition, offset in self._places),
+            records=tuple(made),
+            dead_letters=tuple(chain.from_iterable(letters)),
+            changed=frozenset(chain.from_iterable(changes)),
+            store={s.memory.id: _frozen(s) async for s in self._index.scan()},
+            held=held,
+            steps=steps,
+        )
+
+    def _partitions(self) -> Iterator[int]:
+        return iter(range(self._way.partitions))
+
+    @staticmethod
+    async def _values(broker: LocalBroker, topic: str, partition: int) -> tuple[bytes, ...]:
+        return tuple(r.value or b"" for r in await broker.read(topic, partition, 0, ALL))
+
+
+def _frozen(stored: Stored) -> tuple[Memory, bytes]:
+    assert stored.vector is not None
+    return stored.memory, stored.vector.tobytes()
+
+
+def play(
+    *streams: Sequence[Published], way: Way | None = None, crashes: Collection[int] = ()
+) -> Outcome:
+    """Publish and work through one stream after the other in a fresh world."""
+
+    async def all_of_it() -> Outcome:
+        with tempfile.TemporaryDirectory() as folder:
+            world = World(folder, way or Way())
+            outcome: Outcome | None = None
+            for stream in streams:
+                await world.publish(stream)
+                outcome = await world.live(crashes)
+            assert outcome is not None
+            return outcome
+
+    return asyncio.run(all_of_it())
+
+
+def remember(text: str = TEXTS[0], scope: ScopeName = SCOPES[0], **fields: Any) -> Published:
+    return Published(scope, EVENT.encode(event(text, scope=scope, **fields)))
+
+
+REMEMBERED = st.tuples(
+    st.sampled_from(SCOPES[:1] * 4 + SCOPES),
+    st.sampled_from(TEXTS),
+    st.sampled_from([None] * 12 + ["e1", "e2", "e3"]),
+    st.sampled_from([None] * 6 + list(NAMES)),
+    st.integers(0, 3),
+)
+POISONED = st.tuples(st.sampled_from(SCOPES), st.sampled_from(POISON))
+SHAPES = st.sampled_from([0] * 12 + [1, 1, 2])
+
+
+@st.composite
+def streams(draw: st.DrawFn, longest: int = 40) -> list[Published]:
+    """Events new, repeated, reused, addressed by name and redelivered, and bytes that are none."""
+    stream: list[Published] = []
+    least = draw(st.sampled_from([2, longest // 3, longest // 2]))
+    for i, shape in enumerate(draw(st.lists(SHAPES, min_size=least, max_size=longest))):
+        if shape == 0:
+            scope, text, event_id, name, hours = draw(REMEMBERED)
+            fields = {"event_id": event_id or f"event {i}", "occurred_at": later(hours)}
+            stream.append(remember(text, scope, memory_id=name, tags=[f"seen {i}"], **fields))
+        elif shape == 1 and stream:
+            stream.append(draw(st.sampled_from(stream)))
+        else:
+            stream.append(Published(*draw(POISONED)))
+    return stream
+
+
+EXAMPLES = settings(
+    max_examples=25,
+    deadline=None,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+"""Without shrinking, which replays streams for minutes: add the phase to study a failure."""
+
+RICH = (
+    remember("Ana likes coffee.", event_id="e1"),
+    remember("Ana truly likes coffee."),
+    remember("Ana likes coffee.", event_id="again"),
+    remember("Ben plays chess.", memory_id="game"),
+    remember("Ana drinks coffee at noon."),
+    Published(SCOPES[0], b"{"),
+    remember("Ana likes coffee. Ben plays chess.", event_id="more"),
+    remember("Ana buys cups.", memory_id="game"),
+    remember("Ana likes coffee.", event_id="e1"),
+    remember("Ana is abroad.", event_id="e1"),
+    remember(LONG),
+    remember("Ana really likes coffee."),
+    remember("Ana likes coffee.", SCOPES[1]),
+    remember("Ana buys cups.", event_id="cups again"),
+    remember("Tea:\n- green\n- black", event_id="list"),
+)
+"""Every kind of decision, in fifteen records."""
+
+
+def kinds(outcome: Outcome) -> Counter[str]:
+    return Counter(decision.kind for decision in outcome.decoded())
+
+
+def test_the_rich_stream_has_every_kind_of_decision() -> None:
+    assert kinds(play(RICH)).keys() == {
+        "insert",
+        "merge",
+        "reinforce",
+        "replace",
+        "ignore",
+        "reject",
+    }
+
+
+@pytest.mark.covers("C7", "C15", "D27", "B75")
+@given(streams())
+@example([remember("Ana likes coffee."), *RICH])
+@EXAMPLES
+def test_batch_size_shows_in_no_byte(stream: list[Published]) -> None:
+    one_by_one = play(stream, way=Way(batch=1))
+    for batch in (2, 7, ALL):
+        together = play(stream, way=Way(batch=batch))
+        assert together.records == one_by_one.records
+        assert together.dead_letters == one_by_one.dead_letters
+        assert together.changed == one_by_one.changed
+        assert together.store == one_by_one.store
+
+
+@pytest.mark.covers("C7")
+@given(streams(), st.sampled_from([1, 3, 7]))
+@EXAMPLES
+def test_partition_count_shows_only_in_places(stream: list[Published], batch: int) -> None:
+    alone = play(stream, way=Way(batch=batch))
+    assert play(stream, way=Way(batch=batch, partitions=3)).anywhere() == alone.anywhere()
+
+
+@pytest.mark.covers("B119")
+@given(streams(), st.sampled_from([1, 3, 7]), st.lists(st.integers(0, 6), min_size=1, max_size=6))
+@EXAMPLES
+def test_a_writer_that_lags_shows_in_nothing(
+    stream: list[Published], batch: int, amounts: list[int]
+) -> None:
+    at_once = play(stream, way=Way(batch=batch))
+    for writes in ((0,), tuple(amounts)):
+        late = play(stream, way=Way(batch=batch, writes=writes))
+        assert late.records == at_once.records
+        assert late.changed == at_once.changed
+        assert late.store == at_once.store
+
+
+@given(streams(), st.sampled_from([(ALL,), (0,), (1, 4)]))
+@EXAMPLES
+def test_the_store_is_what_the_decisions_add_up_to(
+    stream: list[Published], writes: tuple[int, ...]
+) -> None:
+    outcome = play(stream, way=Way(batch=3, writes=writes))
+    decisions = [json.loads(value) for value in outcome.decisions]
+    assert {
+        identity: memory.model_dump(mode="json") for identity, (memory, _) in outcome.store.items()
+    } == _added_up(decisions)
+    state: dict[MemoryId, Stored] = {}
+    for decision in outcome.decoded():
+        fold(state, decision)
+    assert outcome.store == {identity: _frozen(stored) for identity, stored in state.items()}
+
+
+def _added_up(decisions: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Add decisions up from their JSON alone, as another reader of the topic would."""
+    memories: dict[str, dict[str, Any]] = {}
+    for decision in decisions:
+        made: dict[str, Any] = decision.get("memory", {})
+        for target in decision.get("targets", []):
+            if target["memory_id"] != made["id"]:
+                known = memories[target["memory_id"]]
+                reason = decision["evidence"]["reason"]
+                at = decision["event"]["occurred_at"]
+                superseded = {"by": made["id"], "at": at, "reason": reason}
+                version = target["version"] + 1
+                known |= {"status": "superseded", "superseded": superseded, "version": version}
+        if made:
+            memories[made["id"]] = made
+    return memories
+
+
+@pytest.mark.covers("B123")
+@given(streams(longest=24), st.data())
+@EXAMPLES
+def test_redelivery_changes_no_memory(stream: list[Published], data: st.DataObject) -> None:
+    prefix = stream[: data.draw(st.integers(1, len(stream)))]
+    before = play(stream)
+    after = play(stream, prefix)
+    assert after.store == before.store
+    assert after.decisions[: len(stream)] == before.decisions
+    again = after.decoded()[len(stream) :]
+    assert [d.kind for d in again] == [
+        "reject" if isinstance(d, Reject) else "ignore" for d in before.decoded()[: len(prefix)]
+    ]
+
+
+@pytest.mark.covers("B125")
+@given(streams(), st.sampled_from([1, 3]))
+@EXAMPLES
+def test_every_event_has_one_decision_in_order_and_every_reject_its_dead_letter(
+    stream: list[Published], partitions: int
+) -> None:
+    outcome = play(stream, way=Way(batch=3, partitions=partitions))
+    for values in outcome.records:
+        sources = [_decision(value).source for value in values]
+        assert [source.offset for source in sources] == list(range(len(values)))
+    rejected = [d.dead_letter_id for d in outcome.decoded() if isinstance(d, Reject)]
+    letters = [DEAD_LETTER.decode(value).id for value in outcome.dead_letters]
+    assert sorted(letters) == sorted(rejected)
+    assert sum(map(len, outcome.records)) == len(stream)
+
+
+@given(streams(), st.sampled_from([(ALL,), (0,), (1, 4)]))
+@EXAMPLES
+def test_nothing_is_held_once_all_is_applied_and_settled(
+    stream: list[Published], writes: tuple[int, ...]
+) -> None:
+    assert play(stream, way=Way(batch=3, partitions=3, writes=writes)).held == 0
+
+
+CHESS, CUPS, ABROAD = "Ben plays chess.", "Ana buys cups.", "Ana is abroad."
+TRAPS: Mapping[str, Sequence[Published]] = {
+    "rich": RICH,
+    "an event id used again for another text, in one batch": [
+        remember(CUPS, event_id="a", memory_id="drink"),
+        remember(CHESS, event_id="b"),
+        remember(ABROAD, event_id="c", memory_id="drink"),
+        remember(TEXTS[0], event_id="c"),
+        remember(CHESS, event_id="d"),
+        remember(TEXTS[0], event_id="d"),
+    ],
+    "two memories that came to say the same": [
+        remember(CHESS, event_id="a", memory_id="drink"),
+        remember(CUPS, event_id="b", memory_id="game"),
+        remember(CHESS, event_id="c", memory_id="game"),
+        remember(CHESS, event_id="d"),
+    ],
+    "two that say the same, of which one is renamed": [
+        remember(CUPS, event_id="a", memory_id="game"),
+        remember(CHESS, event_id="b", memory_id="drink"),
+        remember(CHESS, event_id="c", memory_id="game"),
+        remember(ABROAD, event_id="d", memory_id="drink"),
+        remember(CHESS, event_id="e"),
+    ],
+    "the other of the two is renamed": [
+        remember(CUPS, event_id="a", memory_id="drink"),
+        remember(CHESS, event_id="b", memory_id="game"),
+        remember(CHESS, event_id="c", memory_id="drink"),
+        remember(ABROAD, event_id="d", memory_id="game"),
+        remember(CHESS, event_id="e"),
+    ],
+    "similarities at the policy's floor": [
+        remember("Ana is away.", event_id="a"),
+        remember(ABROAD, event_id="b"),
+        remember(TEXTS[0], event_id="c"),
+    ],
+    "more equally near memories than are looked at": [
+        *(remember(f"{LONG} {n}", event_id=f"{n}", tags=[f"{n}"]) for n in range(24)),
+    ],
+}
+
+
+@pytest.mark.covers("C7", "C15", "B119")
+@pytest.mark.parametrize("stream", TRAPS.values(), ids=TRAPS.keys())
+def test_no_way_of_working_through_a_trap_shows_in_any_byte(stream: Sequence[Published]) -> None:
+    one_by_one = play(stream, way=Way(batch=1))
+    for batch in (1, 2, 3, ALL):
+        for writes in ((ALL,), (0,), (1, 0), (1, 1, 0), (0, 0, 2)):
+            other = play(stream, way=Way(batch=batch, writes=writes))
+            assert other.records == one_by_one.records
+            assert other.changed == one_by_one.changed
+            assert other.store == one_by_one.store
+
+
+CRASHED = Way(batch=4, writes=(3, 0, ALL))
+
+
+def assert_unharmed(stream: Sequence[Published], crashes: Collection[int]) -> None:
+    calm = play(stream, way=CRASHED)
+    torn = play(stream, way=CRASHED, crashes=crashes)
+    assert torn.records == calm.records
+    assert torn.dead_letters == calm.dead_letters
+    assert torn.changed == calm.changed
+    assert torn.store == calm.store
+    assert torn.held == 0
+
+
+@pytest.mark.covers("D15")
+def test_a_crash_at_any_step_of_the_rich_stream_shows_in_nothing() -> None:
+    steps = play(RICH, way=CRASHED).steps
+    for step in range(1, steps + 1):
+        assert_unharmed(RICH, {step})
+
+
+@given(streams(longest=24), st.sets(st.integers(1, 150), min_size=1, max_size=5))
+@EXAMPLES
+def test_crashes_at_any_steps_show_in_nothing(stream: list[Published], crashes: set[int]) -> None:
+    assert_unharmed(stream, crashes)
+
+
+@pytest.mark.covers("B66")
+@given(streams())
+@EXAMPLES
+def test_every_superseded_memory_reaches_one_live_memory(stream: list[Published]) -> None:
+    store = {identity: memory for identity, (memory, _) in play(stream).store.items()}
+    for identity in store:
+        *_, last = lineage(store, identity)
+        assert store[last].live
+
+
+@pytest.mark.covers("S4.29")
+@given(streams())
+@EXAMPLES
+def test_what_was_accepted_is_said_by_a_live_memory_until_its_producer_takes_it_back(
+    stream: list[Published],
+) -> None:
+    outcome = play(stream)
+    store = {identity: memory for identity, (memory, _) in outcome.store.items()}
+    decisions = outcome.decoded()
+    for i, decision in enumerate(decisions):
+        if isinstance(decision, Reject | Ignore):
+            continue
+        said = [m for m in store.values() if m.live and m.scope == decision.event.scope]
+        renamed = {d.memory.id for d in decisions[i + 1 :] if is_renaming(d)}
+        if renamed.isdisjoint(lineage(store, decision.memory.id)):
+            assert any(contains(memory.text, decision.event.text) for memory in said)
+
+
+def is_renaming(decision: Decision) -> TypeGuard[Replace]:
+    return isinstance(decision, Replace) and decision.evidence.reason is Reason.SAME_MEMORY_ID
+
+
+def lineage(store: Mapping[MemoryId, Memory], identity: MemoryId) -> list[MemoryId]:
+    """Return the memory and its successors, up to the one that has none."""
+    path = [identity]
+    while (superseded := store[path[-1]].superseded) is not None:
+        assert superseded.by not in path
+        path.append(superseded.by)
+    return path

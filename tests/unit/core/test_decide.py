@@ -1,0 +1,443 @@
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.base import Position
+from schemas.codec import DECISION
+from schemas.decisions import (
+    Band,
+    Change,
+    Compared,
+    Evidence,
+    Ignore,
+    Insert,
+    Merge,
+    MergeProof,
+    Reason,
+    Reinforce,
+    Reject,
+    Replace,
+    Target,
+    Verdict,
+)
+from schemas.events import Remember
+from schemas.memories import Memory, Standing, Superseded
+from schemas.outcomes import DeadLetter, Stage
+from streams.core import survivorship
+from streams.core.decide import (
+    Case,
+    Encoded,
+    Undecided,
+    decide,
+    ignore,
+    recognise,
+    reject,
+    rename,
+)
+from streams.core.embedding import pack
+from streams.core.identity import decision_id, memory_id, named_memory_id, rejection_id
+from streams.core.merge import contains
+from streams.core.neighbours import Neighbour
+from streams.core.policy import Policy
+from streams.core.verdict import Judgement
+from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
+
+PLACE = Position(topic="memory.events", partition=2, offset=7)
+EVENT = event("Ana likes green grapes.", event_id="e1", occurred_at=later(5))
+NEW_ID = memory_id(decision_id(EVENT.scope, EVENT.event_id))
+OWN = Encoded(unit(1), pack(unit(1), MODEL), truncated=False)
+WHOLE = Encoded(at_cosine(0.9), pack(at_cosine(0.9), MODEL), truncated=False)
+PART = Encoded(unit(1), pack(unit(1), MODEL), truncated=True)
+OLD = memory("Ana likes sweet grapes.", version=3)
+SIMILARITY = {Band.MATCH: 0.97, Band.REVIEW: 0.85, Band.LOG: 0.72, Band.NONE: 0.6}
+
+
+def case(event_: Remember = EVENT, policy_: Policy | None = None, **fields: Any) -> Case:
+    return Case(event_, PLACE, policy_ or policy(), **fields)
+
+
+def near(known: Memory = OLD, band: Band = Band.MATCH) -> Neighbour:
+    return Neighbour(known, SIMILARITY[band], band)
+
+
+def settled(
+    asked: Case,
+    neighbours: Sequence[Neighbour],
+    verdicts: Sequence[Verdict],
+    *,
+    encoded: Encoded = OWN,
+    whole: Encoded = WHOLE,
+) -> Change:
+    """Decide, with the embedding of a merged text where one is asked for."""
+    outcome = decide(asked, encoded, neighbours, [Judgement(v, "test") for v in verdicts])
+    return outcome.complete(whole) if isinstance(outcome, Undecided) else outcome
+
+
+def base(reason: Reason, *compared: Compared, **evidence: Any) -> dict[str, Any]:
+    """Return what every decision on the event has."""
+    return {
+        "decision_id": decision_id(EVENT.scope, EVENT.event_id),
+        "event": EVENT,
+        "source": PLACE,
+        "policy_id": policy().id,
+        "evidence": Evidence(reason=reason, neighbours=compared, **evidence),
+    }
+
+
+def compared(verdict: Verdict, band: Band = Band.MATCH, known: Memory = OLD) -> Compared:
+    return Compared(
+        memory_id=known.id,
+        version=known.version,
+        similarity=SIMILARITY[band],
+        band=band,
+        verdict=verdict,
+        judge="test",
+    )
+
+
+def inserted(reason: Reason, *seen: Compared, **evidence: Any) -> Insert:
+    return Insert(
+        **base(reason, *seen, **evidence),
+        memory=survivorship.born(EVENT, NEW_ID, truncated=False),
+        embedding=OWN.embedding,
+    )
+
+
+def test_nothing_near_makes_a_new_memory() -> None:
+    assert settled(case(), [], []) == inserted(Reason.NOTHING_NEAR)
+
+
+@pytest.mark.covers("S0.11")
+@pytest.mark.parametrize(
+    ("band", "reason"),
+    [
+        (Band.NONE, Reason.NOTHING_NEAR),
+        (Band.LOG, Reason.DISTINCT),
+        (Band.REVIEW, Reason.DISTINCT),
+        (Band.MATCH, Reason.DISTINCT),
+    ],
+)
+def test_what_is_distinct_makes_a_new_memory_at_any_distance(band: Band, reason: Reason) -> None:
+    assert settled(case(), [near(band=band)], [Verdict.DISTINCT]) == inserted(
+        reason, compared(Verdict.DISTINCT, band)
+    )
+
+
+@pytest.mark.covers("B16")
+@pytest.mark.parametrize("band", [Band.MATCH, Band.REVIEW])
+@pytest.mark.parametrize(
+    ("verdict", "reason"),
+    [(Verdict.SAME, Reason.SAME_FACT), (Verdict.REFINED_BY, Reason.KNOWN_IN_FULL)],
+)
+def test_what_is_known_is_seen_once_more(verdict: Verdict, reason: Reason, band: Band) -> None:
+    assert settled(case(), [near(band=band)], [verdict]) == Reinforce(
+        **base(reason, compared(verdict, band)),
+        memory=survivorship.seen_again(OLD, EVENT),
+        target=Target(memory_id=OLD.id, version=3),
+        embedding=OWN.embedding,
+    )
+
+
+@pytest.mark.covers("B12", "B14", "B62")
+@pytest.mark.parametrize("hours", [5, 4])
+def test_a_contradiction_by_the_newer_takes_the_older_ones_place(hours: float) -> None:
+    older = OLD.model_copy(update={"last_seen_at": later(hours)})
+    made = settled(case(), [near(older)], [Verdict.CONTRADICTS])
+    assert made == Replace(
+        **base(Reason.NEWER_CONTRADICTION, compared(Verdict.CONTRADICTS)),
+        memory=survivorship.born(EVENT, NEW_ID, truncated=False),
+        embedding=OWN.embedding,
+        targets=(Target(memory_id=OLD.id, version=3),),
+    )
+
+
+def test_a_contradiction_of_something_newer_is_kept_as_history() -> None:
+    newer = OLD.model_copy(update={"last_seen_at": later(6)})
+    made = settled(case(), [near(newer)], [Verdict.CONTRADICTS])
+    history = survivorship.born(EVENT, NEW_ID, truncated=False).model_copy(
+        update={
+            "status": Standing.SUPERSEDED,
+            "superseded": Superseded(by=OLD.id, at=later(6), reason="older-contradiction"),
+        }
+    )
+    expected = inserted(Reason.OLDER_CONTRADICTION, compared(Verdict.CONTRADICTS))
+    assert made == expected.model_copy(update={"memory": history})
+    assert history.version == 1
+
+
+def test_a_contradiction_of_several_is_measured_by_the_newest() -> None:
+    older = OLD.model_copy(update={"last_seen_at": later(1)})
+    newer = OLD.model_copy(update={"id": identity(2), "last_seen_at": later(6)})
+    contradicted = [Verdict.CONTRADICTS] * 2
+    kept = settled(case(), [near(older), near(newer)], contradicted)
+    assert isinstance(kept, Insert)
+    assert kept.memory.superseded is not None
+    assert kept.memory.superseded.by == newer.id
+    late = case(EVENT.model_copy(update={"occurred_at": later(7)}))
+    replaced = settled(late, [near(older), near(newer)], contradicted)
+    assert isinstance(replaced, Replace)
+    assert [target.memory_id for target in replaced.targets] == [older.id, newer.id]
+
+
+def joined(*, characters_max: int = 600, **rules: Any) -> Case:
+    return case(policy_=policy(merge={"characters_max": characters_max}, **rules))
+
+
+@pytest.mark.covers("B13", "B54", "B65", "C4")
+@pytest.mark.parametrize(
+    ("verdict", "reason"),
+    [(Verdict.UNSURE, Reason.NEARLY_IDENTICAL), (Verdict.REFINES, Reason.ADDS_TO_KNOWN)],
+)
+def test_a_merge_is_asked_for_its_embedding_and_keeps_every_sentence(
+    verdict: Verdict, reason: Reason
+) -> None:
+    asked = case()
+    outcome = decide(asked, OWN, [near()], [Judgement(verdict, "test")])
+    assert isinstance(outcome, Undecided)
+    text = "Ana likes sweet grapes. Ana likes green grapes."
+    assert outcome.text == text
+    proof = MergeProof(sentences=(OLD.text, EVENT.text), origins=(OLD.id, "e1"))
+    assert outcome.complete(WHOLE) == Merge(
+        **base(reason, compared(verdict), merge=proof),
+        memory=survivorship.merged([OLD], EVENT, NEW_ID, text, truncated=False),
+        embedding=WHOLE.embedding,
+        event_embedding=OWN.embedding,
+        targets=(Target(memory_id=OLD.id, version=3),),
+    )
+
+
+def test_an_event_that_says_it_all_gives_the_merged_memory_its_own_words() -> None:
+    known = memory("Ana likes grapes.", created_at=later(-1))
+    other = memory("Ben plays chess.", id=identity(2))
+    said = event("Ben plays chess. Ana likes grapes. Cy swims.", occurred_at=later(5))
+    made = decide(
+        case(said), OWN, [near(known), near(other)], [Judgement(Verdict.REFINES, "test")] * 2
+    )
+    assert isinstance(made, Merge)
+    assert made.memory == survivorship.merged(
+        [known, other], said, made.memory.id, said.text, truncated=False
+    )
+    assert (made.embedding, made.event_embedding) == (OWN.embedding, OWN.embedding)
+    assert [target.memory_id for target in made.targets] == [known.id, other.id]
+
+
+def test_an_unsure_event_is_merged_with_the_nearest_only() -> None:
+    other = memory("Ana likes red grapes.", id=identity(2))
+    made = settled(case(), [near(), near(other)], [Verdict.UNSURE, Verdict.UNSURE])
+    assert isinstance(made, Merge)
+    assert [target.memory_id for target in made.targets] == [OLD.id]
+
+
+@pytest.mark.parametrize(
+    ("band", "match", "review", "kind"),
+    [
+        (Band.MATCH, "merge", "keep-both", "merge"),
+        (Band.MATCH, "keep-both", "merge", "insert"),
+        (Band.REVIEW, "merge", "keep-both", "insert"),
+        (Band.REVIEW, "keep-both", "merge", "merge"),
+        (Band.MATCH, "keep-both", "keep-both", "insert"),
+    ],
+)
+def test_the_policy_says_what_becomes_of_a_pair_that_nobody_settled(
+    band: Band, match: str, review: str, kind: Literal["merge", "insert"]
+) -> None:
+    asked = joined(without_verdict={"match": match, "review": review})
+    made = settled(asked, [near(band=band)], [Verdict.UNSURE])
+    assert made.kind == kind
+    expected = {"merge": Reason.NEARLY_IDENTICAL, "insert": Reason.UNSURE}
+    assert made.evidence.reason is expected[kind]
+
+
+@pytest.mark.covers("B53")
+@pytest.mark.parametrize(("characters_max", "kind"), [(47, "merge"), (46, "insert")])
+@pytest.mark.parametrize("verdict", [Verdict.UNSURE, Verdict.REFINES])
+def test_a_memory_longer_than_allowed_is_not_made(
+    characters_max: int, kind: str, verdict: Verdict
+) -> None:
+    made = settled(joined(characters_max=characters_max), [near()], [verdict])
+    assert made.kind == kind
+    if kind == "insert":
+        assert made.evidence.reason is Reason.TOO_LONG_TO_MERGE
+        assert made.memory.text == EVENT.text
+
+
+ACTING = [verdict for verdict in Verdict if verdict is not Verdict.DISTINCT]
+
+
+@pytest.mark.parametrize("verdict", ACTING)
+@pytest.mark.parametrize(("own", "known"), [(PART, False), (OWN, True), (PART, True)])
+def test_nothing_changes_a_memory_on_the_strength_of_a_truncated_text(
+    verdict: Verdict, own: Encoded, *, known: bool
+) -> None:
+    part = OLD.model_copy(update={"truncated": known})
+    made = settled(case(), [near(part)], [verdict], encoded=own)
+    expected = inserted(Reason.TRUNCATED, compared(verdict), truncated=own.truncated)
+    whole = expected.memory.model_copy(update={"truncated": own.truncated})
+    assert made == expected.model_copy(update={"memory": whole})
+
+
+def test_a_truncated_text_beside_distinct_memories_is_just_new() -> None:
+    made = settled(case(), [near(band=Band.LOG)], [Verdict.DISTINCT], encoded=PART)
+    assert (made.kind, made.evidence.reason) == ("insert", Reason.DISTINCT)
+    assert made.memory.truncated
+
+
+def test_a_merged_text_that_the_model_cannot_read_whole_is_not_made() -> None:
+    made = settled(case(), [near()], [Verdict.UNSURE], whole=PART)
+    assert made == inserted(Reason.TRUNCATED, compared(Verdict.UNSURE))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "kind", "target"),
+    [
+        ([Verdict.UNSURE, Verdict.SAME], "reinforce", 2),
+        ([Verdict.REFINED_BY, Verdict.SAME], "reinforce", 2),
+        ([Verdict.SAME, Verdict.SAME], "reinforce", 1),
+        ([Verdict.CONTRADICTS, Verdict.REFINED_BY], "reinforce", 2),
+        ([Verdict.REFINES, Verdict.CONTRADICTS], "replace", 2),
+        ([Verdict.UNSURE, Verdict.REFINES], "merge", 2),
+        ([Verdict.DISTINCT, Verdict.UNSURE], "merge", 2),
+    ],
+)
+def test_the_surest_verdict_decides_wherever_it_stands(
+    verdicts: list[Verdict], kind: str, target: int
+) -> None:
+    other = memory("Ana likes red grapes.", id=identity(2))
+    made = settled(case(), [near(), near(other)], verdicts)
+    assert made.kind == kind
+    assert [t.memory_id for t in targets(made)] == [identity(target)]
+
+
+def test_degraded_judges_are_named_in_the_evidence() -> None:
+    made = decide(case(), OWN, [near()], [Judgement(Verdict.SAME, "test")], ("llm",))
+    assert not isinstance(made, Undecided)
+    assert made.evidence == Evidence(
+        reason=Reason.SAME_FACT, neighbours=(compared(Verdict.SAME),), degraded=("llm",)
+    )
+
+
+@pytest.mark.covers("B2")
+def test_known_words_are_recognised_without_an_embedding() -> None:
+    assert recognise(case(), OLD) == Reinforce(
+        **base(Reason.SAME_CONTENT),
+        memory=survivorship.seen_again(OLD, EVENT),
+        target=Target(memory_id=OLD.id, version=3),
+        embedding=None,
+    )
+
+
+@pytest.mark.covers("B1")
+@pytest.mark.parametrize("own", [OWN, PART])
+def test_a_memory_addressed_by_name_gets_the_events_text_in_place(own: Encoded) -> None:
+    assert rename(case(), OLD, own) == Replace(
+        **base(Reason.SAME_MEMORY_ID, truncated=own.truncated),
+        memory=survivorship.renewed(OLD, EVENT, truncated=own.truncated),
+        embedding=own.embedding,
+        targets=(Target(memory_id=OLD.id, version=3),),
+    )
+
+
+def test_a_new_memory_has_its_producers_name_where_that_is_free() -> None:
+    named = named_memory_id(EVENT.scope, "drink")
+    made = settled(case(named=named), [], [])
+    assert made.memory.id == named
+    merged = settled(case(named=named), [near()], [Verdict.UNSURE])
+    assert merged.memory.id == named
+
+
+def test_an_ignored_event_changes_nothing() -> None:
+    assert ignore(case(), Reason.SAME_EVENT) == Ignore(**base(Reason.SAME_EVENT))
+
+
+def test_a_reject_marks_the_place_and_names_the_dead_letter() -> None:
+    letter = DeadLetter(id="letter", stage=Stage.DECODE, error="bad", value="", value_size=0)
+    assert reject(PLACE, letter) == Reject(
+        decision_id=rejection_id("memory.events", 2, 7), source=PLACE, dead_letter_id="letter"
+    )
+
+
+def targets(change: Change) -> Sequence[Target]:
+    if isinstance(change, Insert):
+        return ()
+    return (change.target,) if isinstance(change, Reinforce) else change.targets
+
+
+SENTENCES = (
+    "Ana likes green grapes.",
+    "Ana likes sweet grapes",
+    "Does Ana like grapes?",
+    "It cheers her up!",
+    "Ben works for Apple Inc.",
+    'Ana said "never."',
+    "Shopping:\n- grapes",
+    "Ana likes grapes (red ones)",
+)
+TEXTS = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=3).map(" ".join)
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[Callable[[], Change], Case, list[Neighbour], bool]:
+    """Anything that could come up, whether or not judges and index would ever make it."""
+    known = [
+        memory(
+            draw(TEXTS),
+            id=identity(number),
+            version=draw(st.integers(1, 9)),
+            created_at=later(draw(st.integers(-3, 3))),
+            last_seen_at=later(draw(st.integers(3, 9))),
+            truncated=draw(st.sampled_from([False, False, False, True])),
+            metadata={f"key {number} {k}": k for k in range(draw(st.sampled_from([0, 40])))},
+        )
+        for number in range(draw(st.integers(0, 4)))
+    ]
+    neighbours = [near(each, draw(st.sampled_from(Band))) for each in known]
+    verdicts = [draw(st.sampled_from(Verdict)) for _ in known]
+    rules = {band: draw(st.sampled_from(["merge", "keep-both"])) for band in ("match", "review")}
+    limit = {"characters_max": draw(st.sampled_from([60, 600]))}
+    said = event(draw(TEXTS), event_id="e1", occurred_at=later(draw(st.integers(-3, 9))))
+    asked = case(said, policy(without_verdict=rules, merge=limit))
+    own = draw(st.sampled_from([OWN, OWN, OWN, PART]))
+    whole = draw(st.sampled_from([WHOLE, WHOLE, WHOLE, PART]))
+    return (
+        lambda: settled(asked, neighbours, verdicts, encoded=own, whole=whole),
+        asked,
+        neighbours,
+        own.truncated,
+    )
+
+
+@given(situations())
+def test_whatever_comes_up_is_decided_the_same_each_time_and_can_be_read_back(
+    situation: tuple[Callable[[], Change], Case, list[Neighbour], bool],
+) -> None:
+    decided, asked, neighbours, _ = situation
+    made = decided()
+    assert made == decided()
+    assert DECISION.decode(DECISION.encode(made)) == made
+    assert made.event == asked.event
+    assert [n.memory_id for n in made.evidence.neighbours] == [n.memory.id for n in neighbours]
+    assert made.memory.id not in {t.memory_id for t in targets(made)} or made.kind == "reinforce"
+
+
+@given(situations())
+def test_no_text_is_lost_and_nothing_truncated_is_trusted(
+    situation: tuple[Callable[[], Change], Case, list[Neighbour], bool],
+) -> None:
+    decided, asked, neighbours, own_truncated = situation
+    made = decided()
+    known = {n.memory.id: n.memory for n in neighbours}
+    verdicts = {seen.memory_id: seen.verdict for seen in made.evidence.neighbours}
+    acting = [known[i] for i, verdict in verdicts.items() if verdict is not Verdict.DISTINCT]
+    if acting and (own_truncated or any(memory_.truncated for memory_ in acting)):
+        assert made.kind == "insert"
+    if isinstance(made, Reinforce):
+        assert verdicts[made.target.memory_id] in {Verdict.SAME, Verdict.REFINED_BY}
+        assert made.memory.text == known[made.target.memory_id].text
+    else:
+        assert contains(made.memory.text, asked.event.text)
+    if isinstance(made, Merge):
+        assert all(contains(made.memory.text, known[t.memory_id].text) for t in made.targets)
+        assert len(made.memory.text) <= asked.policy.merge.characters_max

@@ -1,0 +1,240 @@
+import pytest
+
+from schemas.base import MemoryId, PolicyId, Position
+from schemas.decisions import (
+    Band,
+    Compared,
+    Decision,
+    Evidence,
+    Ignore,
+    Insert,
+    Merge,
+    MergeProof,
+    Reason,
+    Reinforce,
+    Reject,
+    Replace,
+    Target,
+    Verdict,
+)
+from streams.core.embedding import pack
+from streams.core.explain import explain, outcome, why
+from streams.core.identity import decision_id
+from tests.builders import MODEL, event, identity, memory, policy, unit
+
+TEA = memory("Ana likes tea.", version=2, observation_count=3)
+CAKE = memory("Ana likes cake.", id=identity(2))
+SAID = event("Ana likes cake.", event_id="e1")
+PLACE = Position(topic="memory.events", partition=0, offset=7)
+ID = decision_id(SAID.scope, SAID.event_id)
+THIRD = MemoryId(identity(3))
+TARGET = Target(memory_id=TEA.id, version=2)
+EMBEDDING = pack(unit(1), MODEL)
+NEAR = Compared(
+    memory_id=TEA.id,
+    version=2,
+    similarity=0.9712,
+    band=Band.MATCH,
+    verdict=Verdict.UNSURE,
+    judge="bands",
+)
+FAR = Compared(
+    memory_id=THIRD,
+    version=1,
+    similarity=0.6,
+    band=Band.NONE,
+    verdict=Verdict.DISTINCT,
+    judge="bands",
+)
+TEXTS = {(TEA.id, version): TEA.text for version in (1, 2, 3)}
+HEAD = [
+    f"decision   {ID}",
+    "event      e1",
+    "scope      acme/ana",
+    "happened   2026-03-01 09:00:00 UTC",
+    'it says    "Ana likes cake."',
+    "",
+]
+COMPARED = [
+    "compared with, nearest first:",
+    f"  0.971  match   {TEA.id}",
+    '         "Ana likes tea."',
+    "         nearly identical; whether it says the same is not settled (bands)",
+    f"  0.600  none    {THIRD}",
+    '         "its text is not in the log"',
+    "         far; is another fact (bands)",
+]
+UNSETTLED = (
+    "because a memory is similar, but no judge could tell whether it says the same; "
+    "in doubt both are kept."
+)
+POLICY = (
+    f"policy {policy().id}: match from 0.95, review from 0.8, log from 0.7; where no judge "
+    "settles it, a match is merged, a review kept beside the other"
+)
+
+
+def made(evidence: Evidence) -> dict[str, object]:
+    return {
+        "decision_id": ID,
+        "event": SAID,
+        "source": PLACE,
+        "policy_id": policy().id,
+        "evidence": evidence,
+    }
+
+
+def because(reason: Reason, *near: Compared) -> Evidence:
+    return Evidence(reason=reason, neighbours=near)
+
+
+def insert(evidence: Evidence) -> Insert:
+    return Insert.model_validate({**made(evidence), "memory": CAKE, "embedding": EMBEDDING})
+
+
+MERGE = Merge.model_validate(
+    {
+        **made(
+            Evidence(
+                reason=Reason.NEARLY_IDENTICAL,
+                neighbours=(NEAR, FAR),
+                merge=MergeProof(sentences=(TEA.text, CAKE.text), origins=(TEA.id, "e1")),
+            )
+        ),
+        "memory": memory("Ana likes tea. Ana likes cake.", id=identity(9)),
+        "embedding": EMBEDDING,
+        "event_embedding": EMBEDDING,
+        "targets": (TARGET,),
+    }
+)
+REINFORCE = Reinforce.model_validate(
+    {**made(because(Reason.SAME_FACT, NEAR)), "memory": TEA, "target": TARGET}
+)
+RENAMED = Replace.model_validate(
+    {
+        **made(because(Reason.SAME_MEMORY_ID)),
+        "memory": TEA,
+        "embedding": EMBEDDING,
+        "targets": (TARGET,),
+    }
+)
+REPLACED = RENAMED.model_copy(
+    update={
+        "memory": CAKE,
+        "targets": (TARGET, Target(memory_id=THIRD, version=1)),
+        "evidence": because(Reason.NEWER_CONTRADICTION, NEAR, FAR),
+    }
+)
+IGNORE = Ignore.model_validate(made(because(Reason.SAME_EVENT)))
+REJECT = Reject(decision_id=ID, source=PLACE, dead_letter_id="letter")
+
+
+@pytest.mark.covers("B116")
+@pytest.mark.parametrize(
+    ("decision", "told"),
+    [
+        (
+            insert(because(Reason.UNSURE, NEAR, FAR)),
+            [
+                f"insert: kept as the new memory {CAKE.id}",
+                UNSETTLED,
+                "",
+                *COMPARED,
+            ],
+        ),
+        (
+            MERGE,
+            [
+                f"merge: merged with {TEA.id} into the new memory {identity(9)}",
+                "because it is nearly identical to what is known; every sentence of both is kept.",
+                "",
+                'the memory now says  "Ana likes tea. Ana likes cake."',
+                f'  "Ana likes tea." from {TEA.id}',
+                '  "Ana likes cake." from the event',
+                "",
+                *COMPARED,
+            ],
+        ),
+        (
+            REINFORCE,
+            [
+                f"reinforce: memory {TEA.id} was seen once more, 3 times by now",
+                "because a memory says the same.",
+                "",
+                *COMPARED[:4],
+            ],
+        ),
+        (
+            RENAMED,
+            [
+                f"replace: memory {TEA.id} now says this",
+                "because its producer addressed this memory by name.",
+                f'before, {TEA.id} said  "{TEA.text}"',
+                "",
+                "it was compared with no memory.",
+            ],
+        ),
+        (
+            REPLACED,
+            [
+                f"replace: the new memory {CAKE.id} takes the place of {TEA.id}, {THIRD}",
+                "because it contradicts an older memory and is newer.",
+                f'before, {TEA.id} said  "{TEA.text}"',
+                "",
+                *COMPARED,
+            ],
+        ),
+        (
+            IGNORE,
+            [
+                "ignore: nothing changed",
+                "because this event was decided before.",
+                "",
+                "it was compared with no memory.",
+            ],
+        ),
+    ],
+)
+def test_a_decision_is_told_whole(decision: Decision, told: list[str]) -> None:
+    assert explain(decision, TEXTS, policy()) == [*HEAD, *told, "", POLICY]
+
+
+def test_a_reject_is_told_by_its_place_and_dead_letter() -> None:
+    assert explain(REJECT, TEXTS, policy()) == [
+        f"decision   {ID}",
+        "reject: the record cannot be used; it is dead letter letter",
+        "event from memory.events/0/7",
+    ]
+    assert outcome(REJECT) == "nothing changed"
+
+
+def test_what_the_model_did_not_read_and_who_did_not_answer_is_told() -> None:
+    decision = insert(Evidence(reason=Reason.TRUNCATED, truncated=True, degraded=("llm", "nli")))
+    assert explain(decision, {}, policy())[9:] == [
+        "it was compared with no memory.",
+        "the model read only the beginning of the text.",
+        "did not answer: llm, nli.",
+        "",
+        POLICY,
+    ]
+
+
+def test_an_unknown_policy_is_named() -> None:
+    assert explain(IGNORE.model_copy(update={"policy_id": PolicyId("old-1")}), {}, None)[-1] == (
+        "policy old-1"
+    )
+
+
+def test_every_reason_has_a_clause_of_its_own() -> None:
+    clauses = {why(insert(because(reason))) for reason in Reason}
+    assert len(clauses) == len(Reason)
+    assert all(clause[0].islower() and clause[-1].isalpha() for clause in clauses)
+
+
+@pytest.mark.parametrize("band", Band)
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_band_and_verdict_has_its_words(band: Band, verdict: Verdict) -> None:
+    seen = NEAR.model_copy(update={"band": band, "verdict": verdict})
+    line = explain(insert(because(Reason.UNSURE, seen)), TEXTS, None)[12]
+    assert line.startswith("         ")
+    assert line.endswith(" (bands)")

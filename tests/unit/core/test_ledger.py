@@ -1,0 +1,192 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.base import MemoryId, Position
+from schemas.decisions import (
+    Change,
+    Decision,
+    Evidence,
+    Ignore,
+    Insert,
+    Merge,
+    Reason,
+    Reject,
+    Replace,
+    Target,
+)
+from schemas.memories import Superseded
+from streams.core import survivorship
+from streams.core.decide import Case, Encoded, recognise, rename
+from streams.core.embedding import Vector, pack
+from streams.core.identity import rejection_id
+from streams.core.ledger import MissingTarget, Retire, effects, fold, touched
+from streams.core.neighbours import Stored
+from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
+
+TEA = memory("Ana likes tea.")
+CAKE = memory("Ana likes cake.", id=identity(2))
+BOTH = memory("Ana likes tea. Ana likes cake.", id=identity(3), merged_from=(TEA.id, CAKE.id))
+HATE = memory("Ana hates tea.", id=identity(4), created_at=later(1), last_seen_at=later(1))
+
+
+def case(text: str, number: int = 0) -> Case:
+    said = event(text, event_id=f"event {number}", occurred_at=later(1))
+    return Case(said, Position(topic="memory.events", partition=0, offset=number), policy())
+
+
+def target(identity_: MemoryId, version: int = 1) -> Target:
+    return Target(memory_id=identity_, version=version)
+
+
+def encoded(vector: Vector) -> Encoded:
+    return Encoded(vector, pack(vector, MODEL), truncated=False)
+
+
+def made(asked: Case, reason: Reason) -> dict[str, object]:
+    return {
+        "decision_id": asked.decision_id,
+        "event": asked.event,
+        "source": asked.source,
+        "policy_id": asked.policy.id,
+        "evidence": Evidence(reason=reason),
+    }
+
+
+def insert(known: Stored, number: int = 0) -> Insert:
+    """Return the decision that made a memory."""
+    assert known.vector is not None
+    return Insert.model_validate(
+        {
+            **made(case(known.memory.text, number), Reason.NOTHING_NEAR),
+            "memory": known.memory,
+            "embedding": pack(known.vector, MODEL),
+        }
+    )
+
+
+INSERT_TEA = insert(Stored(TEA, unit(1)))
+INSERT_CAKE = insert(Stored(CAKE, at_cosine(0.96)), 1)
+SEEN_AGAIN = recognise(case("Ana likes tea.", 2), TEA)
+RENAMED = rename(case("Ana likes cocoa.", 3), SEEN_AGAIN.memory, encoded(at_cosine(0.9)))
+MERGE = Merge.model_validate(
+    {
+        **made(case("Ana likes cake.", 4), Reason.NEARLY_IDENTICAL),
+        "memory": BOTH,
+        "embedding": pack(at_cosine(0.98), MODEL),
+        "event_embedding": pack(at_cosine(0.96), MODEL),
+        "targets": (target(TEA.id, 3), target(CAKE.id)),
+    }
+)
+REPLACE = Replace.model_validate(
+    {
+        **made(case("Ana hates tea.", 5), Reason.NEWER_CONTRADICTION),
+        "memory": HATE,
+        "embedding": pack(at_cosine(0.92), MODEL),
+        "targets": (target(BOTH.id),),
+    }
+)
+IGNORE = Ignore.model_validate(made(case("Ana likes tea.", 6), Reason.SAME_EVENT))
+REJECT = Reject(
+    decision_id=rejection_id("memory.events", 0, 7),
+    source=Position(topic="memory.events", partition=0, offset=7),
+    dead_letter_id="letter",
+)
+LIFE: tuple[Decision, ...] = (
+    INSERT_TEA,
+    INSERT_CAKE,
+    SEEN_AGAIN,
+    RENAMED,
+    MERGE,
+    REPLACE,
+    IGNORE,
+    REJECT,
+)
+
+
+def plain(state: dict[MemoryId, Stored]) -> dict[MemoryId, object]:
+    """Return a state as a value that can be compared."""
+    return {
+        identity_: (stored.memory, None if stored.vector is None else stored.vector.tobytes())
+        for identity_, stored in state.items()
+    }
+
+
+def folded(*decisions: Decision) -> dict[MemoryId, Stored]:
+    state: dict[MemoryId, Stored] = {}
+    for decision in decisions:
+        fold(state, decision)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("decision", "ids"),
+    [
+        (INSERT_TEA, [TEA.id]),
+        (SEEN_AGAIN, [TEA.id]),
+        (RENAMED, [TEA.id]),
+        (MERGE, [BOTH.id, TEA.id, CAKE.id]),
+        (REPLACE, [HATE.id, BOTH.id]),
+        (IGNORE, []),
+        (REJECT, []),
+    ],
+)
+def test_the_successor_comes_before_those_it_retires(
+    decision: Decision, ids: list[MemoryId]
+) -> None:
+    assert touched(decision) == ids
+    assert [isinstance(effect, Retire) for effect in effects(decision)] == [
+        number > 0 for number in range(len(ids))
+    ]
+
+
+def test_what_a_merge_does_in_full() -> None:
+    successor, *retired = effects(MERGE)
+    assert isinstance(successor, Stored)
+    assert plain({BOTH.id: successor}) == plain({BOTH.id: Stored(BOTH, at_cosine(0.98))})
+    superseded = Superseded(by=BOTH.id, at=later(1), reason="nearly-identical")
+    assert retired == [
+        Retire(target(TEA.id, 3), superseded),
+        Retire(target(CAKE.id), superseded),
+    ]
+
+
+@pytest.mark.covers("B62", "B63", "B64")
+def test_decisions_add_up_to_the_state() -> None:
+    merged = Superseded(by=BOTH.id, at=later(1), reason="nearly-identical")
+    replaced = Superseded(by=HATE.id, at=later(1), reason="newer-contradiction")
+    assert plain(folded(*LIFE)) == plain(
+        {
+            TEA.id: Stored(survivorship.retired(RENAMED.memory, merged), at_cosine(0.9)),
+            CAKE.id: Stored(survivorship.retired(CAKE, merged), at_cosine(0.96)),
+            BOTH.id: Stored(survivorship.retired(BOTH, replaced), at_cosine(0.98)),
+            HATE.id: Stored(HATE, at_cosine(0.92)),
+        }
+    )
+
+
+def test_a_memory_seen_again_keeps_its_vector() -> None:
+    assert plain(folded(INSERT_TEA, SEEN_AGAIN)) == plain(
+        {TEA.id: Stored(SEEN_AGAIN.memory, unit(1))}
+    )
+
+
+@pytest.mark.covers("B123")
+@given(st.integers(0, len(LIFE)), st.integers(0, len(LIFE)))
+def test_folding_a_prefix_again_changes_nothing(upto: int, again: int) -> None:
+    state = folded(*LIFE[:upto])
+    before = plain(state)
+    for decision in LIFE[: min(upto, again)]:
+        assert fold(state, decision) == []
+    assert plain(state) == before
+
+
+def test_fold_tells_which_memories_changed() -> None:
+    state: dict[MemoryId, Stored] = {}
+    assert [fold(state, decision) for decision in LIFE] == [touched(d) for d in LIFE]
+
+
+@pytest.mark.parametrize("decision", [SEEN_AGAIN, MERGE, REPLACE])
+def test_a_decision_on_a_memory_that_is_not_there_is_refused(decision: Change) -> None:
+    with pytest.raises(MissingTarget, match="is to be changed, but is not there"):
+        fold({}, decision)

@@ -1,0 +1,234 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.base import MemoryId, Position, ScopeName
+from schemas.decisions import Decision, Insert, Merge, Reason
+from schemas.memories import Memory
+from streams.core.decide import (
+    Case,
+    Encoded,
+    Undecided,
+    decide,
+    ignore,
+    recognise,
+    rename,
+)
+from streams.core.embedding import Vector, pack
+from streams.core.identity import content_key
+from streams.core.neighbours import Stored, rank
+from streams.core.overlay import Fork, Overlay
+from streams.core.verdict import judge
+from tests.builders import MODEL, at_cosine, event, identity, policy, stored, unit
+
+ANA = ScopeName("acme/ana")
+BEN = ScopeName("acme/ben")
+TEA = "Ana likes coffee."
+CAKE = "Ana likes cake."
+OLD = stored("Ana was in Lisbon.", id=identity(1))
+"""What the index has."""
+
+
+def case(text: str, number: int = 0, scope: ScopeName = ANA) -> Case:
+    said = event(text, event_id=f"event {number}", scope=scope)
+    return Case(said, Position(topic="memory.events", partition=0, offset=number), policy())
+
+
+def encoded(vector: Vector) -> Encoded:
+    return Encoded(vector, pack(vector, MODEL), truncated=False)
+
+
+def inserted(text: str, vector: Vector, number: int = 0, scope: ScopeName = ANA) -> Insert:
+    made = decide(case(text, number, scope), encoded(vector), [], [])
+    assert isinstance(made, Insert)
+    return made
+
+
+def merged(text: str, known: Sequence[Stored], number: int = 0) -> Merge:
+    asked = case(text, number)
+    near = rank(unit(1), known, bands=policy().bands, floor=0.5, limit=8)
+    verdicts = [judge(asked.event, neighbour) for neighbour in near]
+    made = decide(asked, encoded(unit(1)), near, verdicts)
+    assert isinstance(made, Undecided)
+    whole = made.complete(encoded(unit(1)))
+    assert isinstance(whole, Merge)
+    return whole
+
+
+def forked(*decisions: Decision, overlay: Overlay | None = None) -> Fork:
+    fork = (overlay or Overlay()).fork()
+    for decision in decisions:
+        fork.record(decision)
+    return fork
+
+
+def seen(fork: Fork, hits: Sequence[Stored] = (), limit: int = 8) -> list[tuple[Memory, bytes]]:
+    """Return the candidates near the first axis, by id."""
+    candidates = fork.near(ANA, unit(1), hits, limit)
+    return sorted(
+        ((c.memory, b"" if c.vector is None else c.vector.tobytes()) for c in candidates),
+        key=lambda pair: pair[0].id,
+    )
+
+
+def value(memory_: Memory, vector: Vector) -> tuple[Memory, bytes]:
+    return memory_, vector.tobytes()
+
+
+def held(overlay: Overlay) -> int:
+    """Count what the containers inside an overlay hold."""
+    outer: dict[str, Any] = dict(vars(overlay))
+    layer: object = outer.pop("_layer")
+    inner: dict[str, Any] = dict(vars(layer))
+    del outer["_settled"]
+    parts: list[Any] = [*outer.values(), *inner.values()]
+    return sum(len(part) for part in parts)
+
+
+@pytest.mark.covers("D27", "B75")
+def test_an_event_sees_the_decisions_before_it() -> None:
+    made = inserted(TEA, at_cosine(0.9))
+    fork = forked(made)
+    assert seen(fork) == [value(made.memory, at_cosine(0.9))]
+    assert fork.decided(made.decision_id) == content_key(ANA, TEA)
+    assert fork.with_content(ANA, content_key(ANA, TEA), []) is not None
+    assert fork.with_content(ANA, content_key(ANA, CAKE), []) is None
+
+
+def test_a_fork_sees_what_its_base_holds() -> None:
+    overlay = Overlay()
+    coffee, cake = inserted(TEA, at_cosine(0.9)), inserted(CAKE, at_cosine(0.8), 1)
+    overlay.join([coffee], [0])
+    fork = forked(cake, overlay=overlay)
+    expected = [value(coffee.memory, at_cosine(0.9)), value(cake.memory, at_cosine(0.8))]
+    assert seen(fork) == sorted(expected, key=lambda pair: pair[0].id)
+    assert fork.decided(coffee.decision_id) == content_key(ANA, TEA)
+    assert fork.with_content(ANA, content_key(ANA, TEA), []) is not None
+    assert set(fork.changed(ANA)) == {coffee.memory.id, cake.memory.id}
+
+
+def test_a_discarded_fork_leaves_its_base_as_it_was() -> None:
+    overlay = Overlay()
+    coffee = inserted(TEA, unit(1))
+    overlay.join([coffee], [0])
+    known = Stored(coffee.memory, unit(1))
+    forked(merged("Ana likes coffee a lot.", [known], 1), ignore(case(CAKE, 2), Reason.SAME_EVENT))
+    forked(rename(case(CAKE, 3), coffee.memory, encoded(at_cosine(0.7))), overlay=overlay)
+    assert len(overlay) == 1
+    assert seen(overlay.fork()) == [value(coffee.memory, unit(1))]
+    assert overlay.fork().decided(case(CAKE, 3).decision_id) is None
+    assert overlay.fork().with_content(ANA, content_key(ANA, CAKE), []) is None
+
+
+@pytest.mark.covers("B59")
+def test_a_scope_sees_nothing_of_another() -> None:
+    made = inserted(TEA, unit(1), scope=BEN)
+    fork = forked(made)
+    assert seen(fork) == []
+    assert fork.changed(ANA) == {}
+    assert fork.with_content(ANA, content_key(ANA, TEA), []) is None
+
+
+def test_settling_forgets_exactly_what_lies_before_the_offset() -> None:
+    overlay = Overlay()
+    coffee, cake = inserted(TEA, unit(1)), inserted(CAKE, unit(1), 1)
+    again = ignore(case(TEA, 0), Reason.SAME_EVENT)
+    overlay.join([coffee, cake, again], [4, 5, 6])
+    kept: list[tuple[set[MemoryId], bool, bool]] = []
+    for offset in (4, 5, 6, 7):
+        overlay.settle(offset)
+        fork = overlay.fork()
+        decided = [fork.decided(d.decision_id) is not None for d in (coffee, cake)]
+        kept.append((set(fork.changed(ANA)), decided[0], decided[1]))
+    assert kept == [
+        ({coffee.memory.id, cake.memory.id}, True, True),
+        ({cake.memory.id}, True, True),
+        (set(), True, False),
+        (set(), False, False),
+    ]
+
+
+def test_a_memory_is_kept_until_its_last_change_is_applied() -> None:
+    overlay = Overlay()
+    coffee = inserted(TEA, at_cosine(0.9))
+    again = recognise(case(TEA, 1), coffee.memory)
+    overlay.join([coffee], [0])
+    overlay.join([again], [1])
+    overlay.settle(1)
+    assert seen(overlay.fork()) == [value(again.memory, at_cosine(0.9))]
+    overlay.settle(2)
+    assert len(overlay) == 0
+
+
+def test_a_retired_memory_hides_what_the_index_found() -> None:
+    whole = merged("Ana was in Lisbon, gladly.", [OLD])
+    fork = forked(whole)
+    candidates = fork.near(ANA, unit(1), [OLD], 8)
+    assert [candidate.memory for candidate in candidates] == [whole.memory]
+    assert fork.changed(ANA) == {OLD.memory.id: None, whole.memory.id: candidates[0]}
+    assert fork.current(ANA, OLD) is None
+    assert fork.with_content(ANA, OLD.memory.content_key, [OLD]) is None
+
+
+def test_a_memory_seen_again_keeps_the_vector_of_the_index() -> None:
+    again = recognise(case("Ana was in Lisbon."), OLD.memory)
+    fork = forked(again)
+    candidates = fork.near(ANA, unit(1), [OLD], 8)
+    assert candidates == [Stored(again.memory, OLD.vector)]
+    assert fork.current(ANA, OLD) == Stored(again.memory, OLD.vector)
+    assert seen(fork) == []
+
+
+def test_a_renamed_memory_hides_what_the_index_found_and_is_found_by_its_new_words() -> None:
+    renamed = rename(case(CAKE), OLD.memory, encoded(at_cosine(0.7)))
+    fork = forked(renamed)
+    candidates = fork.near(ANA, unit(1), [OLD], 8)
+    assert seen(fork, [OLD]) == [value(renamed.memory, at_cosine(0.7))]
+    assert fork.with_content(ANA, OLD.memory.content_key, [OLD]) is None
+    assert fork.with_content(ANA, content_key(ANA, CAKE), []) == candidates[0]
+
+
+def test_of_several_memories_with_the_same_words_the_smallest_id_is_found() -> None:
+    overlay = Overlay()
+    coffee, cake = inserted(TEA, unit(1)), inserted(CAKE, unit(1), 1)
+    overlay.join([coffee, cake, rename(case(TEA, 2), cake.memory, encoded(unit(1)))], [0, 1, 2])
+    found = overlay.fork().with_content(ANA, content_key(ANA, TEA), [])
+    assert found is not None
+    assert found.memory.id == min(coffee.memory.id, cake.memory.id)
+
+
+@given(st.integers(1, 4), st.lists(st.floats(0.5, 1, width=32), min_size=20, max_size=40))
+def test_of_many_memories_the_nearest_are_nominated(limit: int, cosines: list[float]) -> None:
+    decisions = [
+        inserted(f"Ana likes thing {number}.", at_cosine(cosine), number)
+        for number, cosine in enumerate(cosines)
+    ]
+    everyone = [Stored(d.memory, at_cosine(c)) for d, c in zip(decisions, cosines, strict=True)]
+    candidates = forked(*decisions).near(ANA, unit(1), [], limit)
+    nearest = [
+        [n.similarity for n in rank(unit(1), some, bands=policy().bands, floor=-1, limit=limit)]
+        for some in (candidates, everyone)
+    ]
+    assert nearest[0] == nearest[1]
+
+
+def life() -> list[Decision]:
+    """Return decisions of every kind on two scopes."""
+    coffee, bens = inserted(TEA, unit(1)), inserted(TEA, unit(1), 1, BEN)
+    again = recognise(case("ana likes TEA", 2), coffee.memory)
+    renamed = rename(case(CAKE, 3), again.memory, encoded(unit(1)))
+    whole = merged("Ana likes cake a lot.", [Stored(renamed.memory, unit(1))], 4)
+    return [coffee, bens, again, renamed, whole, ignore(case(TEA, 0), Reason.SAME_EVENT)]
+
+
+@given(st.lists(st.integers(0, 7), max_size=8).map(sorted))
+def test_nothing_is_held_once_everything_is_settled(offsets: list[int]) -> None:
+    overlay = Overlay()
+    overlay.join(life(), range(6))
+    for offset in offsets:
+        overlay.settle(offset)
+    overlay.settle(6)
+    assert (held(overlay), len(overlay)) == (0, 0)

@@ -1,0 +1,213 @@
+from typing import Any
+
+import pytest
+
+from schemas.base import MemoryId
+from schemas.memories import Memory, Persistence, Standing, Superseded, Turns
+from streams.core.survivorship import SESSIONS_MAX, born, merged, renewed, retired, seen_again
+from tests.builders import event, identity, later, memory
+
+NEW = MemoryId(identity(9))
+
+
+def test_a_born_memory_has_all_that_the_event_says() -> None:
+    said = event(
+        "Ana likes tea.",
+        category="taste",
+        importance=0.5,
+        confidence=0.25,
+        tags=("tea",),
+        entities=("Ana",),
+        persistence="core",
+        status="tentative",
+        source="ana",
+        turn=7,
+        session="s1",
+        metadata={"mood": "calm"},
+        occurred_at=later(1),
+    )
+    expected = memory(
+        "Ana likes tea.",
+        id=NEW,
+        status="tentative",
+        persistence="core",
+        category="taste",
+        importance=0.5,
+        confidence=0.25,
+        tags=("tea",),
+        entities=("Ana",),
+        sources=("ana",),
+        sessions=("s1",),
+        turns=Turns(first=7, last=7),
+        metadata={"mood": "calm"},
+        created_at=later(1),
+        last_seen_at=later(1),
+        truncated=True,
+    )
+    assert born(said, NEW, truncated=True) == expected
+    assert Memory.model_validate_json(expected.model_dump_json(), strict=True) == expected
+
+
+@pytest.mark.covers("S0.33")
+def test_a_born_memory_of_a_bare_event_was_seen_once_and_has_nothing_else() -> None:
+    assert born(event("Ana likes tea."), NEW, truncated=False) == memory("Ana likes tea.", id=NEW)
+
+
+TURNS_2_5 = Turns(first=2, last=5)
+
+UNITED: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    ({}, {"occurred_at": later(-1)}, {"created_at": later(-1)}),
+    ({}, {"occurred_at": later(1)}, {"last_seen_at": later(1)}),
+    ({"observation_count": 4}, {}, {"observation_count": 5}),
+    ({"tags": ("a", "b")}, {"tags": ("b", "c")}, {"tags": ("a", "b", "c")}),
+    ({"entities": ("b",)}, {"entities": ("a", "b")}, {"entities": ("b", "a")}),
+    ({"sources": ("ana",)}, {"source": "ben"}, {"sources": ("ana", "ben")}),
+    ({"sources": ("ana",)}, {"source": "ana"}, {"sources": ("ana",)}),
+    ({"sessions": ("s1",)}, {"session": "s2"}, {"sessions": ("s1", "s2")}),
+    ({"importance": 0.5}, {"importance": 0.7}, {"importance": 0.7}),
+    ({"importance": 0.5}, {"importance": 0.2}, {"importance": 0.5}),
+    ({"importance": 0.5}, {}, {"importance": 0.5}),
+    ({}, {"importance": 0.0}, {"importance": 0.0}),
+    ({"confidence": 0.5}, {"confidence": 0.7}, {"confidence": 0.7}),
+    ({"confidence": 0.5}, {"confidence": 0.2}, {"confidence": 0.5}),
+    ({"persistence": "permanent"}, {"persistence": "ephemeral"}, {"persistence": "permanent"}),
+    ({"persistence": "permanent"}, {"persistence": "core"}, {"persistence": "core"}),
+    ({"persistence": "ephemeral"}, {}, {"persistence": "ephemeral"}),
+    ({}, {"persistence": "ephemeral"}, {"persistence": "ephemeral"}),
+    ({"status": "tentative"}, {"status": "active"}, {"status": "active"}),
+    ({"status": "active"}, {"status": "tentative"}, {"status": "active"}),
+    ({"status": "tentative"}, {"status": "tentative"}, {"status": "tentative"}),
+    ({"category": "taste"}, {"category": "habit"}, {"category": "taste"}),
+    ({}, {"category": "habit"}, {"category": "habit"}),
+    ({"turns": TURNS_2_5}, {"turn": 9}, {"turns": Turns(first=2, last=9)}),
+    ({"turns": TURNS_2_5}, {"turn": 1}, {"turns": Turns(first=1, last=5)}),
+    ({"turns": TURNS_2_5}, {"turn": 3}, {"turns": TURNS_2_5}),
+    ({"turns": TURNS_2_5}, {}, {"turns": TURNS_2_5}),
+    ({}, {"turn": 3}, {"turns": Turns(first=3, last=3)}),
+    ({"metadata": {"a": 1}}, {"metadata": {"b": 2}}, {"metadata": {"a": 1, "b": 2}}),
+    ({"metadata": {"a": 1}}, {"metadata": {"a": 2}}, {"metadata": {"a": 1}}),
+]
+
+
+def survivor(before: dict[str, Any], after: dict[str, Any], **fields: Any) -> Memory:
+    """Return the memory with the fields that survive, and the others given."""
+    values: dict[str, Any] = {"observation_count": 2, **before, **after, **fields}
+    return memory(**values)
+
+
+@pytest.mark.covers("B49", "B50", "B51", "B69", "B22", "D22", "D23", "S0.33")
+@pytest.mark.parametrize(("known", "said", "expected"), UNITED)
+def test_what_a_memory_seen_again_keeps_and_gains(
+    known: dict[str, Any], said: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    before = memory("Ana likes tea.", version=3, **known)
+    after = seen_again(before, event("Ana likes her tea.", **said))
+    assert after == survivor(known, expected, version=4)
+
+
+@pytest.mark.covers("B49", "B50", "B51", "B69", "B65", "D22", "D23")
+@pytest.mark.parametrize(("known", "said", "expected"), UNITED)
+def test_what_a_merged_memory_keeps_of_its_target(
+    known: dict[str, Any], said: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    target = memory("Ana likes tea.", version=3, **known)
+    both = "Ana likes tea. Ben plays chess."
+    whole = merged([target], event("Ben plays chess.", **said), NEW, both, truncated=False)
+    assert whole == survivor(known, expected, text=both, id=NEW, merged_from=(target.id,))
+
+
+def test_a_merged_memory_unites_all_its_targets_oldest_first() -> None:
+    targets = [
+        memory("Ana likes tea.", observation_count=2, tags=("a",), category="taste"),
+        memory(
+            "Ana likes cake.",
+            id=identity(2),
+            created_at=later(1),
+            last_seen_at=later(5),
+            observation_count=3,
+            tags=("b",),
+            category="habit",
+            metadata={"k": "second"},
+        ),
+    ]
+    said = event("Ana likes jam.", occurred_at=later(2), tags=("c", "a"), metadata={"k": "new"})
+    assert merged(targets, said, NEW, "All.", truncated=False) == memory(
+        "All.",
+        id=NEW,
+        created_at=later(0),
+        last_seen_at=later(5),
+        observation_count=6,
+        tags=("a", "b", "c"),
+        category="taste",
+        metadata={"k": "second"},
+        merged_from=(identity(1), identity(2)),
+    )
+
+
+@pytest.mark.covers("B1")
+def test_a_renewed_memory_has_the_events_text_and_standing_and_all_its_history() -> None:
+    before = memory(
+        "Ana likes tea.",
+        version=3,
+        observation_count=2,
+        tags=("a",),
+        truncated=True,
+        merged_from=(identity(5),),
+    )
+    said = event("Ana likes cake.", status="tentative", tags=("b",), occurred_at=later(1))
+    assert renewed(before, said, truncated=False) == memory(
+        "Ana likes cake.",
+        version=4,
+        observation_count=3,
+        tags=("a", "b"),
+        status="tentative",
+        last_seen_at=later(1),
+        merged_from=(identity(5),),
+    )
+
+
+@pytest.mark.covers("B62", "B63", "B64")
+def test_a_retired_memory_keeps_everything_and_names_its_successor() -> None:
+    superseded = Superseded(by=NEW, at=later(1), reason="nearly-identical")
+    before = memory("Ana likes tea.", version=3, observation_count=2, tags=("a",))
+    assert retired(before, superseded) == memory(
+        "Ana likes tea.",
+        version=4,
+        observation_count=2,
+        tags=("a",),
+        status=Standing.SUPERSEDED,
+        superseded=superseded,
+    )
+
+
+def test_of_many_sessions_the_newest_are_kept() -> None:
+    before = memory(sessions=tuple(f"s{n}" for n in range(SESSIONS_MAX)))
+    after = seen_again(before, event(session="new"))
+    assert after.sessions == (*before.sessions[1:], "new")
+
+
+def test_a_truncated_memory_stays_truncated_when_it_is_seen_again() -> None:
+    assert seen_again(memory(truncated=True), event()).truncated
+
+
+def test_persistence_has_a_strength() -> None:
+    assert list(Persistence) == ["ephemeral", "permanent", "core"]
+
+
+def test_what_observations_add_up_to_can_always_be_written_and_read() -> None:
+    """One event is limited; a memory is not: what cannot be read back would stop the partition."""
+    whole = memory(metadata={f"first {n}": n for n in range(64)})
+    after = seen_again(whole, event(metadata={f"second {n}": n for n in range(64)}))
+    assert Memory.model_validate_json(after.model_dump_json(), strict=True) == after
+
+
+def test_a_memory_that_everybody_repeats_does_not_grow_for_ever() -> None:
+    known = memory(
+        sources=[f"source {n}" for n in range(256)], sessions=[f"{n}" for n in range(64)]
+    )
+    again = seen_again(known, event(source="another", session="another", metadata={"a": 1}))
+    assert again.sources == known.sources
+    assert again.sessions == (*known.sessions[1:], "another")
+    assert again.metadata == {"a": 1}
+    full = memory(metadata={f"{n}": n for n in range(256)})
+    assert seen_again(full, event(metadata={"a": 1})).metadata == full.metadata
