@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,16 +112,15 @@ async def _index(settings: Settings) -> str:
         return f"{made.index}, being written by process {holder}; not examined meanwhile"
     if wiring.must_be_rebuilt(made.index, directory.index):
         return f"{made.index}, built from the log at the next start"
-    log = wiring.log(directory, read_only=True)
-    index = wiring.index(made.index, directory.index, made.dimension)
-    try:
-        if not await is_level(index, log):
-            raise NoStore(f"{directory.index} does not match the log; the next run restores it")
-        expected = await StoreReader(directory, log).state()
-        found = {stored.memory.id: stored async for stored in index.scan()}
-    finally:
-        await index.close()
-        log.close()
+    with closing(wiring.log(directory, read_only=True)) as log:
+        index = wiring.index(made.index, directory.index, made.dimension)
+        try:
+            if not await is_level(index, log):
+                raise NoStore(f"{directory.index} does not match the log; the next run restores it")
+            expected = await StoreReader(directory, log).state()
+            found = {stored.memory.id: stored async for stored in index.scan()}
+        finally:
+            await index.close()
     differing = [
         i for i in expected.keys() | found.keys() if not _same(expected.get(i), found.get(i))
     ]

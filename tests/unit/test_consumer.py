@@ -1,6 +1,6 @@
 """The loop, and the policy that it obeys: together, since either alone proves nothing."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -48,24 +48,28 @@ class Waits:
         self.seconds.append(seconds)
 
 
-async def consumer(
-    process: Failing, path: Path, waits: Waits, lines: list[str]
-) -> tuple[Consumer, LocalBroker]:
-    """Build a consumer over a log with three events."""
-    broker = LocalBroker(path / "log.sqlite3", indexed={})
-    broker.create(EVENTS.name, 1)
-    await broker.append([Outgoing(EVENTS.name, 0, None, b"event")] * 3)
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[LocalBroker]:
+    """Make a log with three events."""
+    made = LocalBroker(tmp_path / "log.sqlite3", indexed={})
+    made.create(EVENTS.name, 1)
+    await made.append([Outgoing(EVENTS.name, 0, None, b"event")] * 3)
+    yield made
+    made.close()
+
+
+def consumer(process: Failing, broker: LocalBroker, waits: Waits, lines: list[str]) -> Consumer:
+    """Build a consumer of that log."""
     retry = RetryPolicy(attempts_max=4, delay_max_seconds=0.3)
-    made = Consumer(process, broker, 0, retry=retry, sleep=waits.sleep, report=lines.append)
-    return made, broker
+    return Consumer(process, broker, 0, retry=retry, sleep=waits.sleep, report=lines.append)
 
 
 @pytest.mark.covers("B125")
 async def test_a_transient_failure_is_tried_again_with_growing_waits_and_loses_nothing(
-    tmp_path: Path,
+    broker: LocalBroker,
 ) -> None:
     process, waits, lines = Failing(Transient("the log is locked"), times=3), Waits(), list[str]()
-    loop, broker = await consumer(process, tmp_path, waits, lines)
+    loop = consumer(process, broker, waits, lines)
     assert await loop.step(10) == 3
     assert process.seen == [0, 1, 2]
     assert waits.seconds == [0.1, 0.2, 0.3]
@@ -74,33 +78,33 @@ async def test_a_transient_failure_is_tried_again_with_growing_waits_and_loses_n
     assert await broker.committed("test", EVENTS.name, 0) == Committed(3, "noted")
 
 
-async def test_a_failure_that_stays_becomes_fatal_and_commits_nothing(tmp_path: Path) -> None:
+async def test_a_failure_that_stays_becomes_fatal_and_commits_nothing(broker: LocalBroker) -> None:
     process, waits, lines = Failing(Transient("the log is locked"), times=99), Waits(), list[str]()
-    loop, broker = await consumer(process, tmp_path, waits, lines)
+    loop = consumer(process, broker, waits, lines)
     with pytest.raises(Fatal, match="the log is locked; gave up after 4 attempts"):
         await loop.step(10)
     assert await broker.committed("test", EVENTS.name, 0) is None
 
 
-async def test_a_fatal_failure_is_not_tried_again(tmp_path: Path) -> None:
+async def test_a_fatal_failure_is_not_tried_again(broker: LocalBroker) -> None:
     process, waits, lines = Failing(Fatal("the log is damaged"), times=1), Waits(), list[str]()
-    loop, broker = await consumer(process, tmp_path, waits, lines)
+    loop = consumer(process, broker, waits, lines)
     with pytest.raises(Fatal, match="the log is damaged"):
         await loop.step(10)
     assert (waits.seconds, process.claims) == ([], 1)
     assert await broker.committed("test", EVENTS.name, 0) is None
 
 
-async def test_a_batch_is_claimed_once_and_read_on_from_there(tmp_path: Path) -> None:
+async def test_a_batch_is_claimed_once_and_read_on_from_there(broker: LocalBroker) -> None:
     process, waits, lines = Failing(Fatal("never"), times=0), Waits(), list[str]()
-    loop, _ = await consumer(process, tmp_path, waits, lines)
+    loop = consumer(process, broker, waits, lines)
     await loop.drain(2)
     assert (process.seen, process.claims) == ([0, 1, 2], 1)
 
 
-async def test_poison_that_a_process_did_not_set_aside_stops_it(tmp_path: Path) -> None:
+async def test_poison_that_a_process_did_not_set_aside_stops_it(broker: LocalBroker) -> None:
     process, waits, lines = Failing(Poison("no event"), times=1), Waits(), list[str]()
-    loop, broker = await consumer(process, tmp_path, waits, lines)
+    loop = consumer(process, broker, waits, lines)
     with pytest.raises(Fatal, match=r"a poisoned record of memory\.events was not set aside"):
         await loop.step(10)
     assert await broker.committed("test", EVENTS.name, 0) is None
