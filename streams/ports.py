@@ -52,6 +52,11 @@ class Record:
     def position(self) -> Position:
         return Position(topic=self.topic, partition=self.partition, offset=self.offset)
 
+    @property
+    def place(self) -> str:
+        """Where a person finds the record: topic/partition/offset."""
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
 
 @dataclass(frozen=True)
 class Outgoing:

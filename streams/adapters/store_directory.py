@@ -176,10 +176,11 @@ class StoreDirectory:
 
     def _require_room(self) -> None:
         """Raise NoStore where a new store would share its directory with other files."""
-        ours = {self.log.name, self.index.name, self._policies.name, self._lock.name}
+        ours = (self._manifest, self.log, self.index, self._policies, self._lock)
+        stems = {path.name.split(".")[0] for path in ours}
         names = [path.name for path in self.path.iterdir()] if self.path.is_dir() else []
-        foreign = [n for n in names if n.split(".")[0] not in {o.split(".")[0] for o in ours}]
-        if foreign and not any(name.startswith("memsieve.") for name in foreign):
+        foreign = [name for name in names if name.split(".")[0] not in stems]
+        if foreign:
             raise NoStore(
                 f"{self.path} is no store and holds other files ({foreign[0]}, …): name a new "
                 "directory with --store"

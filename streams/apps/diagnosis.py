@@ -47,11 +47,7 @@ async def _finding(subject: str, examined: Awaitable[str]) -> Finding:
 
 async def _policy(settings: Settings) -> str:
     policy = policies.load(settings.policy)
-    if policy.model != settings.embedder.model:
-        raise InvalidPolicy(
-            f"policy {policy.name} is calibrated for {policy.model}, not for "
-            f"{settings.embedder.model}: name another policy or model"
-        )
+    policies.require_model(policy, settings.embedder.model)
     return policy.id
 
 
@@ -83,8 +79,7 @@ def _wanted(settings: Settings) -> dict[str, object]:
 async def _log(settings: Settings) -> str:
     directory = StoreDirectory(settings.store)
     partitions = directory.require().partitions
-    log = wiring.log(directory, read_only=True)
-    try:
+    with closing(wiring.log(directory, read_only=True)) as log:
         for topic in TOPICS:
             if await log.partitions(topic.name) != partitions:
                 raise NoStore(
@@ -98,8 +93,6 @@ async def _log(settings: Settings) -> str:
             unapplied += await log.end(DECISIONS.name, partition) - (
                 applied.offset if applied else 0
             )
-    finally:
-        log.close()
     waiting = f"{undecided:,} events to decide, {unapplied:,} decisions to apply"
     later = "; the next run does that" if undecided or unapplied else ""
     return f"{len(TOPICS)} topics of {partitions} partition(s), {waiting}{later}"

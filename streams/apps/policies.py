@@ -25,6 +25,15 @@ def load(name: str) -> Policy:
         raise InvalidPolicy(f"policy {name}: {error}") from error
 
 
+def require_model(policy: Policy, model: str) -> None:
+    """Raise InvalidPolicy where the bands were made for the similarities of another model."""
+    if policy.model != model:
+        raise InvalidPolicy(
+            f"policy {policy.name} is calibrated for {policy.model}, not for {model}: name a "
+            "policy for that model with --policy"
+        )
+
+
 def _text(name: str) -> str:
     if name in names():
         return (_POLICIES / f"{name}.toml").read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 """A store as people ask about it: its decisions, memories and dead letters. Changes nothing."""
 
 from collections.abc import AsyncIterator, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,8 +91,7 @@ class StoreReader:
             try:
                 letter = DEAD_LETTER.decode(record.value or b"")
             except Unreadable as error:
-                place = f"{record.topic}/{record.partition}/{record.offset}"
-                raise Fatal(f"{place} is no dead letter: {error}") from error
+                raise Fatal(f"{record.place} is no dead letter: {error}") from error
             letters[letter.id] = (letter, letters.get(letter.id, (letter, 0))[1] + 1)
         return list(letters.values())
 
@@ -165,11 +164,8 @@ def reading(path: Path) -> Generator[StoreReader]:
     """Open a store for reading. Raises NoStore where there is none."""
     directory = StoreDirectory(path)
     directory.require()
-    broker = wiring.log(directory, read_only=True)
-    try:
-        yield StoreReader(directory, broker)
-    finally:
-        broker.close()
+    with closing(wiring.log(directory, read_only=True)) as log:
+        yield StoreReader(directory, log)
 
 
 def _entry(record: Record) -> Entry:

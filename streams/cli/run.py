@@ -18,7 +18,7 @@ from streams.apps.settings import Settings
 from streams.cli import options
 from streams.cli.console import err, note, say, say_object
 from streams.core.mapping import FieldMapping, scope_template
-from streams.core.policy import InvalidPolicy, Policy
+from streams.core.policy import Policy
 from streams.ports import Embedder, Fatal
 
 _KINDS = ("insert", "merge", "replace", "reinforce", "ignore")
@@ -82,10 +82,10 @@ def run(
     mapping = _mapping(text_field, scope_field, id_field, time_field)
     sources = _sources(files, _format(format_), reading=repr(mapping))
     chosen = policies.load(settings.policy)
-    _refuse_foreign(chosen, settings.embedder.model)
+    policies.require_model(chosen, settings.embedder.model)
     StoreDirectory(settings.store).manifest()
     embedder = wiring.embedder(settings.embedder, note)
-    _refuse_foreign(chosen, embedder.model)
+    policies.require_model(chosen, embedder.model)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
     tally, seconds = asyncio.run(_run(settings, chosen, embedder, sources, mapping))
     if as_json:
@@ -251,12 +251,3 @@ def _sources(files: Sequence[str], format_: Format | None, *, reading: str) -> l
         return [FileSource(path, format_, reading=reading) for path in files]
     except Fatal as error:
         raise options.UsageError(str(error)) from error
-
-
-def _refuse_foreign(policy: Policy, model: str) -> None:
-    """Raise InvalidPolicy where the bands were made for the similarities of another model."""
-    if policy.model != model:
-        raise InvalidPolicy(
-            f"policy {policy.name} is calibrated for {policy.model}, not for {model}: name a "
-            "policy for that model with --policy"
-        )

@@ -78,14 +78,16 @@ def decisions(
     with reading(settings.store) as reader:
         wanted = options.limit_of(limit, as_json=as_json)
         found, total = asyncio.run(_decisions(reader, scope, _kind(kind), wanted))
-        letters = {letter.id: letter for letter, _ in asyncio.run(reader.dead_letters())}
+        rejected = not as_json and any(isinstance(entry.decision, Reject) for entry in found)
+        letters = asyncio.run(reader.dead_letters()) if rejected else []
     if as_json:
         say_json(_decision_json(entry) for entry in found)
         return
     if total > len(found):
         note(f"{total - len(found):,} older decisions: raise --limit to see them")
+    by_id = {letter.id: letter for letter, _ in letters}
     for entry in found:
-        _show_decision(entry, letters)
+        _show_decision(entry, by_id)
     _none(found, "decisions")
 
 

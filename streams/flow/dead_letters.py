@@ -21,7 +21,6 @@ ORIGIN_HEADER = "memsieve-origin"
 
 def dead_letter(record: Record, stage: Stage, poison: Poison) -> DeadLetter:
     """Describe a record of a topic that failed at a stage."""
-    place = f"{record.topic}/{record.partition}/{record.offset}"
     headers = dict(record.headers)
     origin = _text(headers.get(ORIGIN_HEADER))
     return describe(
@@ -29,7 +28,7 @@ def dead_letter(record: Record, stage: Stage, poison: Poison) -> DeadLetter:
         value=record.value or b"",
         stage=stage,
         poison=poison,
-        origin=origin or place,
+        origin=origin or record.place,
         position=record.position,
         key=_text(record.key),
         headers=tuple((name, _text(value)) for name, value in record.headers),

@@ -71,11 +71,14 @@ def note_of(written: Committed) -> Note:
 
 def read_decision(record: Record) -> Decision:
     """Read a record of the decisions topic. Fatal where it is none: the log is damaged."""
-    place = f"{record.topic}/{record.partition}/{record.offset}"
     try:
         decision = DECISION.decode(record.value or b"")
     except Unreadable as error:
-        raise Fatal(f"{place} is no decision: {error}; nothing after it can be applied") from error
+        raise Fatal(
+            f"{record.place} is no decision: {error}; nothing after it can be applied"
+        ) from error
     if isinstance(decision, Fence):
-        raise Fatal(f"{place} is a fence, and an embedded log has none; nothing can be applied")
+        raise Fatal(
+            f"{record.place} is a fence, and an embedded log has none; nothing can be applied"
+        )
     return decision

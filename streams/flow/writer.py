@@ -1,6 +1,6 @@
 """The writer as a process on the decisions topic."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from schemas.codec import APPLIED
 from schemas.outcomes import Applied
@@ -43,15 +43,10 @@ async def restore(index: Index, log: Log, report: Callable[[str], None]) -> None
     nothing: all of it happened before. Once level, the two go on together. `report` is told how
     far it has got.
     """
-    partitions = range(await log.partitions(DECISIONS.name))
-    committed = [await log.committed(WRITER_GROUP, DECISIONS.name, p) for p in partitions]
-    goals = [0 if written is None else written.offset for written in committed]
-    ends = [await log.end(DECISIONS.name, partition) for partition in partitions]
-    if not await _agrees(index, ends):
+    if not await _agrees(index, log):
         await index.clear()
-    level = await index.level()
-    for partition, goal in zip(partitions, goals, strict=True):
-        offset = 0 if level is None else level.offsets.get(partition, 0)
+    for partition, (reached, goal) in enumerate(await _ways(index, log)):
+        offset = reached
         while offset < goal:
             limit = min(_RESTORE_WINDOW, goal - offset)
             records = await log.read(DECISIONS.name, partition, offset, limit)
@@ -65,24 +60,27 @@ async def restore(index: Index, log: Log, report: Callable[[str], None]) -> None
 
 async def is_level(index: Index, log: Log) -> bool:
     """Tell whether `restore` would find nothing to do."""
+    behind = any(reached < goal for reached, goal in await _ways(index, log))
+    return not behind and await _agrees(index, log)
+
+
+async def _ways(index: Index, log: Log) -> list[tuple[int, int]]:
+    """Return per partition how far the index has followed it, and how far the writer committed."""
     level = await index.level()
-    for partition in range(await log.partitions(DECISIONS.name)):
-        written = await log.committed(WRITER_GROUP, DECISIONS.name, partition)
-        reached = 0 if level is None else level.offsets.get(partition, 0)
-        if written is not None and reached < written.offset:
-            return False
-    ends = [
-        await log.end(DECISIONS.name, partition)
-        for partition in range(await log.partitions(DECISIONS.name))
-    ]
-    return await _agrees(index, ends)
+    reached: Mapping[int, int] = {} if level is None else level.offsets
+    partitions = range(await log.partitions(DECISIONS.name))
+    committed = [await log.committed(WRITER_GROUP, DECISIONS.name, p) for p in partitions]
+    goals = [0 if written is None else written.offset for written in committed]
+    return [(reached.get(partition, 0), goals[partition]) for partition in partitions]
 
 
-async def _agrees(index: Index, ends: Sequence[int]) -> bool:
+async def _agrees(index: Index, log: Log) -> bool:
     """Tell whether the index still holds what it held, and nothing that the log does not have."""
     level = await index.level()
     if level is None:
         return await index.count() == 0
+    partitions = range(await log.partitions(DECISIONS.name))
+    ends = [await log.end(DECISIONS.name, partition) for partition in partitions]
     known = all(offset <= ends[p] for p, offset in level.offsets.items() if p < len(ends))
     return known and await index.count() >= level.memories
 
