@@ -6,7 +6,7 @@ READY := .venv/.ready
 DEMO := .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types arch unit fmt golden schemas docs bench lock clean
+.PHONY: help setup demo up down test check lint types arch unit fmt golden schemas docs bench lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -36,6 +36,15 @@ demo: $(READY) ## Decide on the example events and show what is kept
 	@$(BIN)/memsieve dead-letters list --store $(DEMO)
 	@echo; echo "WRITTEN to $(CURDIR)/$(DEMO):"; find $(DEMO) -maxdepth 1 -mindepth 1 | sort
 	@echo; echo "why: $(BIN)/memsieve explain trap-3 --store $(DEMO)"
+
+up: ## Start Kafka, Qdrant and the services in containers (needs Docker)
+	@command -v docker >/dev/null 2>&1 || { echo "missing: Docker with Compose; docs/operations.md tells how to do without"; exit 1; }
+	@docker info >/dev/null 2>&1 || { echo "missing: a running Docker daemon; start it, or see docs/operations.md for how to do without"; exit 1; }
+	@docker compose up --build --detach --wait
+	@docker compose ps
+
+down: ## Stop them; what they hold is kept
+	@docker compose down
 
 test: check ## Check everything and run every test
 

@@ -1,10 +1,11 @@
-"""Events per second of `memsieve run`, beside texts per second of plain fastembed, in one run.
+"""Events per second of memsieve, embedded and through Kafka, beside plain fastembed, in one run.
 
 Usage: python benchmarks/speed.py [--texts FILE] [--rounds N] [--out FILE --date DATE]
 
 Both get the same texts, in file order, with the model loaded beforehand: plain fastembed only
-embeds them, memsieve also opens a new store, decides on each, applies and closes. The rounds
-alternate, so that a machine that slows down slows both. Without --texts the locomo observations
+embeds them, `memsieve run` also opens a new store, decides on each, applies and closes. Through
+Kafka the same events are published, decided on and applied by `memsieve serve`, with Kafka on the
+same cores. The rounds alternate, so that a machine that slows down slows all. Without --texts the locomo observations
 beside the project are used where they are there, else generated notes.
 """
 
@@ -17,11 +18,13 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 from fastembed import TextEmbedding
 
+from benchmarks.through_kafka import broker, serving
 from streams.adapters.files import FileSource
 from streams.apps import policies, settings, wiring
 from streams.apps.processes import embedded
@@ -42,24 +45,60 @@ def main() -> None:
         chosen.model, specific_model_path=str(wiring.verify_model(chosen)), cuda=False
     )
     print(f"{len(texts):,} texts ({name}), {options.rounds} rounds; per second:")
-    print(f"{'round':<7}{'fastembed':>12}{'memsieve run':>14}{'ratio':>8}")
-    rates: list[tuple[float, float]] = []
-    for number in range(1, options.rounds + 1):
-        rate = (
-            _rate(len(texts), lambda: _embed(plain, texts)),
-            _rate(len(texts), lambda: _run(embedder, texts)),
-        )
-        rates.append(rate)
-        print(f"{number:<7}{rate[0]:>12,.0f}{rate[1]:>14,.0f}{rate[1] / rate[0]:>8.2f}")
-    ratios = [ours / theirs for theirs, ours in rates]
+    print(f"{'round':<7}{'fastembed':>12}{'memsieve run':>14}{'ratio':>8}{'through Kafka':>15}")
+    with tempfile.TemporaryDirectory() as directory, broker() as bootstrap:
+        file = _events(Path(directory), texts)
+        rounds = [
+            _round(number, plain, embedder, bootstrap, texts, file)
+            for number in range(1, options.rounds + 1)
+        ]
+    ratios = [one.ratio for one in rounds]
     median = statistics.median(ratios)
     print(
         f"memsieve run ÷ fastembed embed(): {median:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
     )
+    if shares := [one.kafka / one.run for one in rounds if one.kafka is not None]:
+        print(
+            f"through Kafka ÷ memsieve run: {statistics.median(shares):.2f} "
+            f"({min(shares):.2f} to {max(shares):.2f})"
+        )
     if options.out:
-        options.out.write_text(_result(options.date, name, texts, rates), encoding="utf-8")
+        options.out.write_text(_result(options.date, name, texts, rounds), encoding="utf-8")
     if median < GATE:
         raise SystemExit(f"slower than {GATE} of plain fastembed")
+
+
+@dataclass(frozen=True)
+class Round:
+    """What each came to, per second; `kafka` None where there is no broker."""
+
+    fastembed: float
+    run: float
+    kafka: float | None
+
+    @property
+    def ratio(self) -> float:
+        return self.run / self.fastembed
+
+
+def _round(
+    number: int,
+    plain: TextEmbedding,
+    embedder: Embedder,
+    bootstrap: str | None,
+    texts: list[str],
+    file: Path,
+) -> Round:
+    count = len(texts)
+    fastembed = _rate(count, lambda: _embed(plain, texts))
+    run = _rate(count, lambda: _run(embedder, file))
+    kafka = None
+    if bootstrap is not None:
+        with serving(bootstrap, f"{os.getpid()}-{number}") as served:
+            kafka = _rate(count, lambda: served.run(file, count))
+    shown = "" if kafka is None else f"{kafka:>15,.0f}"
+    print(f"{number:<7}{fastembed:>12,.0f}{run:>14,.0f}{run / fastembed:>8.2f}{shown}")
+    return Round(fastembed, run, kafka)
 
 
 def _options() -> argparse.Namespace:
@@ -91,12 +130,17 @@ def _embed(plain: TextEmbedding, texts: list[str]) -> None:
         pass
 
 
-def _run(embedder: Embedder, texts: list[str]) -> None:
-    """Do what `memsieve run` does once its model is loaded; scopes of some 70 events each."""
+def _events(directory: Path, texts: list[str]) -> Path:
+    """Write the texts as events, in scopes of some 70 each."""
+    file = directory / "events.jsonl"
+    rows = ({"scope": f"bench/{n // 70}", "text": text} for n, text in enumerate(texts))
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return file
+
+
+def _run(embedder: Embedder, file: Path) -> None:
+    """Do what `memsieve run` does once its model is loaded."""
     with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory) / "events.jsonl"
-        rows = ({"scope": f"bench/{n // 70}", "text": text} for n, text in enumerate(texts))
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         chosen = settings.load({"store": Path(directory) / "store"})
 
         async def work() -> None:
@@ -114,17 +158,25 @@ def _rate(count: int, work: Callable[[], None]) -> float:
     return count / (time.perf_counter() - started)
 
 
-def _result(date: str, name: str, texts: list[str], rates: list[tuple[float, float]]) -> str:
-    ratios = [ours / theirs for theirs, ours in rates]
+def _result(date: str, name: str, texts: list[str], rounds: list[Round]) -> str:
+    ratios = [one.ratio for one in rounds]
     result = {
         "measure": "memsieve run, events/s ÷ plain fastembed embed() in file order, texts/s",
+        "through_kafka": "memsieve serve, events/s from the first publish to the last change",
         "date": date,
         "machine": f"{platform.machine()}, {_cores()} cores, shared",
         "python": platform.python_version(),
         "fastembed": metadata.version("fastembed"),
         "onnxruntime": metadata.version("onnxruntime"),
         "texts": {"from": name, "count": len(texts)},
-        "rounds": [{"fastembed": round(a, 1), "memsieve": round(b, 1)} for a, b in rates],
+        "rounds": [
+            {
+                "fastembed": round(one.fastembed, 1),
+                "memsieve": round(one.run, 1),
+                "through_kafka": None if one.kafka is None else round(one.kafka, 1),
+            }
+            for one in rounds
+        ],
         "ratio": {
             "median": round(statistics.median(ratios), 2),
             "min": round(min(ratios), 2),

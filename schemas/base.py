@@ -98,17 +98,26 @@ def _utc(moment: datetime) -> datetime:
 
 
 def _tame(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Refuse what other readers of JSON choke on: deep nesting, and numbers without a value."""
+    """Refuse what other readers choke on: deep nesting, U+0000, numbers without a value."""
     level: list[JsonValue] = [metadata]
     for _ in range(METADATA_DEPTH_MAX + 1):
         if any(isinstance(value, float) and not math.isfinite(value) for value in level):
             raise PydanticCustomError("number_range", "holds a number that is not finite")
+        for text in (text for value in level for text in _texts(value)):
+            _storable(text)
         level = [inner for value in level for inner in _inside(value)]
         if not level:
             return metadata
     raise PydanticCustomError(
         "depth", "is nested deeper than {limit} levels", {"limit": METADATA_DEPTH_MAX}
     )
+
+
+def _texts(value: JsonValue) -> Iterable[str]:
+    """Return the texts that a value is or has as its keys."""
+    if isinstance(value, dict):
+        return value.keys()
+    return (value,) if isinstance(value, str) else ()
 
 
 def _inside(value: JsonValue) -> Iterable[JsonValue]:

@@ -37,9 +37,20 @@ class NoStore(Fatal):
     """The store is busy, damaged, full, unwritable, or was made for something else."""
 
 
+class Unreachable(Transient):
+    """A server does not answer; it may be restarting."""
+
+
+class NoServer(Fatal):
+    """A server refuses us, or cannot do what is needed."""
+
+
 @dataclass(frozen=True)
 class Record:
-    """One record as the log holds it. Bytes are untrusted until a codec has read them."""
+    """One record as the log holds it. Bytes are untrusted until a codec has read them.
+
+    `appended_at` is when the log took it in, where the log tells by a clock of its own.
+    """
 
     topic: str
     partition: int
@@ -47,6 +58,7 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    appended_at: datetime | None = None
 
     @property
     def position(self) -> Position:
@@ -153,16 +165,50 @@ class Process(Protocol):
         """Do the work of a batch, in offset order. Repeating a batch repeats its result."""
         ...
 
+    def release(self, partition: int) -> None:
+        """Forget the partition: somebody else has it now. It may come back, with a claim."""
+        ...
+
+
+class Member(Protocol):
+    """This process as a member of a consumer group that hands it records unasked."""
+
+    def pause(self, partition: int) -> None:
+        """Hand over no more records of the partition; stay its owner."""
+        ...
+
+    def resume(self, partition: int, offset: int) -> None:
+        """Hand the partition's records over again, from the offset on."""
+        ...
+
+
+class Assignee(Protocol):
+    """Whoever gets the records of the partitions that a group assigns to its member."""
+
+    def assigned(self, partitions: Sequence[int]) -> None:
+        """Take these partitions on: all that the member has now. Returns at once."""
+        ...
+
+    async def revoked(self, partitions: Sequence[int]) -> None:
+        """Let these partitions go: on return nothing is done to them any more."""
+        ...
+
+    async def handle(self, records: Sequence[Record]) -> None:
+        """Work on a batch of any of the partitions, in the order of each. Never raises."""
+        ...
+
 
 class Lookup(Protocol):
-    """Finds records by a header value, for logs that keep such an index."""
+    """Finds records by a header value."""
 
     async def find(self, topic: str, header: str, values: Sequence[str]) -> list[Record]:
         """Return the records that carry one of the values in that header, in offset order."""
         ...
 
-    async def find_beginning(self, topic: str, header: str, beginning: str) -> list[Record]:
-        """Return the records whose value of that header begins so, in offset order."""
+    async def find_beginning(
+        self, topic: str, headers: Sequence[str], beginning: str
+    ) -> list[Record]:
+        """Return the records where a value of one of the headers begins so, in offset order."""
         ...
 
 
@@ -278,17 +324,26 @@ class Level:
     """How far an index has followed the log.
 
     `offsets`: per partition of decisions, the offset behind the last one applied; `memories`: how
-    many memories it held then.
+    many memories it held then, at least; 0 where the index does not count them.
     """
 
     offsets: Mapping[int, int]
     memories: int
 
 
-class Index(Protocol):
+class Decided(Protocol):
+    """Knows which events were decided before."""
+
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+        """Return, for the ids that have a decision, the content key of the event decided on."""
+        ...
+
+
+class Index(Decided, Protocol):
     """The searchable copy of the memories. It nominates; core/embedding.py measures.
 
     A copy: it can be rebuilt from the decisions at any time. Calls may raise Transient or Fatal.
+    Of each memory's decisions it knows the newest, as many as Stored keeps.
     """
 
     async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
@@ -315,8 +370,9 @@ class Index(Protocol):
     async def write(self, changes: Sequence[Stored]) -> None:
         """Store these states, each id at most once; on return they are searchable.
 
-        They survive a crash of this process; `keep_level` makes them survive more. Overwrites what the id had: the caller has compared versions. Without a vector the stored
-        one stays; such an id must be there.
+        They survive a crash of this process; `keep_level` makes them survive more. Overwrites
+        what the id had: the caller has compared versions. Without a vector the stored one stays;
+        such an id must be there.
         """
         ...
 
@@ -325,11 +381,14 @@ class Index(Protocol):
         ...
 
     async def level(self) -> Level | None:
-        """Return the level that was kept last; None where none was."""
+        """Return how far the kept levels go; None where none was kept."""
         ...
 
-    async def keep_level(self, level: Level) -> None:
-        """Make all that was written durable, then remember how far in the log that goes."""
+    async def keep_level(self, partition: int, offset: int) -> None:
+        """Make all that was written durable, then remember how far in the log that goes.
+
+        `offset` lies behind the last decision of the partition that was applied.
+        """
         ...
 
     async def clear(self) -> None:
@@ -341,14 +400,6 @@ class Index(Protocol):
         ...
 
     async def close(self) -> None: ...
-
-
-class Decided(Protocol):
-    """Knows which events were decided before."""
-
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
-        """Return, for the ids that have a decision, the content key of the event decided on."""
-        ...
 
 
 class Clock(Protocol):

@@ -6,3 +6,9 @@ settings.register_profile(
     "memsieve", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("memsieve")
+
+pytest_plugins = [
+    "tests.support.brokers",
+    "tests.support.postgres",
+    "tests.support.qdrant",
+]

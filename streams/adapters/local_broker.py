@@ -172,17 +172,20 @@ class LocalBroker:
             )
             return [_record(row) for row in rows]
 
-    async def find_beginning(self, topic: str, header: str, beginning: str) -> list[Record]:
-        self._require_indexed(topic, header)
+    async def find_beginning(
+        self, topic: str, headers: Sequence[str], beginning: str
+    ) -> list[Record]:
+        for header in headers:
+            self._require_indexed(topic, header)
         if not _is_text(beginning):
             return []
         with self._meanings():
             rows = self._db.execute(
                 'SELECT topic, partition, "offset", key, value, headers FROM records '
-                "WHERE rowid IN (SELECT record FROM headers WHERE topic = ? AND name = ? "
-                "AND value BETWEEN ? AND ?) "
+                "WHERE rowid IN (SELECT record FROM headers WHERE topic = ? "
+                "AND name IN (SELECT value FROM json_each(?)) AND value BETWEEN ? AND ?) "
                 'ORDER BY partition, "offset"',
-                (topic, header, beginning, beginning + _AFTER_ALL),
+                (topic, json.dumps(list(headers)), beginning, beginning + _AFTER_ALL),
             )
             return [_record(row) for row in rows]
 

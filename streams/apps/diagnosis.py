@@ -1,22 +1,24 @@
 """Whether everything that memsieve needs is in order, and what to do where it is not."""
 
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from schemas.topics import DECISIONS, EVENTS, TOPICS
+from schemas.base import MemoryId
+from schemas.topics import DECISIONS, EVENTS, TOPICS, Topic
+from streams.adapters.kafka import topics
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import policies, wiring
 from streams.apps.reading import StoreReader
 from streams.apps.settings import Settings
 from streams.core.neighbours import Stored
 from streams.core.policy import InvalidPolicy
-from streams.flow.takeover import DEDUPLICATOR_GROUP, WRITER_GROUP
+from streams.flow.takeover import DEDUPLICATOR_GROUP, WRITER_GROUP, applied
 from streams.flow.writer import is_level
-from streams.ports import Fatal, NoStore, Transient
+from streams.ports import Fatal, Index, Log, NoStore, Transient
 
 Examiner = Callable[[Settings], Awaitable[str]]
 
@@ -30,11 +32,15 @@ class Finding:
     fact: str
 
 
-async def examine(settings: Settings) -> list[Finding]:
+async def examine(settings: Settings, *, embedded: bool) -> list[Finding]:
     """Examine every part; one that is broken does not hide the others."""
-    parts: list[tuple[str, Examiner]] = [("policy", _policy), ("model", _model), ("store", _store)]
-    if settings.store.exists():
-        parts += [("log", _log), ("index", _index)]
+    parts: list[tuple[str, Examiner]] = [("policy", _policy), ("model", _model)]
+    if not embedded:
+        parts += [("topics", _topics), ("groups", _groups), ("index", _collection)]
+    elif settings.store.exists():
+        parts += [("store", _store), ("log", _log), ("index", _index)]
+    else:
+        parts += [("store", _store)]
     return [await _finding(subject, examined(settings)) for subject, examined in parts]
 
 
@@ -85,17 +91,53 @@ async def _log(settings: Settings) -> str:
                 raise NoStore(
                     f"topic {topic.name} has not {partitions} partitions: restore the log"
                 )
-        undecided = unapplied = 0
-        for partition in range(partitions):
-            decided = await log.committed(DEDUPLICATOR_GROUP, EVENTS.name, partition)
-            applied = await log.committed(WRITER_GROUP, DECISIONS.name, partition)
-            undecided += await log.end(EVENTS.name, partition) - (decided.offset if decided else 0)
-            unapplied += await log.end(DECISIONS.name, partition) - (
-                applied.offset if applied else 0
-            )
+        undecided = await _behind(log, DEDUPLICATOR_GROUP, EVENTS)
+        unapplied = await _behind(log, WRITER_GROUP, DECISIONS)
     waiting = f"{undecided:,} events to decide, {unapplied:,} decisions to apply"
     later = "; the next run does that" if undecided or unapplied else ""
     return f"{len(TOPICS)} topics of {partitions} partition(s), {waiting}{later}"
+
+
+async def _behind(log: Log, group: str, topic: Topic) -> int:
+    """Return how many records of a topic its group has not committed."""
+    count = 0
+    for partition in range(await log.partitions(topic.name)):
+        committed = await log.committed(group, topic.name, partition)
+        end = await log.end(topic.name, partition)
+        count += end - (0 if committed is None else committed.offset)
+    return count
+
+
+async def _topics(settings: Settings) -> str:
+    partitions = await topics.require(wiring.connection(settings.kafka))
+    return f"{len(TOPICS)} topics, {partitions} partition(s) of events and decisions"
+
+
+async def _groups(settings: Settings) -> str:
+    log = wiring.kafka_log(settings.kafka)
+    try:
+        undecided = await _behind(log, DEDUPLICATOR_GROUP, EVENTS)
+        unapplied = await _behind(log, WRITER_GROUP, DECISIONS)
+    finally:
+        await log.close()
+    return f"{undecided:,} events to decide, {unapplied:,} decisions to apply"
+
+
+async def _collection(settings: Settings) -> str:
+    """Compare a server's collection with the log; another index belongs to its process alone."""
+    if settings.index.kind != "qdrant":
+        return f"{settings.index.kind}, in the directory of the one `memsieve serve`; not examined"
+    index = await wiring.open_index(settings, create=False)
+    log = wiring.kafka_log(settings.kafka)
+    try:
+        if waiting := await _unapplied(index, log):
+            return f"{waiting:,} decisions are still to be applied; not examined meanwhile"
+        expected = await StoreReader(log, settings.qdrant.url, lambda _: None).state()
+        found = {stored.memory.id: stored async for stored in index.scan()}
+    finally:
+        await log.close()
+        await index.close()
+    return _compared(expected, found, "the collection", "start the writer again")
 
 
 async def _index(settings: Settings) -> str:
@@ -110,23 +152,39 @@ async def _index(settings: Settings) -> str:
         try:
             if not await is_level(index, log):
                 raise NoStore(f"{directory.index} does not match the log; the next run restores it")
-            expected = await StoreReader(directory, log).state()
+            expected = await StoreReader(log, str(settings.store), lambda _: None).state()
             found = {stored.memory.id: stored async for stored in index.scan()}
         finally:
             await index.close()
+    fact = _compared(expected, found, str(directory.index), "run again")
+    return f"{made.index}, {fact}"
+
+
+async def _unapplied(index: Index, log: Log) -> int:
+    """Return how many decisions the index does not hold yet."""
+    partitions = range(await log.partitions(DECISIONS.name))
+    ends = [await log.end(DECISIONS.name, partition) for partition in partitions]
+    return sum([end - await applied(index, partition) for partition, end in enumerate(ends)])
+
+
+def _compared(
+    expected: Mapping[MemoryId, Stored], found: Mapping[MemoryId, Stored], place: str, remedy: str
+) -> str:
+    """Say what an index holds. Raises NoStore where it is not what the log says."""
     differing = [
         i for i in expected.keys() | found.keys() if not _same(expected.get(i), found.get(i))
     ]
     if differing:
         raise NoStore(
-            f"{len(differing):,} memories of {directory.index} are not what the log says (one is "
-            f"{min(differing)}); delete this directory, and the next run builds it anew"
+            f"{len(differing):,} memories of {place} are not what the log says (one is "
+            f"{min(differing)}); delete it and {remedy}: it is built anew from the log"
         )
     live = sum(stored.memory.live for stored in found.values())
-    return f"{made.index}, {live:,} memories, {len(found) - live:,} retired, all as the log says"
+    return f"{live:,} memories, {len(found) - live:,} retired, all as the log says"
 
 
 def _same(expected: Stored | None, found: Stored | None) -> bool:
     if expected is None or found is None or expected.vector is None or found.vector is None:
         return False
-    return expected.memory == found.memory and np.array_equal(expected.vector, found.vector)
+    same_vector = np.array_equal(expected.vector, found.vector)
+    return same_vector and replace(expected, vector=None) == replace(found, vector=None)

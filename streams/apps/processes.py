@@ -11,7 +11,7 @@ from schemas.topics import DECISIONS, EVENTS, TOPICS
 from streams.adapters.store_directory import Manifest, StoreDirectory
 from streams.adapters.telemetry import SystemClock
 from streams.apps import wiring
-from streams.apps.settings import Settings
+from streams.apps.settings import InvalidSettings, Settings
 from streams.core.mapping import FieldMapping
 from streams.core.policy import Policy
 from streams.flow.decided import DecidedInLog
@@ -102,7 +102,7 @@ class EmbeddedPipeline:
         rows = source.lines(None if before is None or before.complete else before)
         partitions = await self._log.partitions(EVENTS.name)
         last = 0
-        while batch := await abandonable(lambda: _next(rows, self._batch_records)):
+        while batch := await abandonable(lambda: next_lines(rows, self._batch_records)):
             self._require_space()
             last = batch[-1].number
             records = records_of(
@@ -137,10 +137,13 @@ async def embedded(
 ) -> AsyncGenerator[EmbeddedPipeline]:
     """Open the store for writing, level it with its log, and give the pipeline over it."""
     directory = StoreDirectory(settings.store)
+    kind = settings.index.kind
+    if kind == "qdrant":
+        raise InvalidSettings("index.kind qdrant is for the services; run takes edge or exact")
     manifest = Manifest(
         model=embedder.model,
         dimension=embedder.dimension,
-        index=settings.index.kind,
+        index=kind,
         partitions=settings.log.partitions,
     )
 
@@ -163,8 +166,8 @@ async def embedded(
             await restore(index, broker, report)
             tally = Tally()
             deduplicator = Deduplicator(embedder, index, DecidedInLog(broker), policy)
-            owner = Owner(deduplicator, broker, tally.add)
-            writer = Writer(index, broker)
+            owner = Owner(deduplicator, broker, index, tally.add)
+            writer = Writer(index, broker, report)
             retry = RetryPolicy(settings.retry.attempts_max, settings.retry.delay_max_seconds)
 
             def consumers(process: Process) -> list[Consumer]:
@@ -192,7 +195,7 @@ async def _has_records(log: Log) -> bool:
     return any([await log.end(DECISIONS.name, partition) > 0 for partition in partitions])
 
 
-def _next(rows: Iterator[Line], count: int) -> list[Line]:
+def next_lines(rows: Iterator[Line], count: int) -> list[Line]:
     """Take so many rows, fewer where they are large: a batch is held in memory whole."""
     batch: list[Line] = []
     size = 0

@@ -1,21 +1,22 @@
-"""A store as people ask about it: its decisions, memories and dead letters. Changes nothing."""
+"""A log as people ask about it: its decisions, memories and dead letters. Changes nothing."""
 
-from collections.abc import AsyncIterator, Generator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 from pydantic import ValidationError
 
-from schemas.base import MemoryId
+from schemas.base import MemoryId, PolicyId
 from schemas.codec import DEAD_LETTER, Unreadable
 from schemas.decisions import Decision, Reject
 from schemas.memories import Memory
 from schemas.outcomes import DeadLetter
 from schemas.topics import DEAD_LETTERS, DECISIONS
 from streams.adapters.store_directory import StoreDirectory
-from streams.apps import wiring
-from streams.core.ledger import MissingTarget, advance, effects, fold, memory_of, touched
+from streams.apps import policies, wiring
+from streams.apps.settings import Settings
+from streams.core.ledger import MissingTarget, advance, effects, fold, memory_of
 from streams.core.neighbours import Stored
 from streams.core.policy import Policy
 from streams.flow.owner import DECISION_ID_HEADER, EVENT_ID_HEADER, MEMORY_ID_HEADER
@@ -44,11 +45,15 @@ class Entry:
 
 
 class StoreReader:
-    """Reads one store, also while another process writes it."""
+    """Reads one store or cluster, also while other processes write it."""
 
-    def __init__(self, directory: StoreDirectory, log: SearchableLog) -> None:
-        self._directory = directory
+    def __init__(
+        self, log: SearchableLog, place: str, policy: Callable[[PolicyId], Policy | None]
+    ) -> None:
+        """`place` says where the log is; `policy` returns a policy that decisions name."""
         self._log = log
+        self.place = place
+        self._policy = policy
 
     async def decisions(self, newest: int | None = None) -> AsyncIterator[Entry]:
         """Yield every decision, or the newest of each partition, in the order of the log."""
@@ -77,11 +82,9 @@ class StoreReader:
         async for entry in self.decisions():
             place = f"{DECISIONS.name}/{entry.partition}/{entry.offset}"
             try:
-                changed = fold(state, entry.decision)
+                fold(state, entry.decision)
             except MissingTarget as damage:
                 raise NoStore(f"{place}: {damage}; restore the log from a copy") from damage
-            if len(changed) != len(touched(entry.decision)):
-                raise NoStore(f"{place} was decided on memories older than the log's own")
         return state
 
     async def dead_letters(self) -> list[tuple[DeadLetter, int]]:
@@ -101,22 +104,18 @@ class StoreReader:
         The beginning of an id will do where only one begins so. ("", []) where nothing has it.
         Raises Ambiguous where several begin so.
         """
-        for what, header in _NAMES.items():
-            if found := await self._log.find(DECISIONS.name, header, [identity]):
-                return what, [_entry(record) for record in found]
-        for what, header in _NAMES.items():
-            found = await self._log.find_beginning(DECISIONS.name, header, identity)
-            values = {
-                value.decode("utf-8", "replace")
-                for record in found
-                for name, value in record.headers
-                if name == header and value is not None
-            }
-            meant = sorted(value for value in values if value.startswith(identity))
-            if len(meant) > 1:
-                raise Ambiguous(f"{len(meant):,} ids begin with {identity}: {', '.join(meant[:5])}")
-            if meant:
-                return what, [_entry(record) for record in found]
+        headers = list(_NAMES.values())
+        found = await self._log.find_beginning(DECISIONS.name, headers, identity)
+        named = {what: _by_value(found, _NAMES[what], identity) for what in _NAMES}
+        for what, records in named.items():
+            if identity in records:
+                return what, [_entry(record) for record in records[identity]]
+        for what, records in named.items():
+            if len(records) > 1:
+                shown = ", ".join(sorted(records)[:5])
+                raise Ambiguous(f"{len(records):,} ids begin with {identity}: {shown}")
+            for only in records.values():
+                return what, [_entry(record) for record in only]
         return "", []
 
     async def texts(self, ids: Sequence[MemoryId]) -> dict[tuple[MemoryId, int], str]:
@@ -138,16 +137,8 @@ class StoreReader:
         return None if state is None else state.memory
 
     def policy(self, decision: Decision) -> Policy | None:
-        """Return the policy that a decision was made by, if the store keeps it."""
-        if isinstance(decision, Reject):
-            return None
-        content = self._directory.policy(decision.policy_id)
-        try:
-            return None if content is None else Policy.model_validate_json(content)
-        except ValidationError as error:
-            raise NoStore(
-                f"policy {decision.policy_id} of the store is damaged: delete its file"
-            ) from error
+        """Return the policy that a decision was made by, if it is known here."""
+        return None if isinstance(decision, Reject) else self._policy(decision.policy_id)
 
     async def _records(self, topic: str, newest: int | None = None) -> AsyncIterator[Record]:
         for partition in range(await self._log.partitions(topic)):
@@ -159,13 +150,49 @@ class StoreReader:
                 offset = page[-1].offset + 1
 
 
-@contextmanager
-def reading(path: Path) -> Generator[StoreReader]:
-    """Open a store for reading. Raises NoStore where there is none."""
-    directory = StoreDirectory(path)
-    directory.require()
-    with closing(wiring.log(directory, read_only=True)) as log:
-        yield StoreReader(directory, log)
+@asynccontextmanager
+async def reading(settings: Settings, *, embedded: bool) -> AsyncGenerator[StoreReader]:
+    """Open the embedded store, or the cluster's log. Raises NoStore where there is no store."""
+    if embedded:
+        directory = StoreDirectory(settings.store)
+        directory.require()
+        with closing(wiring.log(directory, read_only=True)) as log:
+            yield StoreReader(log, str(settings.store), partial(_kept_policy, directory))
+        return
+    cluster = wiring.kafka_log(settings.kafka)
+    try:
+        yield StoreReader(cluster, f"{settings.kafka.bootstrap}", partial(_own_policy, settings))
+    finally:
+        await cluster.close()
+
+
+def _kept_policy(directory: StoreDirectory, identity: PolicyId) -> Policy | None:
+    content = directory.policy(identity)
+    try:
+        return None if content is None else Policy.model_validate_json(content)
+    except ValidationError as error:
+        raise NoStore(f"policy {identity} of the store is damaged: delete its file") from error
+
+
+def _own_policy(settings: Settings, identity: PolicyId) -> Policy | None:
+    """Return a policy that comes with memsieve or is in force: a cluster keeps none."""
+    loaded = (policies.load(name) for name in dict.fromkeys([settings.policy, *policies.names()]))
+    return next((policy for policy in loaded if policy.id == identity), None)
+
+
+def _by_value(found: Sequence[Record], header: str, beginning: str) -> dict[str, list[Record]]:
+    """Sort records by the values that begin so; each record once per value."""
+    by_value: dict[str, list[Record]] = {}
+    for record in found:
+        values = {
+            value.decode("utf-8", "replace")
+            for name, value in record.headers
+            if name == header and value is not None
+        }
+        for value in values:
+            if value.startswith(beginning):
+                by_value.setdefault(value, []).append(record)
+    return by_value
 
 
 def _entry(record: Record) -> Entry:

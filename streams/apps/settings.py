@@ -8,10 +8,10 @@ import os
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 from platformdirs import user_cache_path
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -26,6 +26,7 @@ from streams.adapters.embedders import DEFAULT_MODEL
 CONFIG_FILE = Path("memsieve.toml")
 _PREFIX = "MEMSIEVE_"
 _CONFIG_VARIABLE = "MEMSIEVE_CONFIG"
+_SERVERS = r"^[^\s,]+:\d{1,5}( *, *[^\s,]+:\d{1,5})*$"
 
 
 class InvalidSettings(ValueError):
@@ -52,11 +53,14 @@ class EmbedderSettings(_Group):
 
 
 class IndexSettings(_Group):
-    """The search index of the embedded store."""
+    """Where memories are searched."""
 
-    kind: Literal["edge", "exact"] = Field(
+    kind: Literal["edge", "exact", "qdrant"] = Field(
         default="edge",
-        description="edge: Qdrant's engine on disk. exact: numpy in memory, rebuilt at each start.",
+        description=(
+            "edge: Qdrant's engine on disk, for one process. exact: numpy in memory, rebuilt at "
+            "each start. qdrant: a Qdrant server, for the services."
+        ),
     )
 
 
@@ -65,6 +69,74 @@ class LogSettings(_Group):
 
     partitions: Annotated[int, Field(ge=1, le=1_024)] = Field(
         default=1, description="Partitions of a new store's topics; fixed once the store is made."
+    )
+
+
+class KafkaSettings(_Group):
+    """The Kafka cluster that the services and `publish` work with."""
+
+    bootstrap: Annotated[str, Field(pattern=_SERVERS)] | None = Field(
+        default=None, description="Brokers to begin with: HOST:PORT, several with commas."
+    )
+    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = Field(
+        default="", description="Put before the names of all topics and groups."
+    )
+    tls: bool = Field(default=False, description="Encrypt the connections.")
+    ca_file: Path | None = Field(
+        default=None, description="Authorities to trust, as PEM; unset takes the system's."
+    )
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        default=None, description="How to log in; unset does not."
+    )
+    username: str = Field(default="", description="Whom to log in as.")
+    password: SecretStr = Field(default=SecretStr(""), description="The password.")
+    request_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
+        default=30.0, description="How long an answer may take before it is asked for again."
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if (self.mechanism is None) != (self.username == ""):
+            raise ValueError("mechanism and username go together: set both, or neither")
+        return self
+
+
+class QdrantSettings(_Group):
+    """The Qdrant server, for index.kind = qdrant."""
+
+    url: Annotated[str, Field(pattern=r"^https?://[^@\s]+$")] = Field(
+        default="http://localhost:6333", description="Its REST address; https is TLS."
+    )
+    api_key: SecretStr | None = Field(default=None, description="The key that it asks for.")
+    prefer_grpc: bool = Field(default=True, description="Speak gRPC, which is faster than REST.")
+    grpc_port: Annotated[int, Field(ge=1, le=65_535)] = Field(
+        default=6334, description="Its gRPC port."
+    )
+    collection_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = Field(
+        default="memsieve", description="Begins the collection's name; model and dimension end it."
+    )
+    timeout_seconds: Annotated[float, Field(ge=1, le=600)] = Field(
+        default=10.0, description="How long an answer may take before it is asked for again."
+    )
+
+
+class ServiceSettings(_Group):
+    """The services: deduplicator, writer and serve."""
+
+    host: str = Field(
+        default="127.0.0.1", description="Where health and metrics are served; 0.0.0.0 for all."
+    )
+    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
+        default=8080, description="The port of health and metrics; 0 takes a free one."
+    )
+    batch_records: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=256, description="Records fetched together; the result does not depend on it."
+    )
+    session_seconds: Annotated[int, Field(ge=6, le=1_800)] = Field(
+        default=30, description="How long a process may be silent before others take its work."
+    )
+    drain_seconds: Annotated[float, Field(ge=1, le=200)] = Field(
+        default=30.0, description="How long a batch under way may take when the service stops."
     )
 
 
@@ -85,7 +157,7 @@ class RetrySettings(_Group):
     """How a transient failure is tried again."""
 
     attempts_max: Annotated[int, Field(ge=1)] = Field(
-        default=8, description="Attempts in a row before the process stops."
+        default=8, description="Attempts in a row before `run` stops; services go on trying."
     )
     delay_max_seconds: Annotated[float, Field(gt=0)] = Field(
         default=10.0, description="The longest wait between two attempts; waits double from 0.1 s."
@@ -107,6 +179,9 @@ class Settings(BaseSettings):
     embedder: EmbedderSettings = EmbedderSettings()
     index: IndexSettings = IndexSettings()
     log: LogSettings = LogSettings()
+    kafka: KafkaSettings = KafkaSettings()
+    qdrant: QdrantSettings = QdrantSettings()
+    service: ServiceSettings = ServiceSettings()
     run: RunSettings = RunSettings()
     retry: RetrySettings = RetrySettings()
 

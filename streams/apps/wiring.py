@@ -2,12 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from schemas.base import ModelId
 from streams.adapters.local_broker import LocalBroker
 from streams.adapters.store_directory import IndexKind, StoreDirectory
-from streams.apps.settings import EmbedderSettings
+from streams.apps.settings import EmbedderSettings, InvalidSettings, KafkaSettings, Settings
 from streams.flow.owner import INDEXED
-from streams.ports import Embedder, Index
+from streams.ports import Embedder, Index, NoStore
+
+if TYPE_CHECKING:
+    from streams.adapters.kafka.connection import Connection
+    from streams.adapters.kafka.log import KafkaLog
 
 
 def embedder(settings: EmbedderSettings, report: Callable[[str], None]) -> Embedder:
@@ -45,6 +51,68 @@ def index(kind: IndexKind, path: Path, dimension: int) -> Index:
     from streams.adapters.indexes.edge import EdgeIndex
 
     return EdgeIndex(path, dimension)
+
+
+async def open_index(settings: Settings, *, create: bool = True) -> Index:
+    """Return the index of a service: a server's collection, or this process's own.
+
+    Its name carries model and dimension, so that vectors of two models never meet.
+    """
+    from streams.adapters.embedders.install import describe
+    from streams.adapters.indexes.qdrant import QdrantIndex, collection_name, connect
+
+    described = describe(settings.embedder.model)
+    model, dimension = ModelId(described.model), described.dim or 0
+    name = collection_name(settings.qdrant.collection_prefix, model, dimension)
+    if settings.index.kind != "qdrant":
+        if StoreDirectory(settings.store).manifest() is not None:
+            raise NoStore(
+                f"{settings.store} is the store of `memsieve run`: name another one with --store"
+            )
+        return index(settings.index.kind, settings.store / name, dimension)
+    wanted = settings.qdrant
+    client = connect(
+        wanted.url,
+        api_key=None if wanted.api_key is None else wanted.api_key.get_secret_value(),
+        prefer_grpc=wanted.prefer_grpc,
+        grpc_port=wanted.grpc_port,
+        timeout_seconds=wanted.timeout_seconds,
+    )
+    made = QdrantIndex(client, name, dimension)
+    try:
+        await (made.open() if create else made.check())
+    except BaseException:
+        await made.close()
+        raise
+    return made
+
+
+def kafka_log(settings: KafkaSettings) -> "KafkaLog":
+    """Return the log of a cluster. Raises InvalidSettings where none is named."""
+    from streams.adapters.kafka.log import KafkaLog
+
+    return KafkaLog(connection(settings))
+
+
+def connection(settings: KafkaSettings) -> "Connection":
+    """Return how the cluster is reached. Raises InvalidSettings where none is named."""
+    from streams.adapters.kafka.connection import Connection
+
+    if settings.bootstrap is None:
+        raise InvalidSettings(
+            "kafka.bootstrap is not set: name a broker with --kafka HOST:PORT or "
+            "MEMSIEVE_KAFKA__BOOTSTRAP"
+        )
+    return Connection(
+        bootstrap=settings.bootstrap,
+        prefix=settings.prefix,
+        tls=settings.tls,
+        ca_file=settings.ca_file,
+        mechanism=settings.mechanism,
+        username=settings.username,
+        password=settings.password.get_secret_value(),
+        request_seconds=settings.request_seconds,
+    )
 
 
 def must_be_rebuilt(kind: IndexKind, path: Path) -> bool:

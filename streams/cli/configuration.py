@@ -39,11 +39,15 @@ def check(*, config: options.Config = None) -> None:
 
 
 def doctor(
-    *, store: options.Store = None, config: options.Config = None, as_json: options.AsJson = False
+    *,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Check model, policy, store, log and index, and say what to do."""
-    loaded = options.load(config, store=store)
-    findings = asyncio.run(diagnosis.examine(loaded))
+    """Check model, policy, log and index, of a store or of a cluster, and say what to do."""
+    source = options.source(config, store, kafka)
+    findings = asyncio.run(diagnosis.examine(source.settings, embedded=source.embedded))
     if as_json:
         say_json(asdict(finding) for finding in findings)
     else:

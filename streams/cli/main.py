@@ -9,20 +9,21 @@ import typer
 from typer.exceptions import TyperException
 
 from streams.apps.settings import InvalidSettings
-from streams.cli import configuration, models, run, schema, stores
+from streams.cli import configuration, models, publish, run, schema, services, stores, topics
 from streams.cli.console import note
 from streams.cli.options import NotFound, UsageError
 from streams.core.policy import InvalidPolicy
-from streams.ports import Fatal, NoModel, NoStore, Transient
+from streams.ports import Fatal, NoModel, NoServer, NoStore, Transient, Unreachable
 
 EXIT_CODES = {
     0: "done",
     1: "an error in memsieve itself; --debug shows where",
     2: "the command, a setting, a policy or an input file cannot be used",
-    3: "the store is busy, damaged, full, unwritable, missing, or was made for something else",
+    3: "the store, index or topics are busy, damaged, full, missing, or made for something else",
     4: "the embedding model is missing, damaged or unknown",
     5: "nothing has the id that was asked for",
     6: "stopped: going on would lose or damage something",
+    7: "a server does not answer, or refuses us",
     130: "interrupted; the next run goes on from there",
 }
 
@@ -39,6 +40,9 @@ app = typer.Typer(
     epilog="Exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()) + ".",
 )
 run.register(app)
+services.register(app)
+publish.register(app)
+topics.register(app)
 stores.register(app)
 configuration.register(app)
 models.register(app)
@@ -89,6 +93,7 @@ def exit_code(error: Exception) -> int:
         ((InvalidSettings, InvalidPolicy, UsageError), 2),
         ((NoStore,), 3),
         ((NoModel,), 4),
+        ((NoServer, Unreachable), 7),
         ((NotFound,), 5),
         ((Fatal, Transient), 6),
     ]

@@ -1,5 +1,6 @@
 """The options that several commands share."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,11 @@ class NotFound(Exception):
 Store = Annotated[
     Path | None, typer.Option("--store", help="The store's directory. [memsieve-store]")
 ]
+Policy = Annotated[str | None, typer.Option("--policy", help="A policy's name or file. [default]")]
+Kafka = Annotated[
+    str | None,
+    typer.Option("--kafka", metavar="HOST:PORT", help="A Kafka broker. [kafka.bootstrap]"),
+]
 Config = Annotated[
     Path | None, typer.Option("--config", help="A settings file. [memsieve.toml if there]")
 ]
@@ -33,6 +39,22 @@ ScopeBelow = Annotated[
 ]
 
 _LIMIT = 50
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a command reads: the embedded store of the settings, or their cluster."""
+
+    settings: Settings
+    embedded: bool
+
+
+def source(config: Path | None, store: Path | None, kafka: str | None) -> Source:
+    """Return what to read: what the options name, else the cluster where the settings have one."""
+    if store is not None and kafka is not None:
+        raise UsageError("--store and --kafka name two places: give one of them")
+    settings = load(config, store=store, kafka__bootstrap=kafka)
+    return Source(settings, embedded=store is not None or settings.kafka.bootstrap is None)
 
 
 def load(config: Path | None = None, **flags: Any) -> Settings:  # noqa: ANN401 - typer's values

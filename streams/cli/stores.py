@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
 def memories(
     *,
     store: options.Store = None,
+    kafka: options.Kafka = None,
     scope: options.ScopeBelow = None,
     retired: Annotated[
         bool, typer.Option("--retired", help="Show superseded memories, too.")
@@ -45,13 +46,11 @@ def memories(
     as_json: options.AsJson = False,
 ) -> None:
     """List the memories that are kept, by scope and age."""
-    settings = options.load(config, store=store)
-    with reading(settings.store) as reader:
-        found = [
-            memory
-            for memory in asyncio.run(reader.memories())
-            if options.below(memory.scope, scope) and (retired or memory.live)
-        ]
+    found = [
+        memory
+        for memory in asyncio.run(_memories(options.source(config, store, kafka)))
+        if options.below(memory.scope, scope) and (retired or memory.live)
+    ]
     shown = found[: options.limit_of(limit, as_json=as_json)]
     if as_json:
         say_json(memory.model_dump(mode="json") for memory in shown)
@@ -65,6 +64,7 @@ def memories(
 def decisions(
     *,
     store: options.Store = None,
+    kafka: options.Kafka = None,
     scope: options.ScopeBelow = None,
     kind: Annotated[
         str | None, typer.Option("--kind", help="Only insert, merge, replace, reinforce, …")
@@ -74,18 +74,16 @@ def decisions(
     as_json: options.AsJson = False,
 ) -> None:
     """List the decisions, oldest first; with a limit, the newest of them."""
-    settings = options.load(config, store=store)
-    with reading(settings.store) as reader:
-        wanted = options.limit_of(limit, as_json=as_json)
-        found, total = asyncio.run(_decisions(reader, scope, _kind(kind), wanted))
-        rejected = not as_json and any(isinstance(entry.decision, Reject) for entry in found)
-        letters = asyncio.run(reader.dead_letters()) if rejected else []
+    source = options.source(config, store, kafka)
+    wanted = options.limit_of(limit, as_json=as_json)
+    found, total, by_id = asyncio.run(
+        _decisions(source, scope, _kind(kind), wanted, with_letters=not as_json)
+    )
     if as_json:
         say_json(_decision_json(entry) for entry in found)
         return
     if total > len(found):
         note(f"{total - len(found):,} older decisions: raise --limit to see them")
-    by_id = {letter.id: letter for letter, _ in letters}
     for entry in found:
         _show_decision(entry, by_id)
     _none(found, "decisions")
@@ -101,39 +99,25 @@ def explain(
     ],
     *,
     store: options.Store = None,
+    kafka: options.Kafka = None,
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Tell why something was decided: what it was compared with, and by which rule."""
-    settings = options.load(config, store=store)
-    with reading(settings.store) as reader:
-        what, entries = asyncio.run(_about(reader, identity))
-        if what == "dead letter":
-            return
-        if not entries:
-            raise options.NotFound(
-                f"no decision, event or memory in {settings.store} has the id {identity}"
-            )
-        if as_json:
-            say_json(_decision_json(entry) for entry in entries)
-        elif what == "memory":
-            asyncio.run(_explain_memory(reader, identity, entries))
-        else:
-            asyncio.run(_explain_decisions(reader, entries))
+    asyncio.run(_explain(options.source(config, store, kafka), identity, as_json=as_json))
 
 
 @_dead_letters.command(name="list")
 def list_dead_letters(
     *,
     store: options.Store = None,
+    kafka: options.Kafka = None,
     limit: options.Limit = None,
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List what could not be used: where it was, what is wrong, what to do."""
-    settings = options.load(config, store=store)
-    with reading(settings.store) as reader:
-        found = asyncio.run(reader.dead_letters())
+    found = asyncio.run(_letters(options.source(config, store, kafka)))
     shown = found[: options.limit_of(limit, as_json=as_json)]
     if as_json:
         say_json({**letter.model_dump(mode="json"), "seen": seen} for letter, seen in shown)
@@ -142,6 +126,33 @@ def list_dead_letters(
         _show_dead_letter(letter, seen)
     _more(len(found) - len(shown), "dead letters")
     _none(found, "dead letters")
+
+
+async def _memories(source: options.Source) -> list[Memory]:
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        return await reader.memories()
+
+
+async def _letters(source: options.Source) -> list[tuple[DeadLetter, int]]:
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        return await reader.dead_letters()
+
+
+async def _explain(source: options.Source, identity: str, *, as_json: bool) -> None:
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        what, entries = await _about(reader, identity)
+        if what == "dead letter":
+            return
+        if not entries:
+            raise options.NotFound(
+                f"no decision, event or memory in {reader.place} has the id {identity}"
+            )
+        if as_json:
+            say_json(_decision_json(entry) for entry in entries)
+        elif what == "memory":
+            await _explain_memory(reader, identity, entries)
+        else:
+            await _explain_decisions(reader, entries)
 
 
 async def _about(reader: StoreReader, identity: str) -> tuple[str, list[Entry]]:
@@ -162,14 +173,25 @@ async def _about(reader: StoreReader, identity: str) -> tuple[str, list[Entry]]:
 
 
 async def _decisions(
-    reader: StoreReader, scope: str | None, kind: str | None, limit: int | None
-) -> tuple[Sequence[Entry], int]:
-    """Return the newest entries that fit, and how many fit in all."""
-    if scope is kind is None:
-        found = [entry async for entry in reader.decisions(limit)]
-        return _newest(found, limit), await reader.count()
-    found = [entry async for entry in _fitting(reader.decisions(), scope, kind)]
-    return _newest(found, limit), len(found)
+    source: options.Source,
+    scope: str | None,
+    kind: str | None,
+    limit: int | None,
+    *,
+    with_letters: bool,
+) -> tuple[Sequence[Entry], int, Mapping[str, DeadLetter]]:
+    """Return the newest entries that fit, how many fit in all, and the dead letters they name."""
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        if scope is kind is None:
+            fitting = [entry async for entry in reader.decisions(limit)]
+            total = await reader.count()
+        else:
+            fitting = [entry async for entry in _fitting(reader.decisions(), scope, kind)]
+            total = len(fitting)
+        found = _newest(fitting, limit)
+        rejected = with_letters and any(isinstance(entry.decision, Reject) for entry in found)
+        letters = await reader.dead_letters() if rejected else []
+        return found, total, {letter.id: letter for letter, _ in letters}
 
 
 def _newest(entries: list[Entry], limit: int | None) -> list[Entry]:

@@ -7,12 +7,23 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import assert_never
 
-from schemas.base import MemoryId
-from schemas.decisions import Decision, Ignore, Insert, Merge, Reinforce, Reject, Replace, Target
+from schemas.base import ContentKey, DecisionId, MemoryId
+from schemas.decisions import (
+    Change,
+    Decision,
+    Ignore,
+    Insert,
+    Merge,
+    Reinforce,
+    Reject,
+    Replace,
+    Target,
+)
 from schemas.memories import Superseded
 from streams.core import survivorship
 from streams.core.embedding import unpack
-from streams.core.neighbours import Stored
+from streams.core.identity import content_key
+from streams.core.neighbours import DECIDED_MAX, Stored
 
 
 @dataclass(frozen=True)
@@ -30,7 +41,7 @@ def effects(decision: Decision) -> list[Effect]:
     """Return what a decision does to the store, the successor before those it retires."""
     match decision:
         case Insert() | Replace() | Merge():
-            stored = Stored(decision.memory, unpack(decision.embedding))
+            stored = Stored(decision.memory, unpack(decision.embedding), _decided(decision))
             targets = () if isinstance(decision, Insert) else decision.targets
             superseded = Superseded(
                 by=decision.memory.id,
@@ -44,7 +55,7 @@ def effects(decision: Decision) -> list[Effect]:
             ]
             return [stored, *retired]
         case Reinforce():
-            return [Stored(decision.memory, None)]
+            return [Stored(decision.memory, None, _decided(decision))]
         case Ignore() | Reject():
             return []
         case _:
@@ -54,6 +65,11 @@ def effects(decision: Decision) -> list[Effect]:
 def memory_of(effect: Effect) -> MemoryId:
     """Return the id of the memory that an effect creates or changes."""
     return effect.memory.id if isinstance(effect, Stored) else effect.target.memory_id
+
+
+def version_after(effect: Effect) -> int:
+    """Return the version that a memory has after an effect."""
+    return effect.target.version + 1 if isinstance(effect, Retire) else effect.memory.version
 
 
 def touched(decision: Decision) -> list[MemoryId]:
@@ -69,7 +85,7 @@ def touched(decision: Decision) -> list[MemoryId]:
 
 
 class MissingTarget(Exception):
-    """A decision changes a memory that the state does not have: the log or the store is damaged."""
+    """A decision does not build on what the state has: the log or the store is damaged."""
 
 
 def fold(state: MutableMapping[MemoryId, Stored], decision: Decision) -> list[MemoryId]:
@@ -91,8 +107,9 @@ def fold(state: MutableMapping[MemoryId, Stored], decision: Decision) -> list[Me
 def advance(before: Stored | None, effect: Effect) -> Stored | None:
     """Return the state of a memory after an effect; None where `before` is already that far."""
     retires = isinstance(effect, Retire)
-    version = effect.target.version + 1 if retires else effect.memory.version
+    version = version_after(effect)
     if before is not None and before.memory.version >= version:
+        _require_known(before, effect)
         return None
     if not retires and effect.vector is not None and version == 1:
         return effect
@@ -104,5 +121,32 @@ def advance(before: Stored | None, effect: Effect) -> Stored | None:
             f"builds on {version - 1}"
         )
     if retires:
-        return Stored(survivorship.retired(before.memory, effect.superseded), before.vector)
-    return Stored(effect.memory, before.vector if effect.vector is None else effect.vector)
+        retired = survivorship.retired(before.memory, effect.superseded)
+        return Stored(retired, before.vector, before.decided)
+    vector = before.vector if effect.vector is None else effect.vector
+    return Stored(effect.memory, vector, (*before.decided, *effect.decided)[-DECIDED_MAX:])
+
+
+def _require_known(before: Stored, effect: Effect) -> None:
+    """Raise MissingTarget where another decision made the version that an effect was to make.
+
+    To skip it would lose what it says. What lies further back than a memory remembers its
+    decisions was compared when it was applied.
+    """
+    if before.memory.version - version_after(effect) >= DECIDED_MAX // 2:
+        return
+    if isinstance(effect, Retire):
+        superseded = before.memory.superseded
+        known = superseded is not None and superseded.by == effect.superseded.by
+    else:
+        known = bool(set(effect.decided) & set(before.decided))
+    if not known:
+        raise MissingTarget(
+            f"memory {memory_of(effect)} is at version {before.memory.version} by other decisions "
+            f"than the one that makes it {version_after(effect)}"
+        )
+
+
+def _decided(decision: Change) -> tuple[tuple[DecisionId, ContentKey]]:
+    event = decision.event
+    return ((decision.decision_id, content_key(event.scope, event.text)),)

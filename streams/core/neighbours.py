@@ -3,18 +3,27 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from schemas.base import ContentKey, DecisionId
 from schemas.decisions import Band
 from schemas.memories import Memory
 from streams.core.bands import Bands
 from streams.core.embedding import Vector, similarity
 
+DECIDED_MAX = 64
+"""A memory remembers so many of its newest decisions: enough to know a redelivered event."""
+
 
 @dataclass(frozen=True)
 class Stored:
-    """A memory with its vector; `vector` None where it is unchanged or was not asked for."""
+    """A memory with its vector; `vector` None where it is unchanged or was not asked for.
+
+    `decided` are the newest decisions that made the memory what it is, oldest first, each with
+    the content of the event decided on: at most DECIDED_MAX.
+    """
 
     memory: Memory
     vector: Vector | None
+    decided: tuple[tuple[DecisionId, ContentKey], ...] = ()
 
 
 @dataclass(frozen=True)

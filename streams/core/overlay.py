@@ -13,7 +13,7 @@ from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.decisions import Change, Decision, Ignore
 from streams.core.embedding import NEAR_TIE, Vector
 from streams.core.identity import content_key
-from streams.core.ledger import Retire, effects
+from streams.core.ledger import Retire, effects, memory_of, version_after
 from streams.core.neighbours import Stored
 
 
@@ -24,6 +24,7 @@ class _Layer:
         self.scopes: dict[ScopeName, dict[MemoryId, Stored | None]] = {}
         self.contents: dict[ContentKey, set[MemoryId]] = {}
         self.decided: dict[DecisionId, ContentKey] = {}
+        self.versions: dict[MemoryId, int] = {}
 
     def put(self, scope: ScopeName, identity: MemoryId, after: Stored | None) -> None:
         self.drop(scope, identity)
@@ -34,6 +35,7 @@ class _Layer:
     def drop(self, scope: ScopeName, identity: MemoryId) -> None:
         memories = self.scopes.get(scope, {})
         before = memories.pop(identity, None)
+        self.versions.pop(identity, None)
         if before is not None:
             self._forget_content(before.memory.content_key, identity)
         if not memories:
@@ -119,9 +121,9 @@ class Fork:
 
         `stored` are those of the index, which may not know that they have changed.
         """
-        view = _view(self._layers, scope)
         ids = {identity for layer in self._layers for identity in layer.contents.get(key, ())}
-        current = [*(view[identity] for identity in ids), *(self.current(scope, s) for s in stored)]
+        held = [_found(self._layers, scope, identity) for identity in ids]
+        current = [*held, *(self.current(scope, s) for s in stored)]
         live = [s for s in current if s is not None and s.memory.content_key == key]
         return min(live, key=lambda holder: holder.memory.id, default=None)
 
@@ -148,14 +150,25 @@ def _record(
         event = decision.event
         layer.decided[decision.decision_id] = content_key(event.scope, event.text)
         for effect in effects(decision):
-            if isinstance(effect, Retire):
-                identity, after = effect.target.memory_id, None
-            else:
-                identity = effect.memory.id
-                after = _with_vector(effect, _view(below, event.scope).get(identity))
-            layer.put(event.scope, identity, after if after is None or after.memory.live else None)
+            identity, version = memory_of(effect), version_after(effect)
+            if layer.versions.get(identity, 0) >= version:
+                continue  # it came again, behind later ones
+            after = None
+            if not isinstance(effect, Retire) and effect.memory.live:
+                after = _with_vector(effect, _found(below, event.scope, identity))
+            layer.put(event.scope, identity, after)
+            layer.versions[identity] = version
             changed.append((event.scope, identity))
     return changed
+
+
+def _found(layers: Sequence[_Layer], scope: ScopeName, identity: MemoryId) -> Stored | None:
+    """Return the newest state of a memory that was changed here and is live."""
+    for layer in reversed(layers):
+        memories = layer.scopes.get(scope, {})
+        if identity in memories:
+            return memories[identity]
+    return None
 
 
 def _with_vector(after: Stored, before: Stored | None) -> Stored:

@@ -38,7 +38,7 @@ async def apply(window: Sequence[Logged], *, index: Index) -> list[Applied]:
             at = logged.position
             raise Fatal(
                 f"{damage} ({at.topic}/{at.partition}/{at.offset}); the index does not match the "
-                "log: delete the index directory, and the next run builds it anew"
+                "log: delete the index, and the next start builds it anew"
             ) from damage
         changes.extend(_changes(logged, state))
     after = [state[identity] for identity in written]

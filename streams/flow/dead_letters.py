@@ -3,14 +3,24 @@
 import base64
 
 from schemas.base import Position
+from schemas.codec import DEAD_LETTER
 from schemas.outcomes import DeadLetter, Stage
 from streams.core.identity import dead_letter_id
 from streams.ports import Poison, Record
 
+EVENT_BYTES_MAX = 1_048_576
+"""A longer event is refused unread: its decision, which repeats it, must fit into a record."""
+
 VALUE_BYTES_MAX = 8_388_608
-"""The longest value that is kept whole: what is longer is not read anywhere."""
+"""The longest value that is kept whole. A dead letter must fit into a record, too."""
+
+_KEY_BYTES_MAX = 65_536
+_HEADERS_BYTES_MAX = 1_048_576
+_LETTER_BYTES_MAX = 15_728_640
+"""What a letter may come to, encoded; a record takes 16 MiB."""
 
 _FIELD_MAX = 200
+_ORIGIN_MAX = 4_096
 
 ROW_HEADER = "memsieve-row"
 """The digest of the row that an event was made of."""
@@ -19,10 +29,17 @@ ORIGIN_HEADER = "memsieve-origin"
 """Says where a record was read: `FILE:LINE`."""
 
 
+def oversized(event: bytes) -> Poison | None:
+    """Tell whether an event is too long to be decided on."""
+    if len(event) <= EVENT_BYTES_MAX:
+        return None
+    return Poison(f"is {len(event):,} bytes long; at most {EVENT_BYTES_MAX:,} are read")
+
+
 def dead_letter(record: Record, stage: Stage, poison: Poison) -> DeadLetter:
     """Describe a record of a topic that failed at a stage."""
     headers = dict(record.headers)
-    origin = _text(headers.get(ORIGIN_HEADER))
+    origin = (_text(headers.get(ORIGIN_HEADER)) or "")[:_ORIGIN_MAX]
     return describe(
         row=headers.get(ROW_HEADER),
         value=record.value or b"",
@@ -31,7 +48,7 @@ def dead_letter(record: Record, stage: Stage, poison: Poison) -> DeadLetter:
         origin=origin or record.place,
         position=record.position,
         key=_text(record.key),
-        headers=tuple((name, _text(value)) for name, value in record.headers),
+        headers=_headers(record),
     )
 
 
@@ -50,7 +67,7 @@ def describe(
 
     `row` stands for what was read there, where that is not the value itself.
     """
-    return DeadLetter(
+    letter = DeadLetter(
         id=dead_letter_id(stage.value, origin, row or value),
         stage=stage,
         field=_shown(poison.field or "")[:_FIELD_MAX].strip() or None,
@@ -62,6 +79,17 @@ def describe(
         value_size=len(value),
         headers=headers,
     )
+    return letter if _size(letter) <= _LETTER_BYTES_MAX else _cut(letter)
+
+
+def _size(letter: DeadLetter) -> int:
+    return len(DEAD_LETTER.encode(letter))
+
+
+def _cut(letter: DeadLetter) -> DeadLetter:
+    """Leave out what makes a letter too long to be published: control characters take six bytes."""
+    named = f"{len(letter.headers):,} headers, left out: too long"
+    return letter.model_copy(update={"headers": (("…", named),), "key": (letter.key or "")[:200]})
 
 
 def _shown(text: str) -> str:
@@ -69,5 +97,23 @@ def _shown(text: str) -> str:
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
+def _headers(record: Record) -> tuple[tuple[str, str | None], ...]:
+    """Keep the headers; of very many the first, and how many more there were."""
+    kept: list[tuple[str, str | None]] = []
+    size = 0
+    for name, value in record.headers:
+        pair = (name[:_KEY_BYTES_MAX], _text(value))
+        size += len(pair[0]) + len(pair[1] or "")
+        if size > _HEADERS_BYTES_MAX:
+            kept.append(("…", f"{len(record.headers) - len(kept):,} more"))
+            break
+        kept.append(pair)
+    return tuple(kept)
+
+
 def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "backslashreplace")
+    """Show bytes as text, a very long one in part."""
+    if data is None:
+        return None
+    shown = data[:_KEY_BYTES_MAX].decode("utf-8", "backslashreplace")
+    return shown if len(data) <= _KEY_BYTES_MAX else f"{shown}…"

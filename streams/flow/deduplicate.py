@@ -4,10 +4,12 @@ Map, map, fold: what can be asked for a whole batch is asked once; judging goes 
 order of the log, each event seeing the decisions before it.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
+from schemas.codec import DECISION
 from schemas.decisions import Change, Decision, Reason
 from schemas.events import Event, Remember
 from schemas.outcomes import DeadLetter, Stage
@@ -30,6 +32,9 @@ from streams.core.verdict import judge
 from streams.flow.dead_letters import dead_letter
 from streams.ports import Decided, Embedder, Index, Poison, Query, Record
 
+DECISION_BYTES_MAX = 14_680_064
+"""A longer decision would not fit into a record, with its headers."""
+
 _OVERFETCH = 8
 """Asked of the index beyond the policy's limit: memories that the overlay has retired since, and
 near ties that float32 orders differently from the measure."""
@@ -45,9 +50,13 @@ class Received:
 
 @dataclass(frozen=True)
 class Decisions:
-    """One decision per received record, in order, and the dead letters that rejects refer to."""
+    """One decision per received record, in order, and the dead letters that rejects refer to.
+
+    `encoded` are the decisions as they travel.
+    """
 
     decisions: list[Decision]
+    encoded: list[bytes]
     dead_letters: list[DeadLetter]
 
 
@@ -79,16 +88,17 @@ class Deduplicator:
         Equal to deciding the records one by one. Changes nothing but the fork.
         """
         seen = await self._look_up([i.event for i in batch if isinstance(i.event, Remember)], fork)
-        decisions: list[Decision] = []
-        letters: list[DeadLetter] = []
+        made = Decisions([], [], [])
         for item in batch:
-            outcome = await self._outcome(item, seen, fork)
+            await asyncio.sleep(0)  # heartbeats go out meanwhile
+            outcome, encoded = _fitting(item.record, await self._outcome(item, seen, fork))
             if isinstance(outcome, DeadLetter):
-                letters.append(outcome)
+                made.dead_letters.append(outcome)
                 outcome = reject(item.record.position, outcome)
             fork.record(outcome)
-            decisions.append(outcome)
-        return Decisions(decisions, letters)
+            made.decisions.append(outcome)
+            made.encoded.append(encoded or DECISION.encode(outcome))
+        return made
 
     async def _look_up(self, events: Sequence[Remember], fork: Fork) -> _Seen:
         """Ask, once for the whole batch, what log and index know; embed and search what is new."""
@@ -188,6 +198,23 @@ class Deduplicator:
         ]
         if queries:
             seen.hits.update(zip(asked, await self.index.search(queries), strict=True))
+
+
+def _fitting(
+    record: Record, outcome: Decision | DeadLetter
+) -> tuple[Decision | DeadLetter, bytes | None]:
+    """Encode a decision; refuse one that no topic would take, before anything builds on it."""
+    if isinstance(outcome, DeadLetter):
+        return outcome, None
+    encoded = DECISION.encode(outcome)
+    if len(encoded) <= DECISION_BYTES_MAX:
+        return outcome, encoded
+    poison = Poison(
+        f"the decision would be {len(encoded):,} bytes long, and {DECISION_BYTES_MAX:,} can be "
+        "published: the memory has gathered too much metadata; publish less with the event",
+        "metadata",
+    )
+    return dead_letter(record, Stage.DECIDE, poison), None
 
 
 def _similarity(vector: Vector, hit: Stored) -> float:

@@ -1,8 +1,9 @@
 """The deduplicator as a process on the events topic: read, decide, hand out what to append."""
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 
-from schemas.codec import DEAD_LETTER, DECISION, EVENT, Unreadable
+from schemas.codec import DEAD_LETTER, EVENT, Unreadable
 from schemas.decisions import Decision, Reject
 from schemas.events import Remember
 from schemas.outcomes import DeadLetter
@@ -10,9 +11,11 @@ from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
 from streams.core.identity import content_key
 from streams.core.ledger import touched
 from streams.core.overlay import Overlay
+from streams.core.scope import partition_of
+from streams.flow.dead_letters import oversized
 from streams.flow.deduplicate import Deduplicator, Received
-from streams.flow.takeover import DEDUPLICATOR_GROUP, WRITER_GROUP, take_over
-from streams.ports import Handled, Log, Outgoing, Poison, Record
+from streams.flow.takeover import DEDUPLICATOR_GROUP, applied, take_over
+from streams.ports import Fatal, Handled, Index, Log, Outgoing, Poison, Record
 
 DECISION_ID_HEADER = "memsieve-decision-id"
 CONTENT_KEY_HEADER = "memsieve-content-key"
@@ -25,8 +28,8 @@ INDEXED = {
 }
 """The headers by which a log that can look records up should do so."""
 
-RECORD_BYTES_MAX = 8_388_608
-"""A longer record is refused unread; brokers take 1 to 4 MiB as a rule."""
+CLOCK_SKEW_MAX = timedelta(minutes=5)
+"""How far an event may be ahead of the log's clock: what is to come has not been observed."""
 
 
 class Owner:
@@ -39,26 +42,40 @@ class Owner:
         self,
         deduplicator: Deduplicator,
         log: Log,
+        index: Index,
         observe: Callable[[Sequence[Decision]], None],
     ) -> None:
         """`observe` is told the decisions that the log has acknowledged."""
         self._deduplicator = deduplicator
         self._log = log
+        self._index = index
         self._observe = observe
-        self._overlays: dict[int, Overlay] = {}
+        self._overlays = dict[int, Overlay]()
+        self._partitions = self._letters_partitions = 1
 
     async def claim(self, partition: int) -> int:
-        claim = await take_over(self._log, partition)
+        claim = await take_over(self._log, self._index, partition)
+        end = await self._log.end(EVENTS.name, partition)
+        if claim.next_event > end:
+            raise Fatal(
+                f"{EVENTS.name}/{partition} ends at {end:,}, but events up to {claim.next_event:,} "
+                "were decided on: it was made anew or has lost records; make the other topics anew "
+                "with it, under another kafka.prefix"
+            )
         self._overlays[partition] = claim.overlay
+        self._partitions = await self._log.partitions(EVENTS.name)
+        self._letters_partitions = await self._log.partitions(DEAD_LETTERS.name)
         return claim.next_event
 
     async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
         overlay = self._overlays[partition]
-        await self._settle(partition, overlay)
-        batch = [Received(record, _read(record)) for record in records]
+        overlay.settle(await applied(self._index, partition))
+        batch = [Received(record, _read(record, self._partitions)) for record in records]
         made = await self._deduplicator.deduplicate(batch, overlay.fork())
-        letters = [_dead_letter(letter, partition) for letter in made.dead_letters]
-        decisions = [_decision(decision, partition) for decision in made.decisions]
+        place = partition % self._letters_partitions
+        letters = [_dead_letter(letter, place) for letter in made.dead_letters]
+        encoded = zip(made.decisions, made.encoded, strict=True)
+        decisions = [_decision(decision, value, partition) for decision, value in encoded]
 
         def appended(offsets: list[int]) -> None:
             overlay.join(made.decisions, offsets[len(letters) :])
@@ -67,23 +84,48 @@ class Owner:
         # Dead letters first: a reject refers to what is already there.
         return Handled([*letters, *decisions], appended)
 
-    async def _settle(self, partition: int, overlay: Overlay) -> None:
-        """Forget what the writer has applied."""
-        written = await self._log.committed(WRITER_GROUP, DECISIONS.name, partition)
-        overlay.settle(0 if written is None else written.offset)
+    def release(self, partition: int) -> None:
+        self._overlays.pop(partition, None)
+
+    @property
+    def unapplied(self) -> int:
+        """How many memories the overlays hold: the store does not have their newest state."""
+        return sum(len(overlay) for overlay in self._overlays.values())
 
 
-def _read(record: Record) -> Remember | Poison:
+def _read(record: Record, partitions: int) -> Remember | Poison:
     value = record.value or b""
-    if len(value) > RECORD_BYTES_MAX:
-        return Poison(f"is {len(value):,} bytes long; at most {RECORD_BYTES_MAX:,} are read")
+    if too_long := oversized(value):
+        return too_long
     try:
-        return EVENT.decode(value)
+        event = EVENT.decode(value)
     except Unreadable as error:
         return Poison(str(error), error.field)
+    return _misplaced(record, event, partitions) or event
 
 
-def _decision(decision: Decision, partition: int) -> Outgoing:
+def _misplaced(record: Record, event: Remember, partitions: int) -> Poison | None:
+    """Tell what about an event's record does not fit what it says."""
+    if record.key != event.scope.encode():
+        return Poison("the record's key is not the event's scope; publish it keyed by scope", "key")
+    place = partition_of(event.scope, partitions)
+    if record.partition != place:
+        return Poison(
+            f"scope {event.scope} belongs into partition {place} of {partitions}: publish with the "
+            "partitioner of Kafka's Java client, murmur2 of the key",
+            "partition",
+        )
+    appended = record.appended_at
+    if appended is not None and event.occurred_at > appended + CLOCK_SKEW_MAX:
+        return Poison(
+            f"occurred_at is {event.occurred_at:%Y-%m-%d %H:%M:%S} UTC, but the log took it in at "
+            f"{appended:%Y-%m-%d %H:%M:%S}: set the producer's clock right",
+            "occurred_at",
+        )
+    return None
+
+
+def _decision(decision: Decision, value: bytes, partition: int) -> Outgoing:
     """Give a decision its record: keyed by scope, with headers to find it by."""
     headers = [
         (KIND_HEADER, decision.kind),
@@ -100,7 +142,7 @@ def _decision(decision: Decision, partition: int) -> Outgoing:
         topic=DECISIONS.name,
         partition=partition,
         key=key,
-        value=DECISION.encode(decision),
+        value=value,
         headers=tuple((name, value.encode()) for name, value in headers),
     )
 

@@ -13,7 +13,7 @@ from schemas.topics import DEAD_LETTERS, EVENTS
 from streams.core.identity import event_id
 from streams.core.mapping import FieldMapping, event_fields
 from streams.core.scope import partition_of
-from streams.flow.dead_letters import ORIGIN_HEADER, ROW_HEADER, describe
+from streams.flow.dead_letters import ORIGIN_HEADER, ROW_HEADER, describe, oversized
 from streams.ports import Clock, Line, Outgoing, Poison, Source
 
 
@@ -58,6 +58,8 @@ def _event(
     event: Mapping[str, Any], value: bytes, line: Line, origin: str, partitions: int
 ) -> Outgoing:
     """Address an event by its scope; one without goes anywhere, to be refused there."""
+    if too_long := oversized(value):
+        return _dead_letter(line, too_long, origin)
     scope = event.get("scope")
     named = isinstance(scope, str) and scope.isprintable()
     return Outgoing(

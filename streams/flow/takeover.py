@@ -1,8 +1,4 @@
-"""Taking a partition: what its owner must know before the first decision, read from the log.
-
-Runs in the consume path, before any record is handled. One process owns an embedded store, so
-nobody has to be fenced out here.
-"""
+"""Taking a partition: what its owner must know before the first decision, read from the log."""
 
 from dataclasses import dataclass
 
@@ -12,7 +8,7 @@ from schemas.codec import DECISION, Unreadable
 from schemas.decisions import Decision, Fence
 from schemas.topics import DECISIONS, EVENTS
 from streams.core.overlay import Overlay
-from streams.ports import Committed, Fatal, Log, Record
+from streams.ports import Committed, Fatal, Index, Log, Record
 
 DEDUPLICATOR_GROUP = "memsieve-deduplicator"
 WRITER_GROUP = "memsieve-writer"
@@ -36,8 +32,8 @@ class Claim:
     next_event: int
 
 
-async def take_over(log: Log, partition: int) -> Claim:
-    """Rebuild the overlay from the decisions that the writer has not committed.
+async def take_over(log: Log, index: Index, partition: int) -> Claim:
+    """Rebuild the overlay from the decisions that the index does not hold.
 
     The next event is the furthest that any witness saw: the decisions' own sources, the writer's
     note, the group's commit. So a crash between a decision and its commit decides nothing twice.
@@ -49,14 +45,23 @@ async def take_over(log: Log, partition: int) -> Claim:
         0 if written is None else note_of(written).next_event,
     )
     overlay = Overlay()
-    offset = 0 if written is None else written.offset
+    level = await applied(index, partition)
+    # A note covers what lies before its commit; where the index is further, its decisions tell.
+    offset = 0 if written is None else min(level, written.offset)
     while records := await log.read(DECISIONS.name, partition, offset, _READ):
         for record in records:
             decision = read_decision(record)
             overlay.join([decision], [record.offset])
             next_event = max(next_event, decision.source.offset + 1)
         offset = records[-1].offset + 1
+    overlay.settle(level)
     return Claim(overlay, next_event)
+
+
+async def applied(index: Index, partition: int) -> int:
+    """Return the offset behind the partition's last decision that the index holds."""
+    level = await index.level()
+    return 0 if level is None else level.offsets.get(partition, 0)
 
 
 def note_of(written: Committed) -> Note:
@@ -79,6 +84,6 @@ def read_decision(record: Record) -> Decision:
         ) from error
     if isinstance(decision, Fence):
         raise Fatal(
-            f"{record.place} is a fence, and an embedded log has none; nothing can be applied"
+            f"{record.place} is a fence, which this memsieve does not write; nothing can be applied"
         )
     return decision

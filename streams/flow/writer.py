@@ -1,13 +1,13 @@
 """The writer as a process on the decisions topic."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from schemas.codec import APPLIED
 from schemas.outcomes import Applied
 from schemas.topics import CHANGES, DECISIONS
 from streams.flow.apply import Logged, apply
-from streams.flow.takeover import WRITER_GROUP, Note, read_decision
-from streams.ports import Fatal, Handled, Index, Level, Log, Outgoing, Record
+from streams.flow.takeover import WRITER_GROUP, Note, applied, read_decision
+from streams.ports import Fatal, Handled, Index, Log, Outgoing, Record
 
 _RESTORE_WINDOW = 500
 
@@ -18,21 +18,49 @@ class Writer:
     topic = DECISIONS.name
     group = WRITER_GROUP
 
-    def __init__(self, index: Index, log: Log) -> None:
+    def __init__(
+        self,
+        index: Index,
+        log: Log,
+        report: Callable[[str], None],
+        observe: Callable[[Sequence[Applied]], None] = lambda _: None,
+    ) -> None:
+        """`report` is told how far an index has got that is built anew.
+
+        `observe` is told the changes that the log has acknowledged.
+        """
         self._index = index
         self._log = log
+        self._report = report
+        self._observe = observe
+        self._changes_partitions = 1
 
     async def claim(self, partition: int) -> int:
-        written = await self._log.committed(WRITER_GROUP, DECISIONS.name, partition)
-        return 0 if written is None else written.offset
+        """Bring the index to where the group has committed: it may be new, or an older copy."""
+        reached, goal = await _way(self._index, self._log, partition)
+        end = await self._log.end(DECISIONS.name, partition)
+        if reached > end:
+            raise Fatal(
+                f"the index has followed {DECISIONS.name}/{partition} to {reached:,}, but it ends "
+                f"at {end:,}: the index belongs to another log; name another one, or delete it"
+            )
+        await _catch_up(self._index, self._log, partition, reached, goal, self._report)
+        self._changes_partitions = await self._log.partitions(CHANGES.name)
+        return goal
+
+    def release(self, partition: int) -> None:
+        pass
 
     async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
         window = _window(records)
         changes = await apply(window, index=self._index)
-        await _keep_level(self._index, partition, records[-1].offset + 1)
-        note = Note(next_event=window[-1].decision.source.offset + 1)
-        outgoing = [_change(change, partition) for change in changes]
-        return Handled(outgoing, lambda _: None, metadata=note.model_dump_json())
+        await self._index.keep_level(partition, records[-1].offset + 1)
+        # What was decided twice may stand behind later ones.
+        note = Note(next_event=max(one.decision.source.offset for one in window) + 1)
+        # A memory is of one scope, so of one partition: its changes stay in order.
+        place = partition % self._changes_partitions
+        outgoing = [_change(change, place) for change in changes]
+        return Handled(outgoing, lambda _: self._observe(changes), note.model_dump_json())
 
 
 async def restore(index: Index, log: Log, report: Callable[[str], None]) -> None:
@@ -45,33 +73,43 @@ async def restore(index: Index, log: Log, report: Callable[[str], None]) -> None
     """
     if not await _agrees(index, log):
         await index.clear()
-    for partition, (reached, goal) in enumerate(await _ways(index, log)):
-        offset = reached
-        while offset < goal:
-            limit = min(_RESTORE_WINDOW, goal - offset)
-            records = await log.read(DECISIONS.name, partition, offset, limit)
-            if not records:
-                raise Fatal(f"{DECISIONS.name}/{partition} ends before {goal}: restore the log")
-            await apply(_window(records), index=index)
-            offset = records[-1].offset + 1
-            await _keep_level(index, partition, offset)
-            report(f"building the index from the log: {offset:,} of {goal:,} decisions")
+    for partition in range(await log.partitions(DECISIONS.name)):
+        reached, goal = await _way(index, log, partition)
+        await _catch_up(index, log, partition, reached, goal, report)
 
 
 async def is_level(index: Index, log: Log) -> bool:
     """Tell whether `restore` would find nothing to do."""
-    behind = any(reached < goal for reached, goal in await _ways(index, log))
-    return not behind and await _agrees(index, log)
-
-
-async def _ways(index: Index, log: Log) -> list[tuple[int, int]]:
-    """Return per partition how far the index has followed it, and how far the writer committed."""
-    level = await index.level()
-    reached: Mapping[int, int] = {} if level is None else level.offsets
     partitions = range(await log.partitions(DECISIONS.name))
-    committed = [await log.committed(WRITER_GROUP, DECISIONS.name, p) for p in partitions]
-    goals = [0 if written is None else written.offset for written in committed]
-    return [(reached.get(partition, 0), goals[partition]) for partition in partitions]
+    ways = [await _way(index, log, partition) for partition in partitions]
+    return all(reached >= goal for reached, goal in ways) and await _agrees(index, log)
+
+
+async def _way(index: Index, log: Log, partition: int) -> tuple[int, int]:
+    """Return how far the index has followed a partition, and how far the writer has committed."""
+    written = await log.committed(WRITER_GROUP, DECISIONS.name, partition)
+    return await applied(index, partition), 0 if written is None else written.offset
+
+
+async def _catch_up(
+    index: Index,
+    log: Log,
+    partition: int,
+    reached: int,
+    goal: int,
+    report: Callable[[str], None],
+) -> None:
+    """Apply what the writer applied before; publish and commit nothing."""
+    offset = reached
+    while offset < goal:
+        limit = min(_RESTORE_WINDOW, goal - offset)
+        records = await log.read(DECISIONS.name, partition, offset, limit)
+        if not records:
+            raise Fatal(f"{DECISIONS.name}/{partition} ends before {goal}: restore the log")
+        await apply(_window(records), index=index)
+        offset = records[-1].offset + 1
+        await index.keep_level(partition, offset)
+        report(f"building the index from the log: {offset:,} of {goal:,} decisions")
 
 
 async def _agrees(index: Index, log: Log) -> bool:
@@ -83,12 +121,6 @@ async def _agrees(index: Index, log: Log) -> bool:
     ends = [await log.end(DECISIONS.name, partition) for partition in partitions]
     known = all(offset <= ends[p] for p, offset in level.offsets.items() if p < len(ends))
     return known and await index.count() >= level.memories
-
-
-async def _keep_level(index: Index, partition: int, offset: int) -> None:
-    before = await index.level()
-    offsets = {} if before is None else dict(before.offsets)
-    await index.keep_level(Level({**offsets, partition: offset}, await index.count()))
 
 
 def _window(records: Sequence[Record]) -> list[Logged]:

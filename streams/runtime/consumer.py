@@ -7,10 +7,9 @@ from streams.runtime.failures import RetryPolicy
 
 
 class Consumer:
-    """One process on one partition.
+    """One process on one partition of a log that is asked for its records.
 
-    The commit comes last, in this one place, and never passes a record whose outcome is not in
-    the log. After any failure the partition is claimed anew before the next batch.
+    After any failure the partition is claimed anew before the next batch.
     """
 
     def __init__(
@@ -62,15 +61,19 @@ class Consumer:
         if position is None:
             position = await process.claim(partition)
         records = await self._log.read(process.topic, partition, position, records_max)
-        self._next = await self._batch(records) if records else position
+        self._next = await work(process, self._log, records) if records else position
         return len(records)
 
-    async def _batch(self, records: Sequence[Record]) -> int:
-        """Handle, append, await the acknowledgement, commit; return the next position."""
-        process, partition = self._process, self._partition
-        handled = await process.handle(partition, records)
-        handled.appended(await self._log.append(handled.outgoing))
-        position = records[-1].offset + 1
-        committed = Committed(position, handled.metadata)
-        await self._log.commit(process.group, process.topic, partition, committed)
-        return position
+
+async def work(process: Process, log: Log, records: Sequence[Record]) -> int:
+    """Handle a batch of one partition, append, await the acknowledgement, commit.
+
+    Returns the next position. The commit comes last, in this one place, and never passes a record
+    whose outcome is not in the log.
+    """
+    partition, position = records[0].partition, records[-1].offset + 1
+    handled = await process.handle(partition, records)
+    handled.appended(await log.append(handled.outgoing))
+    committed = Committed(position, handled.metadata)
+    await log.commit(process.group, process.topic, partition, committed)
+    return position

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 class RetryPolicy:
     """How often, and after how long, a transient failure is tried again.
 
-    Past `attempts_max` in a row the failure is fatal: a limit stops, it never drops.
+    Past `attempts_max` in a row the failure is fatal for a run, which somebody waits for; a
+    service goes on trying. A limit stops, it never drops.
     """
 
     attempts_max: int = 8
@@ -16,4 +17,4 @@ class RetryPolicy:
 
     def delay(self, attempt: int) -> float:
         """Return the seconds to wait before attempt number `attempt` + 1; attempts count from 1."""
-        return min(self.delay_max_seconds, self.first_delay_seconds * 2.0 ** (attempt - 1))
+        return min(self.delay_max_seconds, self.first_delay_seconds * 2.0 ** min(attempt - 1, 30))

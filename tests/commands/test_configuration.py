@@ -37,7 +37,7 @@ def test_flags_win_over_variables_over_the_file_over_defaults(
         ("stoer = 'x'", "stoer is no setting; did you mean store?"),
         ("[run]\nbatch_recrods = 5", "run.batch_recrods is no setting"),
         ("[run]\nbatch_records = 0", "run.batch_records: should be greater than or equal to 1"),
-        ("[index]\nkind = 'faiss'", "index.kind: should be 'edge' or 'exact'"),
+        ("[index]\nkind = 'faiss'", "index.kind: should be 'edge', 'exact' or 'qdrant'"),
         ("store = ", "memsieve.toml is not TOML"),
         ("policy = 'none'", "policy none: there is no such policy"),
     ],

@@ -20,7 +20,7 @@ from streams.adapters.local_broker import LocalBroker
 from streams.flow.apply import Logged, apply
 from streams.flow.owner import INDEXED
 from streams.flow.takeover import read_decision
-from streams.ports import Fatal, Level, Transient
+from streams.ports import Fatal, Transient
 from tests.commands.conftest import COMMAND, Memsieve, start, write_events
 from tests.support.waiting import wait_until
 
@@ -241,7 +241,7 @@ async def _rebuild_in_part(store: Path, *, decisions: int) -> None:
     log = LocalBroker(store / "log.sqlite3", indexed=INDEXED, read_only=True)
     records = await log.read("memory.decisions", 0, 0, decisions)
     await apply([Logged(read_decision(r), r.position) for r in records], index=index)
-    await index.keep_level(Level({0: decisions}, await index.count()))
+    await index.keep_level(0, decisions)
     await index.close()
     log.close()
 
@@ -258,7 +258,7 @@ BAD_LINES: dict[str, tuple[bytes, str]] = {
     "NUL": (b'{"scope": "a/b", "text": "Ana \\u0000 tea."}', "U+0000"),
     "broken UTF-8": (b'{"scope": "a/b", "text": "Ana \xff tea."}', "not JSON: invalid unicode"),
     "a long text": (
-        b'{"scope": "a/b", "text": "' + b"tea " * 1_250_000 + b'"}',
+        b'{"scope": "a/b", "text": "' + b"tea " * 200_000 + b'"}',
         "text should have at most 65536 characters",
     ),
     "deep nesting": (
@@ -334,7 +334,8 @@ def test_a_damaged_archive_keeps_what_was_read_before_the_damage(
     (tmp_path / "facts.jsonl.gz").write_bytes(packed[: len(packed) // 2])
     result = memsieve("run", "facts.jsonl.gz", "--store", "store")
     assert result.code == 6
-    assert result.err.startswith("memsieve: facts.jsonl.gz cannot be read: Compressed file ended")
+    said = result.err.splitlines()[-1]
+    assert said.startswith("memsieve: facts.jsonl.gz cannot be read: Compressed file ended")
     assert memsieve("doctor", "--store", "store").code == 0
     assert len(texts(memsieve)) % 256 == 0
 

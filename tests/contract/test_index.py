@@ -6,25 +6,31 @@ import signal
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from qdrant_client import AsyncQdrantClient
 
-from schemas.base import ContentKey, MemoryId, ScopeName
+from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.memories import Memory, Persistence, Standing, Superseded, Turns
 from streams.adapters.indexes.edge import EdgeIndex
 from streams.adapters.indexes.exact import ExactIndex
+from streams.adapters.indexes.qdrant import QdrantIndex, collection_name
 from streams.core.embedding import Vector
 from streams.core.identity import content_key
 from streams.core.neighbours import Stored
-from streams.ports import Index, Level, NoStore, Query
+from streams.ports import Index, NoStore, Query
 from tests.builders import (
     DIMENSION,
+    MODEL,
     START,
     at_cosine,
     identity,
@@ -33,6 +39,7 @@ from tests.builders import (
     stored,
     unit,
 )
+from tests.support.qdrant import rest_client
 
 ROOT = Path(__file__).parents[2]
 SCOPE = ScopeName("acme/ana")
@@ -57,15 +64,49 @@ SCOPES = [
 """Scopes that a careless filter mixes: beginnings of each other, other case, other scripts."""
 
 
-def exact(_path: Path) -> Index:
-    return ExactIndex()
+Make = Callable[[pytest.FixtureRequest, Path], AbstractAsyncContextManager[Index]]
 
 
-def edge(path: Path) -> Index:
-    return EdgeIndex(path / "index", DIMENSION)
+@asynccontextmanager
+async def exact(_: pytest.FixtureRequest, _path: Path) -> AsyncGenerator[Index]:
+    yield ExactIndex()
 
 
-INDEXES: Mapping[str, Callable[[Path], Index]] = {"exact": exact, "edge": edge}
+@asynccontextmanager
+async def edge(_: pytest.FixtureRequest, path: Path) -> AsyncGenerator[Index]:
+    index = EdgeIndex(path / "index", DIMENSION)
+    yield index
+    await index.close()
+
+
+@asynccontextmanager
+async def local_mode(_: pytest.FixtureRequest, _path: Path) -> AsyncGenerator[Index]:
+    """Speak to the client's own imitation of a server, which keeps no payload indexes."""
+    index = QdrantIndex(AsyncQdrantClient(":memory:"), "test", DIMENSION)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Payload indexes have no effect")
+        await index.open()
+    yield index
+    await index.close()
+
+
+@asynccontextmanager
+async def server(request: pytest.FixtureRequest, _path: Path) -> AsyncGenerator[Index]:
+    """Speak to a Qdrant server, or to what stands in for it."""
+    url: str = request.getfixturevalue("qdrant_url")
+    prefix: str = request.getfixturevalue("collection_prefix")
+    index = QdrantIndex(rest_client(url), collection_name(prefix, MODEL, DIMENSION), DIMENSION)
+    await index.open()
+    yield index
+    await index.close()
+
+
+INDEXES: Mapping[str, Make] = {
+    "exact": exact,
+    "edge": edge,
+    "local mode": local_mode,
+    "server": server,
+}
 
 
 def retired(number: int, text: str = "Ana likes tea.", **fields: Any) -> Stored:
@@ -98,14 +139,16 @@ async def everything(index: Index, scope: ScopeName | None = None) -> list[Store
     return [one async for one in index.scan(scope)]
 
 
-def assert_same(found: Sequence[Stored], expected: Sequence[Stored]) -> None:
-    """Compare memories, and vectors bit for bit."""
+def assert_same(found: Sequence[Stored], expected: Sequence[Stored], *, bits: bool = True) -> None:
+    """Compare memories, and vectors bit for bit, or to what float32 can tell apart."""
     assert [one.memory for one in found] == [one.memory for one in expected]
     for one, other in zip(found, expected, strict=True):
         assert one.vector is not None
         assert other.vector is not None
         assert one.vector.dtype == np.float32
-        assert one.vector.tobytes() == other.vector.tobytes()
+        if bits:
+            assert one.vector.tobytes() == other.vector.tobytes()
+        np.testing.assert_allclose(one.vector, other.vector, atol=1e-6)
 
 
 def cosine(first: Vector, second: Vector | None) -> float:
@@ -116,9 +159,9 @@ def cosine(first: Vector, second: Vector | None) -> float:
 class TestIndex:
     @pytest.fixture(params=INDEXES.values(), ids=list(INDEXES))
     async def index(self, request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Index]:
-        index: Index = request.param(tmp_path)
-        yield index
-        await index.close()
+        make: Make = request.param
+        async with make(request, tmp_path) as index:
+            yield index
 
     async def test_a_new_index_is_empty(self, index: Index) -> None:
         assert await search(index) == []
@@ -239,7 +282,11 @@ class TestIndex:
             found = await search(index, asked, floor=cosine(asked, vector))
             assert identity(number) in ids(found)
 
-    async def test_vectors_come_back_bit_for_bit(self, index: Index) -> None:
+    async def test_vectors_come_back_bit_for_bit(
+        self, index: Index, request: pytest.FixtureRequest
+    ) -> None:
+        if "local mode" in request.node.name:
+            pytest.skip("the client's local mode normalises unit vectors once more")
         given = [
             stored(id=identity(n), vector=unit(n % 7, 1 + n, -n % 5, 1e-4 * n, 1e-30, n**0.5))
             for n in range(200)
@@ -269,13 +316,17 @@ class TestIndex:
         assert await index.level() is None
         await index.write([stored(id=identity(1)), stored("milk", id=identity(2))])
         assert await index.count() == 2
-        for level in (Level({0: 7}, 2), Level({0: 7, 3: 12}, 2)):
-            await index.keep_level(level)
-            assert await index.level() == level
+        await index.keep_level(0, 7)
+        await index.keep_level(3, 11)
+        await index.keep_level(3, 12)
+        level = await index.level()
+        assert level is not None
+        assert level.offsets == {0: 7, 3: 12}
+        assert level.memories in {0, 2}
 
     async def test_forgets_everything_and_can_be_used_again(self, index: Index) -> None:
         await index.write([stored(id=identity(1))])
-        await index.keep_level(Level({0: 7}, 1))
+        await index.keep_level(0, 7)
         await index.clear()
         assert (await index.count(), await index.level()) == (0, None)
         assert await everything(index) == []
@@ -299,6 +350,20 @@ class TestIndex:
         assert found == {
             tea: [Stored(memory("tea", id=identity(n)), None) for n in (3, 4, 5)],
         }
+
+    async def test_knows_the_newest_decisions_that_made_a_memory(self, index: Index) -> None:
+        first, second, third = (
+            (DecisionId(identity(n)), ContentKey(f"{n:032x}")) for n in (7, 8, 9)
+        )
+        known = replace(stored(id=identity(1)), decided=(first, second))
+        gone = replace(retired(2), decided=(third,))
+        await index.write([known, gone])
+        asked = [third[0], first[0], DecisionId(identity(6)), first[0]]
+        assert await index.decided(asked) == dict([first, third])
+        assert (await index.get([known.memory.id]))[known.memory.id].decided == (first, second)
+        await index.write([replace(known, vector=None, decided=(second,))])
+        assert await index.decided([first[0], second[0]]) == dict([second])
+        assert await index.decided([]) == {}
 
     async def test_finds_many_contents_at_once(self, index: Index) -> None:
         texts = [f"fact {n}" for n in range(1_500)]
@@ -348,8 +413,8 @@ class TestIndex:
             for n in range(2_345)
         ]
         await index.write(given[::-1])
-        assert_same(await everything(index), given)
-        assert_same(await everything(index, SCOPES[1]), given[1::2])
+        assert_same(await everything(index), given, bits=False)
+        assert_same(await everything(index, SCOPES[1]), given[1::2], bits=False)
         assert await everything(index, ScopeName("nobody")) == []
 
     @pytest.mark.parametrize("page", [1_000, 2_000])
@@ -389,10 +454,19 @@ def histories(draw: st.DrawFn) -> list[list[Stored]]:
                 vector=draw(UNITS),
             )
             keeps = number in known and draw(st.booleans())
-            batch.append(Stored(state.memory, None) if keeps else state)
+            vector = None if keeps else state.vector
+            batch.append(Stored(state.memory, vector, decided_by(number, version)))
             known.add(number)
         batches.append(batch)
     return batches
+
+
+def decided_by(number: int, versions: int) -> tuple[tuple[DecisionId, ContentKey], ...]:
+    """Return the newest decisions on a memory that has so many versions."""
+    return tuple(
+        (DecisionId(identity(1_000 * number + version)), ContentKey(f"{version:032x}"))
+        for version in range(max(1, versions - 1), versions + 1)
+    )
 
 
 def live(number: int, text: str, **fields: Any) -> Stored:
@@ -412,27 +486,42 @@ QUERIES = st.lists(
 
 
 # Not shrunk: every example makes an index on disk, so shrinking takes longer than a test may.
-@settings(max_examples=30, deadline=None, phases=set(Phase) - {Phase.shrink, Phase.explain})
+@pytest.mark.parametrize("make", [edge, local_mode, server], ids=["edge", "local mode", "server"])
+@settings(
+    max_examples=25,
+    deadline=None,
+    phases=set(Phase) - {Phase.shrink, Phase.explain},
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(history=histories(), queries=QUERIES)
-async def test_the_edge_index_agrees_with_the_exact_one(
-    history: list[list[Stored]], queries: list[Query]
+async def test_every_index_agrees_with_the_exact_one(
+    make: Make, request: pytest.FixtureRequest, history: list[list[Stored]], queries: list[Query]
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        reference, index = ExactIndex(), EdgeIndex(Path(directory) / "index", DIMENSION)
-        for batch in history:
-            await reference.write(batch)
-            await index.write(batch)
-        for scope in (None, *SCOPES[:4]):
-            assert_same(await everything(index, scope), await everything(reference, scope))
-        asked = [MemoryId(identity(number)) for number in range(20)]
-        assert await index.get(asked) == await reference.get(asked)
-        keys = [content_key(scope, text) for scope in SCOPES[:3] for text in ("tea", "milk")]
-        assert await index.with_content(keys) == await reference.with_content(keys)
-        found, expected = await index.search(queries), await reference.search(queries)
-        for query, near, nearest in zip(queries, found, expected, strict=True):
-            candidates = await search(reference, query.vector, scope=query.scope, floor=-2.0)
-            assert_congruent(query, near, nearest, {one.memory.id for one in candidates})
-        await index.close()
+        async with make(request, Path(directory)) as index:
+            await index.clear()  # a server's collection is there from the last example
+            await assert_agreement(index, history, queries)
+
+
+async def assert_agreement(index: Index, history: list[list[Stored]], queries: list[Query]) -> None:
+    """Write a history to an index and to the exact one, and ask both everything."""
+    reference = ExactIndex()
+    for batch in history:
+        await reference.write(batch)
+        await index.write(batch)
+    for scope in (None, *SCOPES[:4]):
+        found, expected = await everything(index, scope), await everything(reference, scope)
+        assert_same(found, expected, bits=False)
+    asked = [MemoryId(identity(number)) for number in range(20)]
+    assert await index.get(asked) == await reference.get(asked)
+    decisions = [pair[0] for number in range(20) for pair in decided_by(number, 4)]
+    assert await index.decided(decisions) == await reference.decided(decisions)
+    keys = [content_key(scope, text) for scope in SCOPES[:3] for text in ("tea", "milk")]
+    assert await index.with_content(keys) == await reference.with_content(keys)
+    answers, nearest = await index.search(queries), await reference.search(queries)
+    for query, near, exactly in zip(queries, answers, nearest, strict=True):
+        candidates = await search(reference, query.vector, scope=query.scope, floor=-2.0)
+        assert_congruent(query, near, exactly, {one.memory.id for one in candidates})
 
 
 def assert_congruent(

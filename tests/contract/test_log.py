@@ -12,13 +12,15 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from streams.adapters.kafka.connection import Connection
+from streams.adapters.kafka.log import KafkaLog
 from streams.adapters.local_broker import LocalBroker
 from streams.ports import (
     Committed,
@@ -32,6 +34,7 @@ from streams.ports import (
     Record,
     Transient,
 )
+from tests.support.kafka_topics import make_topics
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,8 +60,13 @@ class TakingLog(Log, Intake, Protocol):
     pass
 
 
+Make = Callable[[pytest.FixtureRequest, Path, Mapping[str, int]], AbstractAsyncContextManager[Any]]
+
+
 @asynccontextmanager
-async def local_broker(path: Path, topics: Mapping[str, int]) -> AsyncGenerator[LocalBroker]:
+async def local_broker(
+    _: pytest.FixtureRequest, path: Path, topics: Mapping[str, int]
+) -> AsyncGenerator[LocalBroker]:
     indexed = {topic: frozenset({WHO, ALSO}) for topic in topics}
     broker = LocalBroker(path / "log", indexed=indexed)
     for topic, partitions in topics.items():
@@ -67,19 +75,21 @@ async def local_broker(path: Path, topics: Mapping[str, int]) -> AsyncGenerator[
     broker.close()
 
 
-LOGS: Mapping[str, Callable[[Path, Mapping[str, int]], AbstractAsyncContextManager[Log]]] = {
-    "local": local_broker,
-}
-LOOKUPS: Mapping[
-    str, Callable[[Path, Mapping[str, int]], AbstractAsyncContextManager[SearchableLog]]
-] = {
-    "local": local_broker,
-}
-INTAKES: Mapping[
-    str, Callable[[Path, Mapping[str, int]], AbstractAsyncContextManager[TakingLog]]
-] = {
-    "local": local_broker,
-}
+@asynccontextmanager
+async def kafka(
+    request: pytest.FixtureRequest, _: Path, topics: Mapping[str, int]
+) -> AsyncGenerator[KafkaLog]:
+    prefix: str = request.getfixturevalue("topic_prefix")
+    connection = Connection(request.getfixturevalue("kafka_bootstrap"), prefix)
+    await make_topics(connection, topics)
+    log = KafkaLog(connection)
+    yield log
+    await log.close()
+
+
+LOGS: Mapping[str, Make] = {"local": local_broker, "kafka": kafka}
+LOOKUPS: Mapping[str, Make] = {"local": local_broker, "kafka": kafka}
+INTAKES: Mapping[str, Make] = {"local": local_broker}
 
 
 @pytest.fixture
@@ -113,7 +123,7 @@ class TestLog:
     async def log(
         self, request: pytest.FixtureRequest, tmp_path: Path, one: str, many: str
     ) -> AsyncGenerator[Log]:
-        async with request.param(tmp_path, {one: 1, many: 3}) as log:
+        async with request.param(request, tmp_path, {one: 1, many: 3}) as log:
             yield log
 
     async def test_tells_how_many_partitions_a_topic_has(
@@ -173,8 +183,11 @@ class TestLog:
         large = "x" * 9_000_000
         await log.append([out(one, large), out(one, large), out(one, large)])
         first = await log.read(one, 0, 0, 3)
-        rest = await log.read(one, 0, first[-1].offset + 1, 3)
-        assert (len(first), len(rest)) == (2, 1)
+        assert 1 <= len(first) < 3
+        found = list(first)
+        while page := await log.read(one, 0, found[-1].offset + 1, 3):
+            found += page
+        assert [len(record.value or b"") for record in found] == [9_000_000] * 3
 
     async def test_there_is_nothing_past_the_end(self, log: Log, one: str) -> None:
         await log.append([out(one, "a"), out(one, "b")])
@@ -227,7 +240,7 @@ class TestLookup:
     async def log(
         self, request: pytest.FixtureRequest, tmp_path: Path, one: str, many: str
     ) -> AsyncGenerator[SearchableLog]:
-        async with request.param(tmp_path, {one: 1, many: 3}) as log:
+        async with request.param(request, tmp_path, {one: 1, many: 3}) as log:
             yield log
 
     async def test_finds_the_records_that_carry_a_value(self, log: SearchableLog, one: str) -> None:
@@ -266,9 +279,9 @@ class TestLookup:
     async def test_finds_by_the_beginning_of_a_value(self, log: SearchableLog, one: str) -> None:
         names = ["ana", "anastasia", "an", "Ana", "bana", "ana%", "ana_", "anä"]
         await log.append([out(one, name, who=name) for name in names])
-        found = [(r.value or b"").decode() for r in await log.find_beginning(one, WHO, "ana")]
+        found = [(r.value or b"").decode() for r in await log.find_beginning(one, [WHO], "ana")]
         assert found == ["ana", "anastasia", "ana%", "ana_"]
-        assert await log.find_beginning(one, WHO, "nobody") == []
+        assert await log.find_beginning(one, [WHO], "nobody") == []
 
     async def test_values_are_found_whatever_characters_they_hold(
         self, log: SearchableLog, one: str
@@ -283,14 +296,14 @@ class TestLookup:
         self, log: SearchableLog, one: str
     ) -> None:
         await log.append([out(one, "a", who="ana\U0010ffff!")])
-        assert len(await log.find_beginning(one, WHO, "ana")) == 1
+        assert len(await log.find_beginning(one, [WHO], "ana")) == 1
 
     async def test_nothing_begins_with_what_no_text_holds(
         self, log: SearchableLog, one: str
     ) -> None:
         await log.append([out(one, "a", who="ana")])
         assert await log.find(one, WHO, ["\udcff"]) == []
-        assert await log.find_beginning(one, WHO, "\udcff") == []
+        assert await log.find_beginning(one, [WHO], "\udcff") == []
 
     async def test_records_come_in_the_order_of_their_offsets(
         self, log: SearchableLog, many: str
@@ -300,7 +313,7 @@ class TestLookup:
         assert [(r.partition, r.offset) for r in found] == [
             (partition, offset) for partition in range(3) for offset in range(3)
         ]
-        assert await log.find_beginning(many, WHO, "") == found
+        assert await log.find_beginning(many, [WHO], "") == found
 
     async def test_a_header_without_text_is_no_reason_to_fail(
         self, log: SearchableLog, one: str
@@ -308,13 +321,7 @@ class TestLookup:
         await log.append([Outgoing(one, 0, None, b"v", ((WHO, None), (WHO, b"\xff\xfe")))])
         assert await log.find(one, WHO, ["ana"]) == []
 
-    async def test_asking_for_what_is_not_indexed_is_fatal(
-        self, log: SearchableLog, one: str
-    ) -> None:
-        with pytest.raises(Fatal, match="colour"):
-            await log.find(one, "colour", ["red"])
-        with pytest.raises(Fatal, match="colour"):
-            await log.find_beginning(one, "colour", "r")
+    async def test_asking_in_an_unknown_topic_is_fatal(self, log: SearchableLog) -> None:
         with pytest.raises(Fatal, match=r"unheard\.of"):
             await log.find("unheard.of", WHO, ["ana"])
 
@@ -324,7 +331,7 @@ class TestIntake:
     async def log(
         self, request: pytest.FixtureRequest, tmp_path: Path, one: str, many: str
     ) -> AsyncGenerator[TakingLog]:
-        async with request.param(tmp_path, {one: 1, many: 3}) as log:
+        async with request.param(request, tmp_path, {one: 1, many: 3}) as log:
             yield log
 
     async def test_a_source_never_read_has_no_mark(self, log: TakingLog) -> None:
@@ -377,6 +384,8 @@ def python(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 PRELUDE = """
 import asyncio, json, os, signal, sys
 from pathlib import Path
+from streams.adapters.kafka.connection import Connection
+from streams.adapters.kafka.log import KafkaLog
 from streams.adapters.local_broker import LocalBroker
 from streams.ports import Committed, Mark, NoStore, Outgoing
 path = Path(sys.argv[1])
@@ -430,6 +439,15 @@ class TestLocalBroker:
         broker.create("t", 2)
         assert await broker.append([out("t", "a", n % 2) for n in range(5)]) == [0, 0, 1, 1, 2]
         assert await broker.append([out("t", "a", 1), out("t", "a", 0)]) == [2, 3]
+        broker.close()
+
+    async def test_asking_for_what_is_not_indexed_is_fatal(self, path: Path) -> None:
+        broker = open_broker(path)
+        broker.create("t", 1)
+        with pytest.raises(Fatal, match="colour"):
+            await broker.find("t", "colour", ["red"])
+        with pytest.raises(Fatal, match="colour"):
+            await broker.find_beginning("t", [WHO, "colour"], "r")
         broker.close()
 
     @pytest.mark.parametrize(
@@ -789,7 +807,7 @@ class LocalBrokerAgainstModel(RuleBasedStateMachine):
     @rule(topic=st.sampled_from(["t", "u"]), beginning=WORDS)
     def find_beginning(self, topic: str, beginning: str) -> None:
         expected = self.model.find(topic, lambda value: value.startswith(beginning))
-        assert asyncio.run(self.broker.find_beginning(topic, WHO, beginning)) == expected
+        assert asyncio.run(self.broker.find_beginning(topic, [WHO], beginning)) == expected
 
     @invariant()
     def knows_its_ends_and_places(self) -> None:

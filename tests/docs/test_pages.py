@@ -5,7 +5,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,22 @@ import pytest
 from schemas.topics import TOPICS
 from streams.cli.main import EXIT_CODES
 from tests.support import reference
+from tests.support.kafka import NativeKafka, free_port
 from tests.support.models import models_dir
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path.relative_to(ROOT)
-    for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "examples/**/*.md")
     for path in ROOT.glob(pattern)
 )
-WITH_COMMANDS = [page for page in PAGES if "```console" in (ROOT / page).read_text("utf-8")]
+ON_A_BROKER = Path("docs/operations.md")
+WITH_COMMANDS = [
+    page
+    for page in PAGES
+    if "```console" in (ROOT / page).read_text("utf-8") and page != ON_A_BROKER
+]
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
@@ -35,6 +43,30 @@ def test_every_command_of_a_page_prints_what_the_page_says(page: Path, tmp_path:
         printed = _run(command, tmp_path)
         pattern = re.escape(expected).replace("…", ".+")
         assert re.fullmatch(pattern, printed), f"{page}: $ {command}\n{printed}"
+
+
+def test_the_services_do_what_their_page_says(tmp_path: Path, own_broker: NativeKafka) -> None:
+    """A command is given again until it prints what the page says: services take their time.
+
+    One that ends in `&` goes on beside the others. The page's port is any free one here.
+    """
+    models_dir()
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    port = str(free_port())
+    broker = {"MEMSIEVE_KAFKA__BOOTSTRAP": own_broker.bootstrap, "MEMSIEVE_SERVICE__PORT": port}
+    page = (ROOT / ON_A_BROKER).read_text("utf-8").replace("8080", port)
+    with ExitStack() as stack:
+        for command, expected in _commands(page):
+            if command.endswith(" &"):
+                stack.callback(_end, _start(command.removesuffix(" &"), tmp_path, broker))
+                continue
+            pattern = re.compile(re.escape(expected).replace("…", ".+"))
+            wait_until(
+                lambda command=command, pattern=pattern: (
+                    pattern.fullmatch(_run(command, tmp_path, broker)) is not None
+                ),
+                f"$ {command} prints {expected}",
+            )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
@@ -89,16 +121,25 @@ def _commands(page: str) -> Iterator[tuple[str, str]]:
             yield command, output.strip()
 
 
-def _run(command: str, directory: Path) -> str:
+def _run(command: str, directory: Path, variables: Mapping[str, str] | None = None) -> str:
     """Run a shell command as a reader would, with this environment's `memsieve` on the path."""
+    process = _start(command, directory, variables or {})
+    printed, _ = process.communicate()
+    return printed.strip()
+
+
+def _start(command: str, directory: Path, variables: Mapping[str, str]) -> subprocess.Popen[str]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # noqa: TID251
-    done = subprocess.run(
-        ["bash", "-c", command],
+    return subprocess.Popen(
+        ["bash", "-c", f"exec {command}" if "2>" in command else command],
         cwd=directory,
-        env={**os.environ, "PATH": path},  # noqa: TID251
+        env={**os.environ, "PATH": path, **variables},  # noqa: TID251
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
     )
-    return done.stdout.strip()
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    process.communicate()

@@ -1,9 +1,9 @@
 """A process that dies at a step: ports that stop everything before, in or after a call."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
-from schemas.base import ContentKey, MemoryId, ModelId, ScopeName
+from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, ScopeName
 from streams.adapters.local_broker import LocalBroker
 from streams.core.embedding import Embedded
 from streams.core.neighbours import Stored
@@ -64,8 +64,10 @@ class CrashingLog:
     async def find(self, topic: str, header: str, values: Sequence[str]) -> list[Record]:
         return await self._steps.around(lambda: self._log.find(topic, header, values))
 
-    async def find_beginning(self, topic: str, header: str, beginning: str) -> list[Record]:
-        return await self._steps.around(lambda: self._log.find_beginning(topic, header, beginning))
+    async def find_beginning(
+        self, topic: str, headers: Sequence[str], beginning: str
+    ) -> list[Record]:
+        return await self._steps.around(lambda: self._log.find_beginning(topic, headers, beginning))
 
 
 class CrashingIndex:
@@ -84,6 +86,9 @@ class CrashingIndex:
     async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
         return await self._steps.around(lambda: self._index.with_content(keys))
 
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+        return await self._steps.around(lambda: self._index.decided(ids))
+
     async def count(self) -> int:
         return await self._steps.around(self._index.count)
 
@@ -96,8 +101,8 @@ class CrashingIndex:
     async def level(self) -> Level | None:
         return await self._steps.around(self._index.level)
 
-    async def keep_level(self, level: Level) -> None:
-        await self._steps.around(lambda: self._index.keep_level(level))
+    async def keep_level(self, partition: int, offset: int) -> None:
+        await self._steps.around(lambda: self._index.keep_level(partition, offset))
 
     async def clear(self) -> None:
         await self._index.clear()

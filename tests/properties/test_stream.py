@@ -84,6 +84,11 @@ class Published:
     value: bytes
 
 
+def _published(sent: Published, partitions: int) -> Outgoing:
+    partition = partition_of(sent.scope, partitions)
+    return Outgoing(EVENTS.name, partition, sent.scope.encode(), sent.value)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a stream came to: the log's content, the store, and what the owner still holds."""
@@ -152,9 +157,9 @@ class Life:
         shaky = CrashingIndex(index, steps)
         embedder = CrashingEmbedder(SentenceEmbedder(TABLE, characters_max=85), steps)
         self._owner = Owner(
-            Deduplicator(embedder, shaky, DecidedInLog(log), STRICT), log, lambda _: None
+            Deduplicator(embedder, shaky, DecidedInLog(log), STRICT), log, shaky, lambda _: None
         )
-        writer = Writer(shaky, log)
+        writer = Writer(shaky, log, lambda _: None)
         partitions = range(way.partitions)
         self._way = way
         self._owners = [_consumer(self._owner, log, partition) for partition in partitions]
@@ -201,10 +206,7 @@ class World:
         broker = self._open()
         for topic in TOPICS:
             broker.create(topic.name, self._way.partitions)
-        records = [
-            Outgoing(EVENTS.name, partition_of(sent.scope, self._way.partitions), None, sent.value)
-            for sent in stream
-        ]
+        records = [_published(sent, self._way.partitions) for sent in stream]
         offsets = await broker.append(records)
         self._places += [(r.partition, o) for r, o in zip(records, offsets, strict=True)]
         broker.close()

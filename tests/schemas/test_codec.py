@@ -50,7 +50,7 @@ FULL_EVENT = event(
     source="user",
     turn=12,
     session="s-7",
-    metadata={"list": [1, 1.5, None, True, {"x": "\x00"}], "number": -(2**62), "empty": {}},
+    metadata={"list": [1, 1.5, None, True, {"x": "\x01"}], "number": -(2**62), "empty": {}},
 )
 FULL_MEMORY = memory(
     "Ana moved to Zürich.",
@@ -296,6 +296,8 @@ AWKWARD = [
     ("schema_version", as_json(schema_version=10**4_000)),
     ("a", as_json(**{"a\nb": 1})),
     ("metadata", as_json(metadata={"a\nb": 1})),
+    ("metadata", as_json(metadata={"a": [{"b": "tea\x00"}]})),
+    ("metadata", as_json(metadata={"a": {"b\x00": 1}})),
     ("metadata", as_json(metadata={PRIVATE * 5: 1})),
 ]
 

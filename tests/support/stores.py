@@ -53,7 +53,7 @@ def decisions(store: Path) -> list[Decision]:
     """Return a store's decisions in the order of its log."""
 
     async def read() -> list[Decision]:
-        with reading(store) as reader:
+        async with reading(settings.load({"store": store}), embedded=True) as reader:
             return [entry.decision async for entry in reader.decisions()]
 
     return asyncio.run(read())

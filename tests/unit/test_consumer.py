@@ -37,6 +37,9 @@ class Failing:
         self.seen += [record.offset for record in records]
         return Handled([], lambda _: None, metadata="noted")
 
+    def release(self, partition: int) -> None:
+        raise AssertionError(f"nobody else takes partition {partition}")
+
 
 class Waits:
     """A clock moved by hand: it says how long it was asked to wait."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from schemas.base import ContentKey, DecisionId, Position
-from schemas.decisions import Decision, Insert, Merge, Reinforce
+from schemas.decisions import Decision, Insert, Merge, Reinforce, Reject
 from schemas.events import Remember
 from streams.adapters.indexes.exact import ExactIndex
 from streams.core.embedding import Embedded
@@ -88,6 +88,14 @@ async def test_a_batch_is_embedded_and_searched_in_one_call_each_text_once() -> 
     assert index.searches == [2]
 
 
+async def test_a_decision_that_no_topic_would_take_is_refused_and_nothing_builds_on_it() -> None:
+    embedder, index = Asked(), Watched()
+    large = event("Ana likes coffee.", metadata={"notes": "x" * 8_000_000})
+    again = event("Ana likes coffee.", event_id="again")
+    decisions = await decide([large, again], embedder, index)
+    assert [type(decision) for decision in decisions] == [Reject, Insert]
+
+
 async def test_words_that_the_store_knows_are_not_embedded_again() -> None:
     embedder, index = Asked(), Watched()
     await apply(window(await decide([event("Ana likes coffee.")], embedder, index)), index=index)
@@ -117,6 +125,6 @@ async def test_a_store_without_what_a_decision_builds_on_stops_the_writer() -> N
     said = [event("Ana likes coffee."), event("Ana likes coffee.", event_id="again")]
     _, again = await decide(said, embedder, Watched())
     empty = Watched()
-    with pytest.raises(Fatal, match=r"memory.decisions/0/0.*delete the index directory"):
+    with pytest.raises(Fatal, match=r"memory.decisions/0/0.*delete the index"):
         await apply(window([again]), index=empty)
     assert empty.writes == []

@@ -1,3 +1,8 @@
 """The embedders: what turns texts into vectors, and how their models reach this machine."""
 
+import os
+
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+# The encoder's library reports its use to its maker unless this is set before it is imported.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # noqa: TID251 - it can be told no other way

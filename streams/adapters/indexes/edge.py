@@ -7,22 +7,28 @@ what the scope holds; up to about 100,000 memories in one scope no graph is need
 import asyncio
 import re
 import shutil
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import qdrant_edge as engine
 from pydantic import TypeAdapter, ValidationError
 
-from schemas.base import ContentKey, MemoryId, ScopeName
-from schemas.memories import LIVE, Memory
+from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
+from schemas.memories import LIVE
+from streams.adapters.indexes.payload import (
+    CONTENT_KEY,
+    DECISION_IDS,
+    KEYWORDS,
+    SCOPE,
+    STATUS,
+    from_payload,
+    to_payload,
+)
 from streams.core.neighbours import Stored
 from streams.ports import FLOAT32_SLACK, Level, NoStore, Query
 
-_KEYWORDS = ("scope", "content_key", "status")
-_MEMORY = "memory"
 _LEVEL = TypeAdapter(Level)
 _REMEDY = "delete this directory, and the next run builds it anew from the log"
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -55,7 +61,7 @@ class EdgeIndex:
             requests = [_request(query) for query in queries[start : start + _SEARCH_BATCH]]
             with _meanings(self._path):
                 answers = self._shard.query_batch(engine.QueryBatchRequest(requests))
-                found.extend([_stored(point) for point in points] for points in answers)
+                found.extend([_read(point) for point in points] for points in answers)
             await asyncio.sleep(0)
         return found
 
@@ -63,19 +69,28 @@ class EdgeIndex:
         known: list[engine.PointId] = [i for i in ids if _UUID.fullmatch(i)]
         with _meanings(self._path):
             records = self._shard.retrieve(known, with_payload=True, with_vector=False)
-            found = [_stored(record) for record in records]
+            found = [_read(record) for record in records]
         return {stored.memory.id: stored for stored in found}
 
     async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
-        has_content = engine.Filter(must=[_is_live(), _any("content_key", list(keys))])
+        has_content = engine.Filter(must=[_is_live(), _any(CONTENT_KEY, list(keys))])
         found: dict[ContentKey, list[Stored]] = {}
         for stored in self._scroll(has_content, with_vector=False):
             found.setdefault(stored.memory.content_key, []).append(stored)
         return found
 
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+        known = engine.Filter(must=[_any(DECISION_IDS, list(ids))])
+        found = {
+            identity: key
+            for stored in self._scroll(known, with_vector=False)
+            for identity, key in stored.decided
+        }
+        return {identity: found[identity] for identity in ids if identity in found}
+
     async def write(self, changes: Sequence[Stored]) -> None:
         points = [
-            engine.Point(change.memory.id, change.vector.tolist(), _payload(change.memory))
+            engine.Point(change.memory.id, change.vector.tolist(), to_payload(change))
             for change in changes
             if change.vector is not None
         ]
@@ -86,14 +101,14 @@ class EdgeIndex:
             await asyncio.sleep(0)
         for change in changes:
             if change.vector is None:
-                payload = _payload(change.memory)
+                payload = to_payload(change)
                 with _meanings(self._path):
                     self._shard.update(
                         engine.UpdateOperation.overwrite_payload([change.memory.id], payload)
                     )
 
     async def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
-        of_scope = None if scope is None else engine.Filter(must=[_is("scope", scope)])
+        of_scope = None if scope is None else engine.Filter(must=[_is(SCOPE, scope)])
         for stored in self._scroll(of_scope, with_vector=True):
             yield stored
 
@@ -109,7 +124,10 @@ class EdgeIndex:
         except (OSError, ValidationError) as error:
             raise NoStore(f"{self._level} is damaged; {_REMEDY}") from error
 
-    async def keep_level(self, level: Level) -> None:
+    async def keep_level(self, partition: int, offset: int) -> None:
+        before = await self.level()
+        offsets = {} if before is None else dict(before.offsets)
+        level = Level({**offsets, partition: offset}, await self.count())
         with _meanings(self._path):
             self._shard.flush()
             unfinished = self._level.with_suffix(".unfinished")
@@ -141,7 +159,7 @@ class EdgeIndex:
             )
             with _meanings(self._path):
                 records, offset = self._shard.scroll(request)
-                found = [_stored(record) for record in records]
+                found = [_read(record) for record in records]
             yield from found
             if offset is None:
                 return
@@ -158,8 +176,8 @@ def _create(path: Path, dimension: int) -> engine.EdgeShard:
     shard = engine.EdgeShard.create(
         str(unfinished), engine.EdgeConfig(vectors=vectors, hnsw_config=graph)
     )
-    for field in _KEYWORDS:
-        params = engine.KeywordIndexParams(is_tenant=field == "scope")
+    for field in KEYWORDS:
+        params = engine.KeywordIndexParams(is_tenant=field == SCOPE)
         shard.update(engine.UpdateOperation.create_field_index(field, params))
     shard.flush()
     shard.close()
@@ -190,7 +208,7 @@ def _request(query: Query) -> engine.QueryRequest:
     return engine.QueryRequest(
         limit=query.limit,
         query=engine.Query.Nearest(query.vector.tolist()),
-        filter=engine.Filter(must=[_is("scope", query.scope), _is_live()]),
+        filter=engine.Filter(must=[_is(SCOPE, query.scope), _is_live()]),
         score_threshold=query.floor - FLOAT32_SLACK,
         with_payload=True,
         with_vector=True,
@@ -206,20 +224,9 @@ def _any(field: str, values: list[str]) -> engine.FieldCondition:
 
 
 def _is_live() -> engine.FieldCondition:
-    return _any("status", sorted(LIVE))
+    return _any(STATUS, sorted(LIVE))
 
 
-def _payload(memory: Memory) -> dict[str, Any]:
-    """Give the engine what it filters by, and the memory as one text.
-
-    The engine's own JSON is narrower than ours: it would round large numbers.
-    """
-    fields: dict[str, Any] = {name: getattr(memory, name) for name in _KEYWORDS}
-    return {**fields, _MEMORY: memory.model_dump_json()}
-
-
-def _stored(point: engine.ScoredPoint | engine.Record) -> Stored:
-    payload = point.payload or {}
-    memory = Memory.model_validate_json(payload[_MEMORY])
+def _read(point: engine.ScoredPoint | engine.Record) -> Stored:
     vector = None if point.vector is None else np.asarray(point.vector, dtype=np.float32)
-    return Stored(memory, vector)
+    return from_payload(point.payload, vector)

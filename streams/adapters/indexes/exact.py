@@ -3,11 +3,12 @@
 Lives in memory only: whoever opens it applies the decisions to it from the first.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from schemas.base import ContentKey, MemoryId, ScopeName
+from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from streams.core.neighbours import Stored
 from streams.ports import FLOAT32_SLACK, Level, Query
 
@@ -18,13 +19,14 @@ class ExactIndex:
     def __init__(self) -> None:
         self._stored: dict[MemoryId, Stored] = {}
         self._scopes: dict[ScopeName, set[MemoryId]] = {}
+        self._decided: dict[DecisionId, ContentKey] = {}
         self._level: Level | None = None
 
     async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
         return [self._nearest(query) for query in queries]
 
     async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
-        return {i: Stored(self._stored[i].memory, None) for i in ids if i in self._stored}
+        return {i: replace(self._stored[i], vector=None) for i in ids if i in self._stored}
 
     async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
         wanted = set(keys)
@@ -32,14 +34,21 @@ class ExactIndex:
         for _, stored in sorted(self._stored.items()):
             key = stored.memory.content_key
             if stored.memory.live and key in wanted:
-                found.setdefault(key, []).append(Stored(stored.memory, None))
+                found.setdefault(key, []).append(replace(stored, vector=None))
         return found
+
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+        return {i: self._decided[i] for i in ids if i in self._decided}
 
     async def write(self, changes: Sequence[Stored]) -> None:
         for change in changes:
             memory = change.memory
             vector = self._stored[memory.id].vector if change.vector is None else change.vector
-            self._stored[memory.id] = Stored(memory, vector)
+            before = self._stored.get(memory.id)
+            for identity, _ in () if before is None else before.decided:
+                self._decided.pop(identity, None)
+            self._decided.update(change.decided)
+            self._stored[memory.id] = replace(change, vector=vector)
             self._scopes.setdefault(memory.scope, set()).add(memory.id)
 
     async def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
@@ -52,13 +61,15 @@ class ExactIndex:
     async def level(self) -> Level | None:
         return self._level
 
-    async def keep_level(self, level: Level) -> None:
-        self._level = level
+    async def keep_level(self, partition: int, offset: int) -> None:
+        offsets = dict[int, int]() if self._level is None else self._level.offsets
+        self._level = Level({**offsets, partition: offset}, len(self._stored))
 
     async def clear(self) -> None:
         self._level = None
         self._stored.clear()
         self._scopes.clear()
+        self._decided.clear()
 
     async def close(self) -> None:
         pass

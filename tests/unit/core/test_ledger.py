@@ -21,7 +21,7 @@ from streams.core.decide import Case, Encoded, recognise, rename
 from streams.core.embedding import Vector, pack
 from streams.core.identity import rejection_id
 from streams.core.ledger import MissingTarget, Retire, effects, fold, touched
-from streams.core.neighbours import Stored
+from streams.core.neighbours import DECIDED_MAX, Stored
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
 
 TEA = memory("Ana likes tea.")
@@ -179,6 +179,23 @@ def test_folding_a_prefix_again_changes_nothing(upto: int, again: int) -> None:
     for decision in LIFE[: min(upto, again)]:
         assert fold(state, decision) == []
     assert plain(state) == before
+
+
+def test_a_memory_remembers_its_newest_decisions() -> None:
+    state: dict[MemoryId, Stored] = {}
+    fold(state, INSERT_TEA)
+    ids = [INSERT_TEA.decision_id]
+    for number in range(10, 10 + DECIDED_MAX + 5):
+        again = recognise(case("Ana likes tea.", number), state[TEA.id].memory)
+        fold(state, again)
+        ids.append(again.decision_id)
+    assert state[TEA.id].decided == tuple((i, TEA.content_key) for i in ids[-DECIDED_MAX:])
+
+
+def test_a_retired_memory_still_knows_its_decisions_and_its_successor_its_own() -> None:
+    state = folded(INSERT_TEA, INSERT_CAKE, SEEN_AGAIN, RENAMED, MERGE)
+    assert [identity for identity, _ in state[CAKE.id].decided] == [INSERT_CAKE.decision_id]
+    assert [identity for identity, _ in state[BOTH.id].decided] == [MERGE.decision_id]
 
 
 def test_fold_tells_which_memories_changed() -> None:

@@ -1,0 +1,25 @@
+-- Every memory at its newest version, retired ones included: a retired memory names its successor.
+CREATE TABLE memories (
+    memory_id     text        PRIMARY KEY,
+    version       bigint      NOT NULL,
+    scope         text        NOT NULL,
+    text          text        NOT NULL,
+    status        text        NOT NULL,
+    superseded_by text,       -- no foreign key: a table that began late may lack the successor
+    created_at    timestamptz NOT NULL,
+    last_seen_at  timestamptz NOT NULL,
+    decision_id   text        NOT NULL,
+    memory        json        NOT NULL -- all of it; jsonb would refuse U+0000 in its metadata
+);
+
+CREATE INDEX memories_live_by_scope ON memories (scope) WHERE superseded_by IS NULL;
+
+CREATE VIEW live_memories AS SELECT * FROM memories WHERE superseded_by IS NULL;
+
+-- How far the topic has been followed; written in the transaction that writes the memories.
+CREATE TABLE memory_positions (
+    topic       text    NOT NULL,
+    partition   integer NOT NULL,
+    next_offset bigint  NOT NULL,
+    PRIMARY KEY (topic, partition)
+);

@@ -1,0 +1,98 @@
+"""Health and metrics over HTTP: /live, /ready, /metrics."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import uvicorn
+from faststream.asgi import AsgiFastStream, AsgiResponse, get
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from streams.ports import Fatal
+
+_STOP_SECONDS = 5
+
+
+@asynccontextmanager
+async def endpoints(
+    host: str,
+    port: int,
+    *,
+    is_live: Callable[[], bool],
+    waits_for: Callable[[], Awaitable[Mapping[str, str]]],
+    registry: CollectorRegistry,
+    collect: Callable[[], None],
+) -> AsyncGenerator[int]:
+    """Serve health and metrics meanwhile; give the port.
+
+    /live answers 200 as long as the process can do its work at all, else 503: restart it.
+    /ready answers 200 where `waits_for` is empty, else 503 with what is waited for, by part.
+    `collect` is called before metrics are shown. Raises Fatal where the port is taken.
+    """
+
+    @get(include_in_schema=False)
+    async def live(_scope: Any) -> AsgiResponse:  # noqa: ANN401 - FastStream's own type is private
+        return _answer(200 if is_live() else 503, {"live": is_live()})
+
+    @get(include_in_schema=False)
+    async def ready(_scope: Any) -> AsgiResponse:  # noqa: ANN401
+        missing = await waits_for()
+        return _answer(503 if missing else 200, {"ready": not missing, "waits_for": dict(missing)})
+
+    @get(include_in_schema=False)
+    async def metrics(_scope: Any) -> AsgiResponse:  # noqa: ANN401
+        collect()
+        return AsgiResponse(
+            generate_latest(registry), 200, headers={"content-type": CONTENT_TYPE_LATEST}
+        )
+
+    app = AsgiFastStream(
+        asgi_routes=[("/live", live), ("/ready", ready), ("/metrics", metrics)], logger=None
+    )
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=_STOP_SECONDS,
+    )
+    server = _Server(config)
+    with _bound(host, port) as listener:
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await serving
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave the signals to the service: it stops its work before this server."""
+        yield
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen()  # whoever comes before the server is up waits for it
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise Fatal(
+            f"{host}:{port} cannot be used for health and metrics: {error}; name another with "
+            "service.host and service.port"
+        ) from error
+    return listener
+
+
+def _answer(status: int, body: Mapping[str, Any]) -> AsgiResponse:
+    return AsgiResponse(
+        json.dumps(body).encode(), status, headers={"content-type": "application/json"}
+    )

@@ -1,0 +1,434 @@
+"""A collection of a Qdrant server: the index of several processes.
+
+One collection for all scopes, each scope a tenant: no graph over all points (m=0), one per scope
+(payload_m). A scope that takes less than FULL_SCAN_KILOBYTES is searched exactly, so for all but
+the largest scopes the answer is that of `exact`.
+"""
+
+import asyncio
+import re
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeAlias, TypeVar
+from uuid import UUID, uuid5
+
+import grpc
+import numpy as np
+from qdrant_client import AsyncQdrantClient, models
+from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+from qdrant_client.conversions.common_types import PointId
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, ScopeName
+from schemas.memories import LIVE, Standing
+from streams.adapters.indexes.payload import (
+    CONTENT_KEY,
+    DECISION_IDS,
+    KEYWORDS,
+    SCOPE,
+    SEARCHED,
+    STATUS,
+    WHOLE,
+    from_payload,
+    to_payload,
+)
+from streams.core.neighbours import Stored
+from streams.ports import FLOAT32_SLACK, Fatal, Level, NoServer, NoStore, Query, Unreachable
+
+VERSION_MIN: Final = (1, 19)
+"""Earlier servers may replay a conditional write differently after a crash."""
+
+FULL_SCAN_KILOBYTES = 20_000
+"""About 13,000 vectors of 384 dimensions."""
+
+_ATTEMPTS = 3
+_PAUSE_SECONDS = 0.1
+_SEARCH_BATCH = 64
+_WRITE_BATCH = 256
+_WRITE_CHARACTERS = 4_000_000
+"""The server takes 32 MB; a character may be six bytes, and once more as text inside JSON."""
+_SCAN_PAGE = 500
+_PAYLOAD_LINKS = 16
+_LEVEL = "level"
+_LEVEL_OFFSET = f"{_LEVEL}.offset"
+_LEVELS = UUID("6d656d73-6965-5665-8000-000000000002")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OVERLOADED = {408, 425, 429, 500, 502, 503, 504}
+_REFUSED = {401, 403}
+_NOT_FOUND, _CONFLICT = 404, 409
+
+Answer = TypeVar("Answer")
+Offset: TypeAlias = PointId | None
+
+
+def connect(
+    url: str,
+    *,
+    api_key: str | None,
+    prefer_grpc: bool,
+    grpc_port: int,
+    timeout_seconds: float,
+) -> AsyncQdrantClient:
+    """Return a client; nothing is asked of the server yet. An `https` url is TLS for both ways."""
+    with warnings.catch_warnings():
+        # A key over plain HTTP is right inside one machine; docs/operations.md says when it is not.
+        warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
+        return AsyncQdrantClient(
+            url=url,
+            api_key=api_key,
+            prefer_grpc=prefer_grpc,
+            grpc_port=grpc_port,
+            timeout=max(1, round(timeout_seconds)),
+            check_compatibility=False,  # `open` checks the version, and says what to do
+        )
+
+
+def collection_name(prefix: str, model: ModelId, dimension: int) -> str:
+    """Return the name of the collection: vectors of two models are never in one."""
+    slug = re.sub(r"[^A-Za-z0-9._]+", "-", model).strip("-")
+    return f"{prefix}-{slug}-{dimension}"
+
+
+class QdrantIndex:
+    """Implements ports.Index.
+
+    `name` is an alias of the collection, so that another can take its place at once.
+    """
+
+    def __init__(self, client: AsyncQdrantClient, name: str, dimension: int) -> None:
+        self._client = client
+        self._name = name
+        self._dimension = dimension
+
+    async def open(self) -> None:
+        """Check the server, and make the collection where it is not there.
+
+        Raises NoServer where the server is too old or refuses us, NoStore where the collection
+        was made for something else, Unreachable where nobody answers.
+        """
+        await self._require_version()
+        if await self._found() is None:
+            await self._create()
+        found = await self.check()
+        for field, schema in _INDEXES.items():
+            if field not in found.payload_schema:
+                await self._ask(partial(self._create_index, field, schema))
+
+    async def check(self) -> models.CollectionInfo:
+        """Return what the collection is, changing nothing. Raises as `open`."""
+        await self._require_version()
+        found = await self._ask(lambda: self._client.get_collection(self._name))
+        self._require_vectors(found)
+        return found
+
+    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
+        found: list[list[Stored]] = []
+        for start in range(0, len(queries), _SEARCH_BATCH):
+            requests = [_request(query) for query in queries[start : start + _SEARCH_BATCH]]
+            answers = await self._ask(
+                lambda requests=requests: self._client.query_batch_points(self._name, requests)
+            )
+            found.extend([_stored(point) for point in answer.points] for answer in answers)
+        return found
+
+    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
+        known: list[models.ExtendedPointId] = [i for i in dict.fromkeys(ids) if _UUID.fullmatch(i)]
+        records = await self._ask(
+            lambda: self._client.retrieve(self._name, known, with_payload=list(WHOLE))
+        )
+        found = [_stored(record) for record in records]
+        return {stored.memory.id: stored for stored in found}
+
+    async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
+        condition = models.Filter(must=[_any(STATUS, _LIVE), _any(CONTENT_KEY, list(keys))])
+        found: dict[ContentKey, list[Stored]] = {}
+        async for stored in self._scroll(condition, with_vectors=False):
+            found.setdefault(stored.memory.content_key, []).append(stored)
+        return found
+
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+        condition = models.Filter(must=[_any(DECISION_IDS, list(ids))])
+        found = {
+            identity: key
+            async for stored in self._scroll(condition, with_vectors=False)
+            for identity, key in stored.decided
+        }
+        return {identity: found[identity] for identity in ids if identity in found}
+
+    async def write(self, changes: Sequence[Stored]) -> None:
+        for batch in _batches(changes):
+            operations = [*_upserts(batch), *_overwrites(batch)]
+            write = partial(self._client.batch_update_points, self._name, operations, wait=True)
+            await self._ask(write)
+
+    async def count(self) -> int:
+        memories = models.Filter(must=[_any(STATUS, _STANDINGS)])
+        answer = await self._ask(
+            lambda: self._client.count(self._name, count_filter=memories, exact=True)
+        )
+        return answer.count
+
+    async def level(self) -> Level | None:
+        is_level = models.Filter(must=[_is(STATUS, _LEVEL)])
+        offsets: dict[int, int] = {}
+        async for point in self._points(is_level, with_vectors=False, fields=[_LEVEL]):
+            kept: Mapping[str, int] = (point.payload or {})[_LEVEL]
+            offsets[kept["partition"]] = kept["offset"]
+        return Level(offsets, 0) if offsets else None
+
+    async def keep_level(self, partition: int, offset: int) -> None:
+        """Note the level as a point of the collection, so that an alias moves both.
+
+        Never lowered: an absent point is inserted, whatever the condition says.
+        """
+        point = models.PointStruct(
+            id=str(uuid5(_LEVELS, str(partition))),
+            vector={},
+            payload={STATUS: _LEVEL, _LEVEL: {"partition": partition, "offset": offset}},
+        )
+        behind = models.FieldCondition(key=_LEVEL_OFFSET, range=models.Range(lt=offset))
+        await self._ask(
+            lambda: self._client.upsert(
+                self._name, [point], update_filter=models.Filter(must=[behind]), wait=True
+            )
+        )
+
+    async def clear(self) -> None:
+        for values in ([_LEVEL], _STANDINGS):
+            selector = models.FilterSelector(filter=models.Filter(must=[_any(STATUS, values)]))
+            await self._ask(
+                lambda selector=selector: self._client.delete(self._name, selector, wait=True)
+            )
+
+    async def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
+        condition = _any(STATUS, _STANDINGS) if scope is None else _is(SCOPE, scope)
+        async for stored in self._scroll(models.Filter(must=[condition]), with_vectors=True):
+            yield stored
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _scroll(
+        self, condition: models.Filter, *, with_vectors: bool
+    ) -> AsyncIterator[Stored]:
+        async for point in self._points(condition, with_vectors=with_vectors, fields=WHOLE):
+            yield _stored(point)
+
+    async def _points(
+        self, condition: models.Filter, *, with_vectors: bool, fields: Sequence[str]
+    ) -> AsyncIterator[models.Record]:
+        """Yield what fits the condition in the order of ids."""
+        offset: Offset = None
+        while True:
+            request = partial(
+                self._client.scroll,
+                self._name,
+                scroll_filter=condition,
+                limit=_SCAN_PAGE,
+                offset=offset,
+                with_payload=list(fields),
+                with_vectors=with_vectors,
+            )
+            records, following = await self._ask(request)
+            for record in records:
+                yield record
+            if following is None:
+                return
+            offset = following
+
+    async def _require_version(self) -> None:
+        found = (await self._ask(self._client.info)).version
+        numbers = re.match(r"(\d+)\.(\d+)", found)
+        if numbers is None or (int(numbers[1]), int(numbers[2])) < VERSION_MIN:
+            wanted = ".".join(str(number) for number in VERSION_MIN)
+            raise NoServer(f"Qdrant is version {found}; memsieve needs {wanted} or newer")
+
+    async def _found(self) -> models.CollectionInfo | None:
+        try:
+            return await self._ask(lambda: self._client.get_collection(self._name))
+        except NoStore:
+            return None
+
+    async def _create(self) -> None:
+        """Make the collection and its alias. Whoever else makes it meanwhile makes the same."""
+        collection = f"{self._name}.1"
+        await self._ask_unless_there(
+            lambda: self._client.create_collection(
+                collection,
+                vectors_config=models.VectorParams(
+                    size=self._dimension, distance=models.Distance.COSINE
+                ),
+                hnsw_config=models.HnswConfigDiff(
+                    m=0, payload_m=_PAYLOAD_LINKS, full_scan_threshold=FULL_SCAN_KILOBYTES
+                ),
+            )
+        )
+        alias = models.CreateAlias(collection_name=collection, alias_name=self._name)
+        operation = models.CreateAliasOperation(create_alias=alias)
+        await self._ask_unless_there(lambda: self._client.update_collection_aliases([operation]))
+
+    async def _create_index(
+        self, field: str, schema: models.KeywordIndexParams | models.IntegerIndexParams
+    ) -> None:
+        await self._client.create_payload_index(self._name, field, schema, wait=True)
+
+    def _require_vectors(self, found: models.CollectionInfo) -> None:
+        made = found.config.params.vectors
+        fits = (
+            isinstance(made, models.VectorParams)
+            and made.size == self._dimension
+            and made.distance == models.Distance.COSINE
+        )
+        if not fits:
+            raise NoStore(
+                f"collection {self._name} of Qdrant was not made for vectors of {self._dimension} "
+                "dimensions: name another one with qdrant.collection_prefix"
+            )
+
+    async def _ask_unless_there(self, call: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await self._ask(call)
+        except _AlreadyThere:
+            return
+
+    async def _ask(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Ask the server; once more where a connection broke. Every call may be repeated."""
+        for attempt in range(1, _ATTEMPTS):
+            try:
+                return await self._asked(call)
+            except Unreachable:
+                await asyncio.sleep(_PAUSE_SECONDS * attempt)
+        return await self._asked(call)
+
+    async def _asked(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
+        try:
+            return await call()
+        except ResponseHandlingException as error:
+            raise Unreachable(f"Qdrant cannot be reached: {_line(error.source)}") from error
+        except ResourceExhaustedResponse as error:
+            raise Unreachable(f"Qdrant is overloaded: {_line(error)}") from error
+        except UnexpectedResponse as error:
+            raise self._meaning(error.status_code or 0, _line(error)) from error
+        except grpc.RpcError as error:
+            raise self._meaning(_status(error), _line(error)) from error
+        except ValueError as error:  # the client's local mode
+            status = _NOT_FOUND if "not found" in str(error) else 0
+            raise self._meaning(status, _line(error)) from error
+
+    def _meaning(self, status: int, reason: str) -> Exception:
+        if status in _OVERLOADED:
+            return Unreachable(f"Qdrant does not answer: {reason}")
+        if status in _REFUSED:
+            return NoServer(f"Qdrant refuses us ({reason}): check qdrant.api_key")
+        if status == _NOT_FOUND:
+            return NoStore(
+                f"collection {self._name} of Qdrant is gone: start memsieve again, and the writer "
+                "makes it anew from the log"
+            )
+        if status == _CONFLICT:
+            return _AlreadyThere(reason)
+        return Fatal(f"Qdrant cannot do this: {reason}")
+
+
+class _AlreadyThere(Fatal):
+    """Somebody else made it first."""
+
+
+_LIVE = sorted(standing.value for standing in LIVE)
+_STANDINGS = sorted(standing.value for standing in Standing)
+
+_INDEXES: Mapping[str, models.KeywordIndexParams | models.IntegerIndexParams] = {
+    **{
+        field: models.KeywordIndexParams(
+            type=models.KeywordIndexType.KEYWORD, is_tenant=field == SCOPE
+        )
+        for field in KEYWORDS
+    },
+    _LEVEL_OFFSET: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
+}
+
+_STATUS_OF_CODE = {
+    grpc.StatusCode.UNAVAILABLE: 503,
+    grpc.StatusCode.DEADLINE_EXCEEDED: 504,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+    grpc.StatusCode.ABORTED: 503,
+    grpc.StatusCode.INTERNAL: 500,
+    grpc.StatusCode.UNAUTHENTICATED: 401,
+    grpc.StatusCode.PERMISSION_DENIED: 403,
+    grpc.StatusCode.NOT_FOUND: _NOT_FOUND,
+    grpc.StatusCode.ALREADY_EXISTS: _CONFLICT,
+}
+
+
+def _status(error: grpc.RpcError) -> int:
+    """Return the HTTP status that means the same."""
+    # Neither form of the error is a kind of the other.
+    code = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else None
+    return _STATUS_OF_CODE.get(code, 0) if isinstance(code, grpc.StatusCode) else 0
+
+
+def _line(error: object) -> str:
+    return " ".join(f"{type(error).__name__} {error}".split())[:300]
+
+
+def _request(query: Query) -> models.QueryRequest:
+    return models.QueryRequest(
+        query=query.vector.tolist(),
+        filter=models.Filter(must=[_is(SCOPE, query.scope), _any(STATUS, _LIVE)]),
+        limit=query.limit,
+        score_threshold=query.floor - FLOAT32_SLACK,
+        with_payload=list(SEARCHED),
+        with_vector=True,
+    )
+
+
+def _batches(changes: Sequence[Stored]) -> Iterator[list[Stored]]:
+    """Cut changes into requests that the server takes: so many, and not too large."""
+    batch: list[Stored] = []
+    size = 0
+    for change in changes:
+        length = len(change.memory.model_dump_json())
+        if batch and (len(batch) == _WRITE_BATCH or size + length > _WRITE_CHARACTERS):
+            yield batch
+            batch, size = [], 0
+        batch.append(change)
+        size += length
+    if batch:
+        yield batch
+
+
+def _upserts(batch: Sequence[Stored]) -> list[models.UpdateOperation]:
+    points = [
+        models.PointStruct(
+            id=change.memory.id, vector=change.vector.tolist(), payload=to_payload(change)
+        )
+        for change in batch
+        if change.vector is not None
+    ]
+    return [models.UpsertOperation(upsert=models.PointsList(points=points))] if points else []
+
+
+def _overwrites(batch: Sequence[Stored]) -> list[models.UpdateOperation]:
+    return [
+        models.OverwritePayloadOperation(
+            overwrite_payload=models.SetPayload(
+                payload=to_payload(change), points=[change.memory.id]
+            )
+        )
+        for change in batch
+        if change.vector is None
+    ]
+
+
+def _stored(point: models.ScoredPoint | models.Record) -> Stored:
+    vector = None if point.vector is None else np.asarray(point.vector, dtype=np.float32)
+    return from_payload(point.payload, vector)
+
+
+def _is(field: str, value: str) -> models.FieldCondition:
+    return models.FieldCondition(key=field, match=models.MatchValue(value=value))
+
+
+def _any(field: str, values: Sequence[str]) -> models.FieldCondition:
+    return models.FieldCondition(key=field, match=models.MatchAny(any=list(values)))

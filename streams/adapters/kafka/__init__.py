@@ -1,0 +1,1 @@
+"""Kafka: the only folder that knows its client libraries."""

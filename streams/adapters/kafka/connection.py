@@ -1,0 +1,160 @@
+"""Where the cluster is and how it is spoken to; what its failures mean."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from aiokafka import TopicPartition, errors
+from aiokafka.conn import create_conn
+from aiokafka.helpers import create_ssl_context
+from faststream.kafka.security import parse_security
+from faststream.security import BaseSecurity, SASLPlaintext, SASLScram256, SASLScram512
+
+from streams.ports import Fatal, NoServer, Unreachable
+
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+_SASL = {"PLAIN": SASLPlaintext, "SCRAM-SHA-256": SASLScram256, "SCRAM-SHA-512": SASLScram512}
+
+_REFUSED = (
+    errors.AuthenticationFailedError,
+    errors.AuthenticationMethodNotSupported,
+    errors.ClusterAuthorizationFailedError,
+    errors.GroupAuthorizationFailedError,
+    errors.IllegalSaslStateError,
+    errors.SaslAuthenticationFailed,
+    errors.TopicAuthorizationFailedError,
+    errors.UnsupportedSaslMechanismError,
+)
+
+_MEMBERSHIP = (
+    errors.CommitFailedError,
+    errors.IllegalGenerationError,
+    errors.IllegalStateError,
+    errors.RebalanceInProgressError,
+    errors.UnknownMemberIdError,
+)
+"""What is met by a member that is about to lose its partitions."""
+
+_MENDED_BY_TIME = (
+    errors.BrokerNotAvailableError,
+    errors.InvalidProducerEpoch,
+    errors.KafkaTimeoutError,
+    errors.OutOfOrderSequenceNumber,
+    errors.ProducerClosed,
+    errors.ReplicaNotAvailableError,
+    errors.UnknownError,
+    errors.UnknownProducerId,
+)
+"""What the client does not call retriable, and a new producer or a moment mends."""
+
+_PROBE_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A cluster, and the names that memsieve's topics and groups have there.
+
+    `prefix` is put before each name, so that several installations can share a cluster. With
+    `tls`, `ca_file` names the authorities to trust instead of the system's. `request_seconds` is
+    how long an answer may take before it is given up.
+    """
+
+    bootstrap: str
+    prefix: str = ""
+    tls: bool = False
+    ca_file: Path | None = None
+    mechanism: Mechanism | None = None
+    username: str = ""
+    password: str = field(default="", repr=False)
+    request_seconds: float = 30.0
+
+    def named(self, name: str) -> str:
+        """Return what a topic or group of ours is called in the cluster."""
+        return f"{self.prefix}{name}"
+
+    def place(self, topic: str, partition: int) -> TopicPartition:
+        return TopicPartition(self.named(topic), partition)
+
+    def security(self) -> BaseSecurity:
+        """Return the credentials. Raises Fatal where the file of authorities cannot be read."""
+        try:
+            context = create_ssl_context(cafile=self.ca_file) if self.tls else None
+        except OSError as error:
+            raise Fatal(f"kafka.ca_file {self.ca_file} cannot be used: {error}") from error
+        if self.mechanism is None:
+            return BaseSecurity(ssl_context=context, use_ssl=self.tls)
+        return _SASL[self.mechanism](self.username, self.password, context, self.tls)
+
+    def options(self) -> dict[str, Any]:
+        """Return what every client of the cluster is made with."""
+        return {
+            "bootstrap_servers": self.bootstrap,
+            "client_id": "memsieve",
+            "request_timeout_ms": round(self.request_seconds * 1_000),
+            **parse_security(self.security()),
+        }
+
+    @asynccontextmanager
+    async def meanings(self, *, bounded: bool = True) -> AsyncGenerator[None]:
+        """Say what the failures of a call mean: NoServer, Fatal or Unreachable.
+
+        One that is `bounded` is given up after `request_seconds`.
+        """
+        try:
+            async with asyncio.timeout(self.request_seconds if bounded else None):
+                yield
+        except TimeoutError as error:
+            seconds = f"{self.request_seconds:.0f} s"
+            raise Unreachable(f"Kafka at {self.bootstrap} did not answer in {seconds}") from error
+        except OSError as error:
+            raise Unreachable(f"Kafka at {self.bootstrap}: {_line(error)}") from error
+        except UnicodeDecodeError as error:
+            raise Fatal(
+                f"Kafka at {self.bootstrap} holds a record with a header whose name is not UTF-8, "
+                "which its client cannot read: move past it"
+            ) from error
+        except errors.KafkaError as error:
+            raise await self._meaning(error) from error
+
+    async def _meaning(self, error: errors.KafkaError) -> Exception:
+        if isinstance(error, _REFUSED):
+            return NoServer(
+                f"Kafka at {self.bootstrap} refuses us ({_line(error)}): check the settings "
+                "kafka.username, kafka.password, kafka.mechanism and kafka.tls, and its rights"
+            )
+        if isinstance(error, errors.MessageSizeTooLargeError):
+            return Fatal(
+                f"Kafka at {self.bootstrap} refuses a record as too large: raise "
+                "max.message.bytes of the topic; memsieve topics check says to what"
+            )
+        if isinstance(error, errors.KafkaConnectionError):
+            return await self._unreachable(error)
+        if isinstance(error, _MEMBERSHIP):
+            return Unreachable(f"Kafka at {self.bootstrap} is moving partitions: {_line(error)}")
+        if error.retriable or isinstance(error, _MENDED_BY_TIME):
+            return Unreachable(f"Kafka at {self.bootstrap}: {_line(error)}")
+        return Fatal(f"Kafka at {self.bootstrap}: {_line(error)}")
+
+    async def _unreachable(self, error: errors.KafkaError) -> Exception:
+        """Find out why: the client says the same of a closed door and of a wrong password."""
+        options = self.options()
+        del options["bootstrap_servers"], options["request_timeout_ms"]
+        for server in self.bootstrap.split(","):
+            host, _, port = server.strip().rpartition(":")
+            try:
+                async with asyncio.timeout(_PROBE_SECONDS):
+                    connection = await create_conn(host, int(port), **options)
+                connection.close()
+            except _REFUSED as reason:
+                return await self._meaning(reason)
+            except (OSError, ValueError, errors.KafkaError):
+                continue
+        return Unreachable(f"Kafka at {self.bootstrap} cannot be reached ({_line(error)})")
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__} {error}".split())

@@ -1,0 +1,202 @@
+"""The registry's topics in a cluster: made once, and checked before anything is read or written."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import TopicAlreadyExistsError, for_code
+
+from schemas.topics import CHANGES, DECISIONS, EVENTS, TOPICS, Topic
+from streams.adapters.kafka.connection import Connection
+from streams.adapters.kafka.log import REQUEST_BYTES_MAX
+from streams.ports import Fatal, NoStore
+
+EVENT_BYTES: Final = 1_048_576
+"""What clients send by default; larger events are refused anyway."""
+
+_REPLICAS = 3
+_REPLICAS_IN_SYNC = 2
+_FOREVER = -1
+_PAUSE_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Found:
+    """A topic as the cluster has it; `partitions` 0 where it is not there."""
+
+    name: str
+    partitions: int
+    replicas: int
+    settings: Mapping[str, str]
+    problems: Sequence[str]
+
+
+async def create(connection: Connection, partitions: int, replicas: int | None) -> list[str]:
+    """Create the topics that are not there; return their names.
+
+    `replicas` None means three, or as many as there are brokers.
+    """
+    async with connection.meanings(), _Admin(connection) as admin:
+        there = await _described(admin, connection)
+        _require_partitions(connection, there, partitions)
+        wanted = replicas or min(_REPLICAS, len((await admin.describe_cluster())["brokers"]))
+        missing = [topic for topic in TOPICS if connection.named(topic.name) not in there]
+        for topic in missing:
+            await _create(admin, connection.named(topic.name), topic, partitions, wanted)
+        # Every broker has to hear of a new topic first.
+        while len(await _described(admin, connection)) < len(TOPICS):  # noqa: ASYNC110
+            await asyncio.sleep(_PAUSE_SECONDS)
+    return [connection.named(topic.name) for topic in missing]
+
+
+async def inspect(connection: Connection, partitions: int | None = None) -> list[Found]:
+    """Return each topic with what is wrong about it, if anything.
+
+    `partitions` is how many events and decisions should have; None for any equal number.
+    """
+    async with connection.meanings(), _Admin(connection) as admin:
+        there = await _described(admin, connection)
+        settings = await _settings(admin, [name for name in there if there[name]])
+    events = there.get(connection.named(EVENTS.name), [])
+    wanted = partitions or len(events)
+    return [
+        _found(topic, connection.named(topic.name), there, settings, wanted) for topic in TOPICS
+    ]
+
+
+async def require(connection: Connection) -> int:
+    """Return the partitions of events and decisions. Raises NoStore where the layout is wrong."""
+    found = await inspect(connection)
+    problems = [f"{topic.name} {problem}" for topic in found for problem in topic.problems]
+    if problems:
+        raise NoStore(f"the topics cannot be used: {'; '.join(problems)}")
+    return found[0].partitions
+
+
+def _found(
+    topic: Topic,
+    name: str,
+    there: Mapping[str, Sequence[Mapping[str, Any]]],
+    settings: Mapping[str, Mapping[str, str]],
+    wanted: int,
+) -> Found:
+    partitions = there.get(name, [])
+    replicas = min((len(partition["replicas"]) for partition in partitions), default=0)
+    found = settings.get(name, {})
+    problems = list(_problems(topic, len(partitions), found, wanted))
+    return Found(name, len(partitions), replicas, found, problems)
+
+
+def _problems(
+    topic: Topic, partitions: int, settings: Mapping[str, str], wanted: int
+) -> Sequence[str]:
+    if not partitions:
+        return ["does not exist: memsieve topics create"]
+    problems: list[str] = []
+    if topic.partitions == "as events" and wanted and partitions != wanted:
+        problems.append(
+            f"has {partitions} partitions and not {wanted}: events and decisions pair up by "
+            "partition, and a scope's partition follows from their number; make it anew"
+        )
+    if topic is not CHANGES and settings.get("cleanup.policy", "delete") != "delete":
+        problems.append("is compacted: that deletes records; set cleanup.policy=delete")
+    problems += [
+        f"forgets records, and it is the source of truth: set {limit}=-1"
+        for limit in ("retention.ms", "retention.bytes")
+        if topic.retention is None and settings.get(limit, "-1") != str(_FOREVER)
+    ]
+    wanted_size = EVENT_BYTES if topic is EVENTS else REQUEST_BYTES_MAX
+    if _size(settings) < wanted_size:
+        problems.append(f"refuses large records: set max.message.bytes={REQUEST_BYTES_MAX}")
+    return problems
+
+
+def _require_partitions(
+    connection: Connection, there: Mapping[str, Sequence[object]], wanted: int
+) -> None:
+    """Raise NoStore before anything is made that could not work with what is there."""
+    for topic in (EVENTS, DECISIONS):
+        found = len(there.get(connection.named(topic.name), ()))
+        if found not in {0, wanted}:
+            raise NoStore(
+                f"{connection.named(topic.name)} has {found} partitions and not {wanted}: give "
+                f"--partitions {found}, or make all topics anew"
+            )
+
+
+def _size(settings: Mapping[str, str]) -> int:
+    return int(settings.get("max.message.bytes", REQUEST_BYTES_MAX))
+
+
+async def _create(
+    admin: AIOKafkaAdminClient, name: str, topic: Topic, partitions: int, replicas: int
+) -> None:
+    made = NewTopic(name, partitions, replicas, topic_configs=_wanted(topic, replicas))
+    answer = await admin.create_topics([made])
+    for _, code, reason in answer.topic_errors:
+        if code and for_code(code) is not TopicAlreadyExistsError:
+            raise Fatal(f"topic {name} cannot be made: {reason or for_code(code).__name__}")
+
+
+def _wanted(topic: Topic, replicas: int) -> dict[str, str]:
+    """Return a new topic's settings; the events' times are those of the broker's clock."""
+    retention = topic.retention
+    settings = {
+        "cleanup.policy": "delete",
+        "max.message.bytes": str(REQUEST_BYTES_MAX),
+        "retention.ms": str(
+            _FOREVER if retention is None else round(retention.total_seconds() * 1_000)
+        ),
+        "retention.bytes": "-1",
+    }
+    if topic is EVENTS:
+        settings["message.timestamp.type"] = "LogAppendTime"
+    if replicas >= _REPLICAS:
+        settings["min.insync.replicas"] = str(_REPLICAS_IN_SYNC)
+    return settings
+
+
+async def _described(
+    admin: AIOKafkaAdminClient, connection: Connection
+) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """Return the partitions of those of our topics that are there."""
+    names = [connection.named(topic.name) for topic in TOPICS]
+    found = await admin.describe_topics(names)
+    return {
+        topic["topic"]: topic["partitions"]
+        for topic in found
+        if topic["error_code"] == 0 and topic["partitions"]
+    }
+
+
+async def _settings(admin: AIOKafkaAdminClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    if not names:
+        return {}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+    answers = await admin.describe_configs(resources)
+    return {
+        resource[3]: {entry[0]: entry[1] for entry in resource[4]}
+        for answer in answers
+        for resource in answer.resources
+    }
+
+
+class _Admin:
+    """An admin client for as long as it is needed."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._client = AIOKafkaAdminClient(**connection.options())
+
+    async def __aenter__(self) -> AIOKafkaAdminClient:
+        try:
+            await self._client.start()
+        except BaseException:
+            await self._client.close()
+            raise
+        return self._client
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()

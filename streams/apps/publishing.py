@@ -1,0 +1,74 @@
+"""Rows of files, published as events for the services to decide on."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from schemas.topics import EVENTS
+from streams.adapters.kafka import topics
+from streams.adapters.kafka.log import KafkaLog
+from streams.adapters.telemetry import SystemClock
+from streams.apps import wiring
+from streams.apps.processes import next_lines
+from streams.apps.settings import Settings
+from streams.core.mapping import FieldMapping
+from streams.flow.take_in import records_of
+from streams.ports import Clock, Log, Source
+from streams.runtime.threads import abandonable
+
+
+@dataclass
+class Published:
+    """What has been acknowledged: `line` is the last line of the source at hand."""
+
+    events: int = 0
+    dead_letters: int = 0
+    line: int = 0
+
+
+class Publisher:
+    """Publishes sources, batch by batch; what was counted is in the log."""
+
+    def __init__(self, log: Log, partitions: int, clock: Clock, *, batch_records: int) -> None:
+        self._log = log
+        self._partitions = partitions
+        self._clock = clock
+        self._batch_records = batch_records
+        self.published = Published()
+
+    async def publish(
+        self,
+        source: Source,
+        mapping: FieldMapping | None,
+        after: int,
+        progress: Callable[[int], None],
+    ) -> None:
+        """Publish the rows behind line `after`. `progress` is told the rows done since last."""
+        self.published.line = after
+        rows = (line for line in source.lines(None) if line.number > after)
+        while batch := await abandonable(lambda: next_lines(rows, self._batch_records)):
+            records = records_of(
+                batch,
+                source=source,
+                mapping=mapping,
+                partitions=self._partitions,
+                clock=self._clock,
+            )
+            await self._log.append(records)
+            events = sum(record.topic == EVENTS.name for record in records)
+            self.published.events += events
+            self.published.dead_letters += len(records) - events
+            self.published.line = batch[-1].number
+            progress(len(batch))
+
+
+@asynccontextmanager
+async def publisher(settings: Settings) -> AsyncGenerator[Publisher]:
+    """Connect to the cluster, check its topics, and give a publisher."""
+    connection = wiring.connection(settings.kafka)
+    partitions = await topics.require(connection)
+    log = KafkaLog(connection)
+    try:
+        yield Publisher(log, partitions, SystemClock(), batch_records=settings.run.batch_records)
+    finally:
+        await log.close()

@@ -1,0 +1,250 @@
+"""The distributed processes: deduplicator, writer, or both, on Kafka until told to stop."""
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from schemas.topics import EVENTS
+from streams.adapters.health import endpoints
+from streams.adapters.kafka import topics
+from streams.adapters.kafka.connection import Connection
+from streams.adapters.kafka.log import KafkaLog
+from streams.adapters.kafka.subscribe import Membership
+from streams.adapters.telemetry import MeasuredEmbedder, Metrics
+from streams.apps import policies, wiring
+from streams.apps.settings import InvalidSettings, Settings
+from streams.apps.status import Line, Status
+from streams.core.policy import Policy
+from streams.flow.deduplicate import Deduplicator
+from streams.flow.owner import Owner
+from streams.flow.writer import Writer, restore
+from streams.ports import Embedder, Index, Process, Transient
+from streams.runtime.failures import RetryPolicy
+from streams.runtime.partitions import Partitions
+from streams.runtime.threads import abandonable
+
+Answer = TypeVar("Answer")
+
+_LEAVE_SECONDS = 10.0
+_WATCH_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What a process does: `deduplicates` and `writes`, one or both."""
+
+    deduplicates: bool
+    writes: bool
+
+
+class Service:
+    """Starts what its roles need, as soon as it answers, and works until it is stopped."""
+
+    def __init__(self, settings: Settings, roles: Roles, report: Callable[[str], None]) -> None:
+        """`report` is told, in a line, what is waited for and what happens."""
+        self._settings = settings
+        self._roles = roles
+        self._report = report
+        self._retry = RetryPolicy(delay_max_seconds=settings.retry.delay_max_seconds)
+        self._metrics = Metrics()
+        self._status = Status(self._metrics)
+
+    async def run(self) -> None:
+        """Work until SIGTERM or SIGINT; raises what cannot be mended."""
+        connection = wiring.connection(self._settings.kafka)
+        policy = self._policy()
+        stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with _signals_to(stop):
+            async with endpoints(
+                self._settings.service.host,
+                self._settings.service.port,
+                is_live=self._status.is_live,
+                waits_for=self._status.waits_for,
+                registry=self._metrics.registry,
+                collect=self._status.collect,
+            ) as port:
+                self._report(f"health and metrics on port {port}")
+                working = asyncio.create_task(self._work(connection, policy, stop))
+                await self._until_stopped(working, stop)
+        self._report("stopped")
+
+    async def _until_stopped(self, working: asyncio.Task[None], stop: asyncio.Future[None]) -> None:
+        """Wait for the end of the work; raise what ended it."""
+        await asyncio.wait({working, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            self._report("stopping")
+            if self._status.waits is not None:  # it has not begun
+                working.cancel()
+            self._status.waits = "its end"
+        await asyncio.wait({working})
+        if not working.cancelled():
+            working.result()
+        if stop.done():
+            stop.result()
+
+    def _policy(self) -> Policy:
+        policy = policies.load(self._settings.policy)
+        policies.require_model(policy, self._settings.embedder.model)
+        both = self._roles.deduplicates and self._roles.writes
+        if self._settings.index.kind != "qdrant" and not both:
+            raise InvalidSettings(
+                f"index.kind {self._settings.index.kind} is for one process; set "
+                "MEMSIEVE_INDEX__KIND=qdrant, or run both in one: memsieve serve"
+            )
+        return policy
+
+    async def _work(
+        self, connection: Connection, policy: Policy, stop: asyncio.Future[None]
+    ) -> None:
+        """Start part after part, work until `stop`, and end in the opposite order."""
+        async with AsyncExitStack() as stack:
+            log = KafkaLog(connection)
+            stack.push_async_callback(log.close)
+            self._status.servers["kafka"] = partial(log.partitions, EVENTS.name)
+            await self._answered("Kafka", lambda: topics.require(connection))
+            embedder = await self._embedder()
+            self._status.waits = "the index"
+            index = await self._answered("the index", lambda: wiring.open_index(self._settings))
+            stack.push_async_callback(index.close)
+            self._status.servers["index"] = index.level
+            if self._settings.index.kind != "qdrant":
+                await self._answered("the log", lambda: restore(index, log, self._report))
+            processes = self._processes(policy, embedder, index, log)
+            self._status.waits = "its groups"
+            await stack.enter_async_context(self._subscribed(connection, processes, log, stop))
+            self._report("working")
+            while not stop.done():
+                await asyncio.wait({stop}, timeout=_WATCH_SECONDS)
+                self._watch(stop)
+
+    def _watch(self, stop: asyncio.Future[None]) -> None:
+        """End where a loop breaks off again and again: it would never come past its record."""
+        troubles = (line.subscription.trouble for line in self._status.lines)
+        trouble = next((trouble for trouble in troubles if trouble is not None), None)
+        if trouble is not None and not stop.done():
+            stop.set_exception(trouble)
+
+    async def _embedder(self) -> Embedder | None:
+        if not self._roles.deduplicates:
+            return None
+        self._status.waits = "the embedding model"
+        load = partial(wiring.embedder, self._settings.embedder, self._report)
+        made = await abandonable(load)  # a download must not hold up the end
+        return MeasuredEmbedder(made, self._metrics)
+
+    def _processes(
+        self, policy: Policy, embedder: Embedder | None, index: Index, log: KafkaLog
+    ) -> list[Process]:
+        processes: list[Process] = []
+        if embedder is not None:
+            policies.require_model(policy, embedder.model)
+            deduplicator = Deduplicator(embedder, index, index, policy)
+            owner = Owner(deduplicator, log, index, self._metrics.decided)
+            self._metrics.unapplied.set_function(lambda: owner.unapplied)
+            processes.append(owner)
+        if self._roles.writes:
+            processes.append(Writer(index, log, self._report, self._metrics.applied))
+        return processes
+
+    @asynccontextmanager
+    async def _subscribed(
+        self,
+        connection: Connection,
+        processes: list[Process],
+        log: KafkaLog,
+        stop: asyncio.Future[None],
+    ) -> AsyncGenerator[None]:
+        """Be a member of each process's group meanwhile; let the batches under way end."""
+        service = self._settings.service
+        membership = Membership(
+            connection,
+            session_seconds=service.session_seconds,
+            drain_seconds=service.drain_seconds,
+        )
+        lines = [self._line(process, membership, log, stop) for process in processes]
+        self._status.lines = lines
+        try:
+            await self._answered("Kafka", membership.start)
+            self._status.waits = None
+            yield
+        finally:
+            self._status.waits = "its end"
+            await asyncio.gather(*(line.partitions.close() for line in lines))
+            await _within(_LEAVE_SECONDS, membership.stop())
+
+    def _line(
+        self,
+        process: Process,
+        membership: Membership,
+        log: KafkaLog,
+        stop: asyncio.Future[None],
+    ) -> Line:
+        service = self._settings.service
+        subscription = membership.subscribe(
+            process.topic,
+            process.group,
+            records_max=service.batch_records,
+        )
+
+        def give_up(error: Exception) -> None:
+            if not stop.done():
+                stop.set_exception(error)
+
+        def waits(line: str) -> None:
+            self._metrics.failures.labels(process.topic).inc()
+            self._report(line)
+
+        partitions = Partitions(
+            process,
+            log,
+            subscription,
+            retry=self._retry,
+            revoke_seconds=service.drain_seconds,
+            sleep=asyncio.sleep,
+            report=waits,
+            stop=give_up,
+            measured=self._metrics.batch,
+        )
+        subscription.give_to(partitions, log)
+        return Line(process, subscription, partitions)
+
+    async def _answered(self, what: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Ask until there is an answer; say what is waited for."""
+        attempt = 0
+        while True:
+            try:
+                return await ask()
+            except Transient as error:
+                attempt += 1
+                delay = self._retry.delay(attempt)
+                self._status.waits = str(error)
+                self._report(f"waiting for {what}: {error}; trying again in {delay:.1f} s")
+                await asyncio.sleep(delay)
+
+
+@contextmanager
+def _signals_to(stop: asyncio.Future[None]) -> Generator[None]:
+    """Take SIGTERM and SIGINT as the wish to stop in order."""
+    loop = asyncio.get_running_loop()
+
+    def told() -> None:
+        if not stop.done():
+            stop.set_result(None)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+async def _within(seconds: float, ending: Awaitable[None]) -> None:
+    """Wait for an end, but not forever."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(ending, seconds)

@@ -1,0 +1,84 @@
+"""What a service tells of itself: whether it lives, what it waits for, how far it is behind."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from streams.adapters.kafka.subscribe import Subscription
+from streams.adapters.telemetry import Metrics
+from streams.ports import Process
+from streams.runtime.partitions import Partitions
+
+_PROBE_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """One process on one topic, and the member of its group that feeds it."""
+
+    process: Process
+    subscription: Subscription
+    partitions: Partitions
+
+
+class Status:
+    """Kept up to date by the service; asked by whoever watches it.
+
+    `waits` says what the service as a whole waits for, None while it works. `servers` are asked
+    whether they answer.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.waits: str | None = "its start"
+        self.lines: list[Line] = []
+        self.servers: dict[str, Callable[[], Awaitable[object]]] = {}
+        self._metrics = metrics
+
+    def is_live(self) -> bool:
+        """Tell whether the loops run; while they do not have to, nothing can have died."""
+        return self.waits is not None or all(line.subscription.polling for line in self.lines)
+
+    async def waits_for(self) -> Mapping[str, str]:
+        """Return what keeps the service from working at full, by part."""
+        missing = {} if self.waits is None else {"service": self.waits}
+        for line in self.lines:
+            missing |= _waiting(line)
+        return missing or await self._silent()
+
+    async def _silent(self) -> Mapping[str, str]:
+        """Return which of the servers do not answer now."""
+        silent: dict[str, str] = {}
+        for name, ask in self.servers.items():
+            try:
+                async with asyncio.timeout(_PROBE_SECONDS):
+                    await ask()
+            except TimeoutError:
+                silent[name] = f"no answer in {_PROBE_SECONDS:.0f} s"
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is no answer
+                silent[name] = str(error)
+        return silent
+
+    def collect(self) -> None:
+        """Bring the gauges up to date."""
+        self._metrics.lag.clear()
+        for line in self.lines:
+            topic = line.process.topic
+            held = line.partitions.held
+            ready = {p: one.next for p, one in held.items() if one.next is not None}
+            self._metrics.partitions.labels(topic, "ready").set(len(ready))
+            self._metrics.partitions.labels(topic, "waiting").set(len(held) - len(ready))
+            for partition, offset in ready.items():
+                behind = line.subscription.behind(partition, offset)
+                self._metrics.lag.labels(topic, str(partition)).set(behind)
+
+
+def _waiting(line: Line) -> Mapping[str, str]:
+    topic = line.process.topic
+    missing = {
+        f"{topic}/{partition}": held.waits_for
+        for partition, held in line.partitions.held.items()
+        if held.next is None
+    }
+    if not line.partitions.joined:
+        missing[topic] = "its partitions"
+    return missing

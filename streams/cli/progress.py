@@ -1,0 +1,85 @@
+"""How far a file has been worked through: a bar on a terminal, else a line now and then."""
+
+import time
+from collections.abc import Awaitable, Callable
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from streams.adapters.files import FileSource
+from streams.cli.console import err, note
+
+_PLAIN_SECONDS = 5.0
+
+
+async def shown(
+    source: FileSource, work: Callable[[Callable[[int], None]], Awaitable[None]]
+) -> None:
+    """Do work on a source that tells how many rows more are done."""
+    if err.is_terminal:
+        with _bar() as progress:
+            task = progress.add_task(source.place, total=None, rate="")
+            await work(_on_bar(progress, task, source))
+    else:
+        lines = _Lines(source)
+        await work(lines.advance)
+        lines.finish()
+
+
+def _bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.fields[rate]}"),
+        console=err,
+    )
+
+
+def _on_bar(progress: Progress, task: TaskID, source: FileSource) -> Callable[[int], None]:
+    started = time.perf_counter()
+    done = 0
+
+    def advance(rows: int) -> None:
+        nonlocal done
+        done += rows
+        elapsed = time.perf_counter() - started
+        rate = f"{done:,} events, {done / elapsed:,.0f}/s{_remaining(source, elapsed)}"
+        place = source.progress()
+        progress.update(task, completed=place.done, total=place.total, rate=rate)
+
+    return advance
+
+
+class _Lines:
+    """Progress where there is no terminal: a line every few seconds, and one at the end."""
+
+    def __init__(self, source: FileSource) -> None:
+        self._source = source
+        self._started = self._told = time.perf_counter()
+        self._done = 0
+
+    def advance(self, rows: int) -> None:
+        self._done += rows
+        if time.perf_counter() - self._told >= _PLAIN_SECONDS:
+            self._tell(_percent(self._source))
+
+    def finish(self) -> None:
+        self._tell(" (100%)")
+
+    def _tell(self, percent: str) -> None:
+        self._told = time.perf_counter()
+        rate = self._done / (self._told - self._started)
+        note(f"{self._source.place}: {self._done:,} events{percent}, {rate:,.0f}/s")
+
+
+def _remaining(source: FileSource, elapsed: float) -> str:
+    place = source.progress()
+    if not place.total or not place.done:
+        return ""
+    minutes, seconds = divmod(round(elapsed * (place.total - place.done) / place.done), 60)
+    return f", {minutes}:{seconds:02d} left"
+
+
+def _percent(source: FileSource) -> str:
+    place = source.progress()
+    return f" ({place.done / place.total:.0%})" if place.total else ""

@@ -1,0 +1,200 @@
+"""The partitions that a group has assigned to this member, from assignment to revocation."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+
+from streams.ports import Fatal, Log, Member, Poison, Process, Record, Transient
+from streams.runtime.consumer import work
+from streams.runtime.failures import RetryPolicy
+
+
+@dataclass
+class Held:
+    """A partition that is ours; `next` is where its records go on, None until it is claimed.
+
+    `busy` is held by the one batch or claim that is under way, `step`. `fresh` until the first
+    batch after a claim.
+    """
+
+    next: int | None = None
+    failures: int = 0
+    waits_for: str = "its claim"
+    fresh: bool = True
+    busy: asyncio.Lock = field(default_factory=asyncio.Lock)
+    step: asyncio.Task[None] | None = None
+    cut_off: bool = False
+
+
+class Partitions:
+    """Implements ports.Assignee: one process on the partitions that a group hands it.
+
+    A partition is paused until it is claimed, and whenever something fails for a while; it is
+    claimed anew before it goes on. A partition is let go of only between two batches. What
+    cannot be mended is told to `stop`, and from then on nothing is done any more. A batch that
+    takes too long is cut off: cancelled, and gone before somebody else may begin.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        log: Log,
+        member: Member,
+        *,
+        retry: RetryPolicy,
+        revoke_seconds: float,
+        sleep: Callable[[float], Awaitable[None]],
+        report: Callable[[str], None],
+        stop: Callable[[Exception], None],
+        measured: Callable[[str, int], AbstractContextManager[None]],
+    ) -> None:
+        """Bind a process to the member that feeds it.
+
+        `revoke_seconds`: how long a batch may hold up a rebalance, or the end. `report` is told,
+        in a line, what is waited for. `measured` surrounds each batch: its topic, its number of records.
+        """
+        self._process = process
+        self._log = log
+        self._member = member
+        self._retry = retry
+        self._revoke_seconds = revoke_seconds
+        self._sleep = sleep
+        self._report = report
+        self._stop = stop
+        self._measured = measured
+        self._held: dict[int, Held] = {}
+        self._claims: dict[int, asyncio.Task[None]] = {}
+        self._joined = False
+
+    @property
+    def held(self) -> dict[int, Held]:
+        """The partitions that are ours now."""
+        return dict(self._held)
+
+    @property
+    def joined(self) -> bool:
+        """Whether the group has given us partitions, be it none."""
+        return self._joined
+
+    def assigned(self, partitions: Sequence[int]) -> None:
+        self._joined = True
+        self._forget([partition for partition in self._held if partition not in partitions])
+        for partition in partitions:
+            held = self._held[partition] = Held()
+            self._member.pause(partition)
+            self._claim_later(partition, held, 0.0)
+
+    async def revoked(self, partitions: Sequence[int]) -> None:
+        await self._finish(self._forget(partitions))
+        for partition in partitions:
+            self._process.release(partition)
+
+    async def handle(self, records: Sequence[Record]) -> None:
+        for partition, batch in groupby(records, key=lambda record: record.partition):
+            held = self._held.get(partition)
+            if held is not None and held.next is not None:
+                step = partial(self._work, partition, held, list(batch))
+                await self._guarded(partition, held, step)
+
+    async def close(self) -> None:
+        """Wait for the batches under way; do nothing after them."""
+        await self._finish(self._forget(list(self._held)))
+
+    def _forget(self, partitions: Sequence[int]) -> list[Held]:
+        """Begin nothing more on these; return what of them was ours."""
+        self._end_claims(partitions)
+        return [held for p in partitions if (held := self._held.pop(p, None)) is not None]
+
+    async def _finish(self, gone: Sequence[Held]) -> None:
+        """Return once nothing is under way on these any more."""
+        try:
+            async with asyncio.timeout(self._revoke_seconds):
+                await _between_batches(gone)
+        except TimeoutError:
+            self._report(f"{self._process.topic}: a batch takes too long and is cut off")
+            for held in gone:
+                held.cut_off = True
+                if held.step is not None:
+                    held.step.cancel()
+            await _between_batches(gone)
+
+    async def _work(self, partition: int, held: Held, batch: Sequence[Record]) -> None:
+        """Work on what lies ahead; what was fetched before a claim moved us is left out."""
+        if held.next is None:
+            return
+        ahead = [record for record in batch if record.offset >= held.next]
+        if not ahead:
+            return
+        if held.fresh and ahead[0].offset > held.next:
+            place = f"{self._process.topic}/{partition}"
+            self._report(f"{place} has nothing more from {held.next} to {ahead[0].offset - 1}")
+        with self._measured(self._process.topic, len(ahead)):
+            held.next = await work(self._process, self._log, ahead)
+        held.failures, held.fresh = 0, False
+
+    async def _guarded(
+        self, partition: int, held: Held, step: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Do a step if the partition is still ours; pause it where the step fails for a while."""
+        async with held.busy:
+            if self._held.get(partition) is not held:
+                return
+            held.step = asyncio.create_task(_awaited(step))
+            try:
+                await held.step
+            except asyncio.CancelledError:
+                if not held.cut_off:
+                    raise
+            except Transient as error:
+                if self._held.get(partition) is held:
+                    self._back_off(partition, held, error)
+            except Poison as error:
+                topic = self._process.topic
+                self._give_up(Fatal(f"a poisoned record of {topic} was not set aside: {error}"))
+            except Exception as error:  # noqa: BLE001 - else it would end in the client's loop
+                self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        """Do nothing more: the next batch must not be committed behind one that failed."""
+        self._forget(list(self._held))
+        self._stop(error)
+
+    def _back_off(self, partition: int, held: Held, error: Transient) -> None:
+        held.next, held.waits_for = None, str(error)
+        held.failures += 1
+        delay = self._retry.delay(held.failures)
+        self._member.pause(partition)
+        place = f"{self._process.topic}/{partition}"
+        self._report(f"{place} waits: {error}; trying again in {delay:.1f} s")
+        self._claim_later(partition, held, delay)
+
+    def _claim_later(self, partition: int, held: Held, delay: float) -> None:
+        self._claims[partition] = asyncio.create_task(self._claim(partition, held, delay))
+
+    async def _claim(self, partition: int, held: Held, delay: float) -> None:
+        await self._sleep(delay)
+        await self._guarded(partition, held, partial(self._claimed, partition, held))
+
+    async def _claimed(self, partition: int, held: Held) -> None:
+        held.next, held.fresh = await self._process.claim(partition), True
+        self._member.resume(partition, held.next)
+
+    def _end_claims(self, partitions: Sequence[int]) -> None:
+        for partition in partitions:
+            claim = self._claims.pop(partition, None)
+            if claim is not None and claim is not asyncio.current_task():
+                claim.cancel()
+
+
+async def _awaited(step: Callable[[], Awaitable[None]]) -> None:
+    await step()
+
+
+async def _between_batches(gone: Sequence[Held]) -> None:
+    """Wait until nothing is under way on these partitions."""
+    for held in gone:
+        async with held.busy:
+            pass

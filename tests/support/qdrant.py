@@ -1,0 +1,58 @@
+"""Qdrant servers for tests, as a pytest plugin.
+
+The shared server is the one that QDRANT_URL names; else one in a container, where Docker answers
+and has the image (TEST_QDRANT_IMAGE names another); else the stand-in.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from qdrant_client import AsyncQdrantClient
+
+from streams.adapters.indexes.qdrant import connect
+from tests.standin.process import StandIn
+from tests.support import containers
+from tests.support.containers import NoContainer
+
+_IMAGE = "qdrant/qdrant:v1.19.0"
+
+
+@pytest.fixture(scope="session")
+def qdrant_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Give the address of a server that the tests of a process share.
+
+    Keep apart from other tests with collection_prefix.
+    """
+    with ExitStack() as stack:
+        yield _find_server(stack, tmp_path_factory.mktemp("qdrant"))
+
+
+@pytest.fixture
+def own_qdrant(tmp_path: Path) -> Iterator[StandIn]:
+    """Give a stand-in that only this test uses, and may stop, slow down and let fail."""
+    with StandIn(tmp_path / "qdrant") as server:
+        yield server
+
+
+@pytest.fixture
+def collection_prefix(topic_prefix: str) -> str:
+    """Return what this test's collections begin with."""
+    return topic_prefix.rstrip(".")
+
+
+def _find_server(stack: ExitStack, data: Path) -> str:
+    named = os.environ.get("QDRANT_URL")  # noqa: TID251 - a switch of the tests, no setting
+    if named:
+        return named
+    try:
+        return containers.address("qdrant", stack)
+    except NoContainer:
+        return stack.enter_context(StandIn(data)).url
+
+
+def rest_client(url: str) -> AsyncQdrantClient:
+    """Return a client that speaks what the stand-in speaks, too."""
+    return connect(url, api_key=None, prefer_grpc=False, grpc_port=6334, timeout_seconds=10.0)

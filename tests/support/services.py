@@ -1,0 +1,156 @@
+"""The services as processes, for tests: started, watched over HTTP, stopped or killed."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.models import models_dir
+from tests.support.waiting import wait_until
+
+COMMAND = (sys.executable, "-c", "from streams.cli import main; main()")
+_PORT = re.compile(r"health and metrics on port (\d+)")
+_HTTP_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A cluster, a prefix of our own in it, and the settings that all our processes share."""
+
+    directory: Path
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def on(cls, directory: Path, kafka: str, prefix: str, **settings: str) -> "Installation":
+        """Describe an installation; `qdrant__url` is the setting qdrant.url."""
+        named = {f"MEMSIEVE_{name.upper()}": value for name, value in settings.items()}
+        variables = {
+            "MEMSIEVE_KAFKA__BOOTSTRAP": kafka,
+            "MEMSIEVE_KAFKA__PREFIX": prefix,
+            "MEMSIEVE_EMBEDDER__CACHE_DIR": str(models_dir()),
+            "MEMSIEVE_SERVICE__PORT": "0",
+            **named,
+        }
+        return cls(directory, variables)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        inherited = dict(os.environ)  # noqa: TID251 - what a process is started with
+        return {**inherited, "COLUMNS": "200", **self.variables}
+
+    def memsieve(self, *arguments: str, code: int = 0) -> str:
+        """Run a command to its end; return what it printed, on both ways."""
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            env=self.environment,
+            cwd=self.directory,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stderr}"
+        return done.stdout + done.stderr
+
+    def json(self, *arguments: str) -> Any:
+        """Run a command with --json; return what it says."""
+        printed = self.memsieve(*arguments, "--json")
+        return json.loads(printed[printed.index("[") if "[" in printed else printed.index("{") :])
+
+    @contextmanager
+    def running(self, service: str, *arguments: str) -> "Generator[Running]":
+        """Run a service meanwhile; it is killed where it has not ended."""
+        process = Running(self, service, arguments)
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+class Running:
+    """A service in a process of its own."""
+
+    def __init__(
+        self, installation: Installation, service: str, arguments: tuple[str, ...]
+    ) -> None:
+        """Start it, and return once it serves its health."""
+        self._said = (
+            installation.directory / f"{service}-{len(list(installation.directory.iterdir()))}"
+        )
+        with self._said.open("w") as said:
+            self._process = subprocess.Popen(
+                [*COMMAND, service, *arguments],
+                env=installation.environment,
+                cwd=installation.directory,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+            )
+        wait_until(self._serves, f"{service} serves its health", seconds=30)
+        self.url = f"http://127.0.0.1:{self._port}"
+
+    @property
+    def said(self) -> str:
+        return self._said.read_text(encoding="utf-8")
+
+    @property
+    def events(self) -> list[str]:
+        """What it logged, line by line."""
+        lines = [line for line in self.said.splitlines() if line.startswith("{")]
+        return [json.loads(line)["event"] for line in lines]
+
+    def wait_until_ready(self) -> None:
+        wait_until(lambda: self.waits_for() == {}, "the service is ready")
+
+    def waits_for(self) -> dict[str, str]:
+        """Return what keeps it from being ready."""
+        return json.loads(self.get("/ready"))["waits_for"]
+
+    def get(self, path: str) -> str:
+        try:
+            url = f"{self.url}{path}"
+            with urllib.request.urlopen(url, timeout=_HTTP_SECONDS) as answer:  # noqa: S310 - http
+                return answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return a metric; all that have these labels, added up."""
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        lines = [
+            line
+            for line in self.get("/metrics").splitlines()
+            if re.match(rf"{name}[ {{]", line) and all(label in line for label in wanted)
+        ]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+    def stop(self) -> int:
+        """Ask it to end, as an orchestrator does; return its exit code."""
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(60)
+
+    def wait(self) -> int:
+        """Wait for it to end by itself; return its exit code."""
+        return self._process.wait(60)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _serves(self) -> bool:
+        assert self._process.poll() is None, self.said
+        return _PORT.search(self.said) is not None
+
+    @property
+    def _port(self) -> int:
+        found = _PORT.search(self.said)
+        assert found is not None
+        return int(found[1])

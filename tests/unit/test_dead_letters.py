@@ -1,0 +1,58 @@
+"""A dead letter keeps what its record came with, and always fits into a record itself."""
+
+import base64
+
+import pytest
+
+from schemas.codec import DEAD_LETTER
+from schemas.outcomes import Stage
+from streams.flow.dead_letters import (
+    EVENT_BYTES_MAX,
+    ORIGIN_HEADER,
+    VALUE_BYTES_MAX,
+    dead_letter,
+    oversized,
+)
+from streams.ports import Poison
+from tests.builders import record
+
+NO_EVENT = Poison("is no event", "kind")
+RECORD_BYTES_MAX = 16_777_216
+
+
+def test_everything_of_an_ordinary_record_is_kept() -> None:
+    headers = (("who", b"ana"), ("raw", b"\xff"), ("none", None))
+    letter = dead_letter(record(b"{", 7, key=b"a/b", headers=headers), Stage.DECODE, NO_EVENT)
+    assert base64.b64decode(letter.value) == b"{"
+    assert letter.headers == (("who", "ana"), ("raw", "\\xff"), ("none", None))
+    assert (letter.key, letter.origin) == ("a/b", "memory.events/0/7")
+
+
+def test_the_largest_record_gives_a_letter_that_can_be_published() -> None:
+    many = tuple((f"header {n}", b"\xff" * 1_000) for n in range(5_000))
+    hostile = record(b"\xff" * (VALUE_BYTES_MAX + 1), key=b"\xff" * 1_000_000, headers=many)
+    letter = dead_letter(hostile, Stage.DECODE, NO_EVENT)
+    assert len(DEAD_LETTER.encode(letter)) < RECORD_BYTES_MAX
+    assert letter.value_size == VALUE_BYTES_MAX + 1
+    kept = len(letter.headers) - 1
+    assert letter.headers[-1] == ("…", f"{5_000 - kept:,} more")
+    assert letter.headers[0] == ("header 0", "\\xff" * 1_000)
+
+
+@pytest.mark.parametrize("byte", [b"\x00", b"\xff", b"\\", b'"', b"a"])
+def test_whatever_a_record_is_made_of_its_letter_can_be_published(byte: bytes) -> None:
+    headers = tuple((f"header {n}" + byte.decode("latin-1"), byte * 65_000) for n in range(40))
+    hostile = record(
+        byte * VALUE_BYTES_MAX,
+        key=byte * 3_000_000,
+        headers=((ORIGIN_HEADER, byte * 1_000_000), *headers),
+    )
+    letter = dead_letter(hostile, Stage.DECODE, NO_EVENT)
+    assert len(DEAD_LETTER.encode(letter)) < RECORD_BYTES_MAX
+    assert base64.b64decode(letter.value) == byte * VALUE_BYTES_MAX
+
+
+def test_an_event_may_be_as_long_as_is_said_and_no_longer() -> None:
+    assert oversized(b" " * EVENT_BYTES_MAX) is None
+    refused = oversized(b" " * (EVENT_BYTES_MAX + 1))
+    assert str(refused) == "is 1,048,577 bytes long; at most 1,048,576 are read"

@@ -1,0 +1,9 @@
+from collections.abc import Awaitable
+
+from aiokafka.structs import TopicPartition
+
+class ConsumerRebalanceListener:
+    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> Awaitable[None] | None: ...
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> Awaitable[None] | None: ...
+
+class AbstractTokenProvider: ...

@@ -1,0 +1,6 @@
+from typing import Any
+
+class AIOKafkaConnection:
+    def close(self) -> object: ...
+
+async def create_conn(host: str, port: int, **options: Any) -> AIOKafkaConnection: ...

@@ -1,0 +1,3 @@
+from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+
+class RangePartitionAssignor(AbstractPartitionAssignor): ...
