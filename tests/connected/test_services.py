@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -60,11 +62,13 @@ def on_qdrant(path: Path, kafka: str, prefix: str, url: str, collections: str) -
     )
 
 
-def log_of(installation: Installation) -> KafkaLog:
+def connection_of(installation: Installation) -> Connection:
     variables = installation.variables
-    return KafkaLog(
-        Connection(variables["MEMSIEVE_KAFKA__BOOTSTRAP"], variables["MEMSIEVE_KAFKA__PREFIX"])
-    )
+    return Connection(variables["MEMSIEVE_KAFKA__BOOTSTRAP"], variables["MEMSIEVE_KAFKA__PREFIX"])
+
+
+def log_of(installation: Installation) -> KafkaLog:
+    return KafkaLog(connection_of(installation))
 
 
 async def left(log: KafkaLog, topic: str) -> int:
@@ -439,6 +443,98 @@ async def set_size(installation: Installation, topic: str, size: int) -> None:
     await admin.start()
     await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, settings)])
     await admin.close()
+
+
+async def test_a_killed_process_can_be_started_again_before_its_session_is_over(
+    served: Installation, tmp_path: Path
+) -> None:
+    """Its group waits for the dead member longer than any other answer may take."""
+    variables = {
+        **served.variables,
+        "MEMSIEVE_KAFKA__REQUEST_SECONDS": "3",
+        "MEMSIEVE_SERVICE__SESSION_SECONDS": "9",
+    }
+    hurried = Installation(served.directory, variables)
+    with hurried.running("serve") as service:
+        service.wait_until_ready()
+        service.kill()
+    hurried.memsieve("publish", str(write_events(tmp_path / "events.jsonl", facts(5))))
+    with hurried.running("serve") as service:
+        await settled(hurried, 5)
+        service.wait_until_ready()
+        assert service.stop() == 0
+
+
+HEADER_NAME_THAT_IS_NO_UTF8 = """
+import asyncio, sys
+from aiokafka import AIOKafkaProducer
+
+class Name(str):
+    def encode(self, *_):
+        return b"\\xff"
+
+async def main(bootstrap, topic, partition):
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap)
+    await producer.start()
+    await producer.send_and_wait(topic, b"{}", partition=partition, headers=[(Name("x"), b"")])
+    await producer.stop()
+
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+"""
+
+
+async def test_a_record_that_no_client_can_read_ends_the_service_and_is_named(
+    served: Installation,
+) -> None:
+    """It cannot be set aside: its bytes are never seen. To go on silently would be to stand still."""
+    bootstrap, prefix = (
+        served.variables[f"MEMSIEVE_KAFKA__{name}"] for name in ("BOOTSTRAP", "PREFIX")
+    )
+    with served.running("serve") as service:
+        service.wait_until_ready()
+        await publish_raw(served, HERE, [good(1)])
+        await settled(served, 1)
+        arguments = [bootstrap, f"{prefix}memory.events", str(HERE)]
+        await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-c", HEADER_NAME_THAT_IS_NO_UTF8, *arguments],
+            env={**served.environment, "AIOKAFKA_NO_EXTENSIONS": "1"},
+            check=True,
+        )
+        assert service.wait() == 6
+        assert "memory.events holds a record that Kafka's client cannot read" in service.said
+    assert [memory["text"] for memory in served.json("memories")] == ["Ana keeps cup 1."]
+
+
+async def test_an_events_topic_that_was_made_anew_is_not_taken_for_the_old_one(
+    served: Installation,
+) -> None:
+    """Its new events lie where others were decided on: they would be passed over."""
+    with served.running("serve") as service:
+        service.wait_until_ready()
+        await publish_raw(served, HERE, [good(number) for number in range(3)])
+        await settled(served, 3)
+        assert service.stop() == 0
+    connection = connection_of(served)
+    admin = AIOKafkaAdminClient(**connection.options())
+    await admin.start()
+    await admin.delete_topics([connection.named("memory.events")])
+    await admin.close()
+    wait_until(
+        lambda: "created" in served.memsieve("topics", "create", "--partitions", "3"), "made"
+    )
+    assert "events up to 3 were decided on" in served.memsieve("serve", code=6)
+
+
+async def test_doctor_waits_for_what_is_not_applied_yet(
+    shared: Installation, tmp_path: Path
+) -> None:
+    with shared.running("deduplicator") as deduplicator:
+        shared.memsieve("publish", str(write_events(tmp_path / "events.jsonl", facts(7))))
+        wait_until(lambda: deduplicator.metric("memsieve_decisions_total") == 7, "all are decided")
+        said = shared.memsieve("doctor")
+    assert "0 events to decide, 7 decisions to apply" in said
+    assert "7 decisions are still to be applied; not examined meanwhile" in said
 
 
 def test_a_wrong_layout_is_refused_in_one_line(

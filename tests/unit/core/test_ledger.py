@@ -198,6 +198,22 @@ def test_a_retired_memory_still_knows_its_decisions_and_its_successor_its_own() 
     assert [identity for identity, _ in state[BOTH.id].decided] == [MERGE.decision_id]
 
 
+def test_another_decision_on_the_same_version_is_no_repetition() -> None:
+    """To skip it would lose what it says."""
+    state = folded(INSERT_TEA, SEEN_AGAIN)
+    rival = rename(case("Ana likes cocoa.", 9), TEA, encoded(at_cosine(0.9)))
+    with pytest.raises(MissingTarget, match="is at version 2 by other decisions"):
+        fold(state, rival)
+    assert plain(state) == plain(folded(INSERT_TEA, SEEN_AGAIN))
+
+
+def test_what_retires_a_memory_that_was_changed_meanwhile_is_no_repetition() -> None:
+    state = folded(INSERT_TEA, INSERT_CAKE, SEEN_AGAIN)
+    stale = MERGE.model_copy(update={"targets": (target(TEA.id), target(CAKE.id))})
+    with pytest.raises(MissingTarget, match="by other decisions"):
+        fold(state, stale)
+
+
 def test_fold_tells_which_memories_changed() -> None:
     state: dict[MemoryId, Stored] = {}
     assert [fold(state, decision) for decision in LIFE] == [touched(d) for d in LIFE]

@@ -235,3 +235,25 @@ def test_nothing_is_held_once_everything_is_settled(offsets: list[int]) -> None:
         overlay.settle(offset)
     overlay.settle(6)
     assert (held(overlay), len(overlay)) == (0, 0)
+
+
+def test_a_decision_that_comes_again_behind_later_ones_changes_nothing() -> None:
+    """As a send does whose acknowledgement was lost."""
+    first = inserted(TEA, unit(1))
+    again = recognise(case(TEA, 1), first.memory)
+    renamed = rename(case(CAKE, 2), again.memory, encoded(unit(0, 1)))
+    overlay = Overlay()
+    overlay.join([first, again, renamed], [0, 1, 2])
+    expected = seen(overlay.fork())
+    overlay.join([again, first], [3, 4])
+    assert seen(overlay.fork()) == expected
+    overlay.settle(5)
+    assert held(overlay) == 0
+
+
+def test_a_memory_that_was_retired_does_not_come_back_with_an_old_decision() -> None:
+    first = inserted(TEA, unit(1))
+    whole = merged("Ana buys cups.", [Stored(first.memory, unit(1))], 1)
+    overlay = Overlay()
+    overlay.join([first, whole, first], [0, 1, 2])
+    assert [memory.id for memory, _ in seen(overlay.fork())] == [whole.memory.id]
