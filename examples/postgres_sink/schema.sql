@@ -9,7 +9,7 @@ CREATE TABLE memories (
     created_at    timestamptz NOT NULL,
     last_seen_at  timestamptz NOT NULL,
     decision_id   text        NOT NULL,
-    memory        json        NOT NULL -- all of it; jsonb would refuse U+0000 in its metadata
+    memory        json        NOT NULL -- all of it, as it came: jsonb would order its names
 );
 
 CREATE INDEX memories_live_by_scope ON memories (scope) WHERE superseded_by IS NULL;

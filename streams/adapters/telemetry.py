@@ -3,7 +3,7 @@
 import logging
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -124,8 +124,8 @@ class MeasuredEmbedder:
             return await self._embedder.embed(texts)
 
 
-def log_lines(service: str) -> Callable[[str], None]:
-    """Let this process log to standard error, JSON where that is no terminal; return the way in.
+def log_lines(service: str) -> structlog.stdlib.BoundLogger:
+    """Let this process log to standard error, JSON where that is no terminal; return the logger.
 
     Lines hold ids, places and reasons, never a memory's text.
     """
@@ -156,4 +156,4 @@ def log_lines(service: str) -> Callable[[str], None]:
         cache_logger_on_first_use=True,
     )
     bound: structlog.stdlib.BoundLogger = structlog.get_logger("memsieve").bind(service=service)
-    return bound.info
+    return bound

@@ -2,13 +2,14 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from schemas.topics import EVENTS
+from schemas.decisions import Decision, Reject
+from schemas.topics import DECISIONS
 from streams.adapters.health import endpoints
 from streams.adapters.kafka import topics
 from streams.adapters.kafka.connection import Connection
@@ -21,7 +22,7 @@ from streams.apps.status import Line, Status
 from streams.core.policy import Policy
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.owner import Owner
-from streams.flow.writer import Writer, restore
+from streams.flow.writer import Writer, require_log, restore
 from streams.ports import Embedder, Index, Process, Transient
 from streams.runtime.failures import RetryPolicy
 from streams.runtime.partitions import Partitions
@@ -29,7 +30,7 @@ from streams.runtime.threads import abandonable
 
 Answer = TypeVar("Answer")
 
-_LEAVE_SECONDS = 10.0
+_LEAVE_SECONDS = 5.0
 _WATCH_SECONDS = 1.0
 
 
@@ -44,11 +45,19 @@ class Roles:
 class Service:
     """Starts what its roles need, as soon as it answers, and works until it is stopped."""
 
-    def __init__(self, settings: Settings, roles: Roles, report: Callable[[str], None]) -> None:
-        """`report` is told, in a line, what is waited for and what happens."""
+    def __init__(
+        self,
+        settings: Settings,
+        roles: Roles,
+        *,
+        report: Callable[[str], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        """`report` is told, in a line, what happens; `warn` what is waited for or set aside."""
         self._settings = settings
         self._roles = roles
         self._report = report
+        self._warn = warn
         self._retry = RetryPolicy(delay_max_seconds=settings.retry.delay_max_seconds)
         self._metrics = Metrics()
         self._status = Status(self._metrics)
@@ -104,7 +113,7 @@ class Service:
         async with AsyncExitStack() as stack:
             log = KafkaLog(connection)
             stack.push_async_callback(log.close)
-            self._status.servers["kafka"] = partial(log.partitions, EVENTS.name)
+            self._status.servers["kafka"] = partial(topics.require, connection)
             await self._answered("Kafka", lambda: topics.require(connection))
             embedder = await self._embedder()
             self._status.waits = "the index"
@@ -112,7 +121,7 @@ class Service:
             stack.push_async_callback(index.close)
             self._status.servers["index"] = index.level
             if self._settings.index.kind != "qdrant":
-                await self._answered("the log", lambda: restore(index, log, self._report))
+                await self._answered("the log", lambda: _level_with(log, index, self._report))
             processes = self._processes(policy, embedder, index, log)
             self._status.waits = "its groups"
             await stack.enter_async_context(self._subscribed(connection, processes, log, stop))
@@ -143,12 +152,17 @@ class Service:
         if embedder is not None:
             policies.require_model(policy, embedder.model)
             deduplicator = Deduplicator(embedder, index, index, policy)
-            owner = Owner(deduplicator, log, index, self._metrics.decided)
+            owner = Owner(deduplicator, log, index, self._decided)
             self._metrics.unapplied.set_function(lambda: owner.unapplied)
             processes.append(owner)
         if self._roles.writes:
             processes.append(Writer(index, log, self._report, self._metrics.applied))
         return processes
+
+    def _decided(self, decisions: Sequence[Decision]) -> None:
+        self._metrics.decided(decisions)
+        if rejected := sum(isinstance(decision, Reject) for decision in decisions):
+            self._warn(f"{rejected:,} records were set aside: memsieve dead-letters list")
 
     @asynccontextmanager
     async def _subscribed(
@@ -196,7 +210,7 @@ class Service:
 
         def waits(line: str) -> None:
             self._metrics.failures.labels(process.topic).inc()
-            self._report(line)
+            self._warn(line)
 
         partitions = Partitions(
             process,
@@ -222,8 +236,15 @@ class Service:
                 attempt += 1
                 delay = self._retry.delay(attempt)
                 self._status.waits = str(error)
-                self._report(f"waiting for {what}: {error}; trying again in {delay:.1f} s")
+                self._warn(f"waiting for {what}: {error}; trying again in {delay:.1f} s")
                 await asyncio.sleep(delay)
+
+
+async def _level_with(log: KafkaLog, index: Index, report: Callable[[str], None]) -> None:
+    """Bring an index of this process's own level with the log, all partitions of it."""
+    for partition in range(await log.partitions(DECISIONS.name)):
+        await require_log(index, log, partition)
+    await restore(index, log, report)
 
 
 @contextmanager

@@ -105,7 +105,8 @@ class QdrantSettings(_Group):
     """The Qdrant server, for index.kind = qdrant."""
 
     url: Annotated[str, Field(pattern=r"^https?://[^@\s]+$")] = Field(
-        default="http://localhost:6333", description="Its REST address; https is TLS."
+        default="http://localhost:6333",
+        description="Its REST address, http://HOST:PORT; https is TLS. No password in it.",
     )
     api_key: SecretStr | None = Field(default=None, description="The key that it asks for.")
     prefer_grpc: bool = Field(default=True, description="Speak gRPC, which is faster than REST.")
@@ -267,6 +268,8 @@ def _problem(problem: ErrorDetails) -> str:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         return f"{name} is no setting{_nearest(name, set(descriptions()))}"
+    if problem["type"] == "string_pattern_mismatch":
+        return f"{name}: {problem['input']!r} does not fit; it is: {descriptions()[name]}"
     return f"{name}: {problem['msg'].removeprefix('Input ')}"
 
 

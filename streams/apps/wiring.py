@@ -78,7 +78,7 @@ async def open_index(settings: Settings, *, create: bool = True) -> Index:
         grpc_port=wanted.grpc_port,
         timeout_seconds=wanted.timeout_seconds,
     )
-    made = QdrantIndex(client, name, dimension)
+    made = QdrantIndex(client, name, dimension, wanted.url)
     try:
         await (made.open() if create else made.check())
     except BaseException:

@@ -1,5 +1,6 @@
 """The command line as a whole: its subcommands, its exit codes, and how errors are told."""
 
+import logging
 import sys
 import traceback
 from importlib import metadata
@@ -69,6 +70,8 @@ def _options(
 def main() -> None:
     """Run the command line; tell every failure in one line and by the exit code."""
     debug = "--debug" in sys.argv
+    if not debug:  # the client tells of each attempt; we tell once, with what to do
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
         code = app(standalone_mode=False) or 0
         if code == _INTERRUPTED:

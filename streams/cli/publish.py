@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 import time
 from functools import partial
 from typing import Annotated
@@ -47,9 +48,13 @@ def publish(
     sources = rows.sources(files, format_, mapping)
     if after and len(sources) > 1:
         raise options.UsageError("--after is for one file: publish the others by themselves")
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     started = time.perf_counter()
-    published = asyncio.run(_publish(settings, sources, mapping, after))
+    try:
+        published = asyncio.run(_publish(settings, sources, mapping, after))
+    except KeyboardInterrupt:
+        sys.exit(130)  # how to go on has been said
     _close(published, time.perf_counter() - started, as_json=as_json)
 
 
@@ -62,7 +67,10 @@ async def _publish(
                 await shown(source, partial(target.publish, source, mapping, after))
             except BaseException:
                 done = target.published
-                note(f"{source.place}: published up to line {done.line}; --after {done.line}")
+                note(
+                    f"{source.place}: published up to line {done.line:,}; to go on, give the same "
+                    f"command with this file alone and --after {done.line}"
+                )
                 raise
         return target.published
 
@@ -79,6 +87,10 @@ def _close(published: Published, seconds: float, *, as_json: bool) -> None:
         return
     rows_ = published.events + published.dead_letters
     say(f"published {published.events:,} events in {seconds:,.1f} s")
+    if not rows_:
+        say("there was nothing to publish: the files are empty, or --after is behind their end")
+    elif not published.events:
+        say("no row could be used: are the columns named right?")
     if published.dead_letters:
         say(
             f"{published.dead_letters:,} of {rows_:,} rows could not be used: "

@@ -55,7 +55,7 @@ def serve(
 ) -> None:
     """Do both in one process: right for small installations, and for an index that is no server.
 
-    With index.kind edge or exact there may be only one such process.
+    With index.kind edge or exact start only one: each would have an index of its own.
     """
     roles = Roles(deduplicates=True, writes=True)
     _run("serve", roles, kafka, port, config, policy=policy, store=store)
@@ -70,4 +70,5 @@ def _run(
     **flags: Any,  # noqa: ANN401 - typer's values
 ) -> None:
     settings = options.load(config, kafka__bootstrap=kafka, service__port=port, **flags)
-    asyncio.run(Service(settings, roles, log_lines(name)).run())
+    log = log_lines(name)
+    asyncio.run(Service(settings, roles, report=log.info, warn=log.warning).run())

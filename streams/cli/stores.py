@@ -2,8 +2,9 @@
 
 import asyncio
 import base64
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
@@ -145,7 +146,8 @@ async def _explain(source: options.Source, identity: str, *, as_json: bool) -> N
             return
         if not entries:
             raise options.NotFound(
-                f"no decision, event or memory in {reader.place} has the id {identity}"
+                f"no decision, event or memory in {reader.place} has the id {identity}; if it was "
+                "published just now, it may wait to be decided: memsieve doctor"
             )
         if as_json:
             say_json(_decision_json(entry) for entry in entries)
@@ -166,10 +168,20 @@ async def _about(reader: StoreReader, identity: str) -> tuple[str, list[Entry]]:
     if entries:
         return what, entries
     for letter, seen in await reader.dead_letters():
-        if letter.id.startswith(identity):
+        if letter.id.startswith(identity) or _event_id(letter) == identity:
             _show_dead_letter(letter, seen)
             return "dead letter", []
     return "", []
+
+
+def _event_id(letter: DeadLetter) -> str | None:
+    """Return the id that a record which could not be used gave itself, if it can be read."""
+    try:
+        value: object = json.loads(base64.b64decode(letter.value))
+    except ValueError:
+        return None
+    said = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    return str(said.get("event_id"))
 
 
 async def _decisions(

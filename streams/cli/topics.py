@@ -17,7 +17,10 @@ _topics = typer.Typer(help="The topics in the Kafka cluster.", no_args_is_help=T
 Partitions = Annotated[
     int | None,
     typer.Option(
-        "--partitions", min=1, max=10_000, help="Of events and decisions: how far they scale. [6]"
+        "--partitions",
+        min=1,
+        max=10_000,
+        help="Of events and decisions. [create: 6; check: as found]",
     ),
 ]
 

@@ -64,6 +64,11 @@ class Overlay:
         """Return how many memories the store does not hold in their newest state."""
         return len(self._changed_at)
 
+    @property
+    def settled(self) -> int:
+        """The offset before which everything was left to the store."""
+        return self._settled
+
     def fork(self) -> "Fork":
         """Return a view that a batch may record its decisions on, without touching this one."""
         return Fork(self._layer)

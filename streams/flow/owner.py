@@ -15,7 +15,7 @@ from streams.core.scope import partition_of
 from streams.flow.dead_letters import oversized
 from streams.flow.deduplicate import Deduplicator, Received
 from streams.flow.takeover import DEDUPLICATOR_GROUP, applied, take_over
-from streams.ports import Fatal, Handled, Index, Log, Outgoing, Poison, Record
+from streams.ports import Fatal, Handled, Index, Log, Outgoing, Poison, Record, Transient
 
 DECISION_ID_HEADER = "memsieve-decision-id"
 CONTENT_KEY_HEADER = "memsieve-content-key"
@@ -55,6 +55,13 @@ class Owner:
 
     async def claim(self, partition: int) -> int:
         claim = await take_over(self._log, self._index, partition)
+        decided = await self._log.end(DECISIONS.name, partition)
+        if claim.next_event and not decided:
+            raise Fatal(
+                f"{DECISIONS.name}/{partition} is empty, but events up to {claim.next_event:,} were "
+                "decided on: the source of truth is gone; restore it, or begin anew under another "
+                "kafka.prefix"
+            )
         end = await self._log.end(EVENTS.name, partition)
         if claim.next_event > end:
             raise Fatal(
@@ -69,9 +76,10 @@ class Owner:
 
     async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
         overlay = self._overlays[partition]
-        overlay.settle(await applied(self._index, partition))
+        overlay.settle(await self._level(partition, overlay))
         batch = [Received(record, _read(record, self._partitions)) for record in records]
         made = await self._deduplicator.deduplicate(batch, overlay.fork())
+        await self._level(partition, overlay)  # the index that was asked is still the same
         place = partition % self._letters_partitions
         letters = [_dead_letter(letter, place) for letter in made.dead_letters]
         encoded = zip(made.decisions, made.encoded, strict=True)
@@ -83,6 +91,16 @@ class Owner:
 
         # Dead letters first: a reject refers to what is already there.
         return Handled([*letters, *decisions], appended)
+
+    async def _level(self, partition: int, overlay: Overlay) -> int:
+        """Return what the index holds. Transient where it has lost what it was relied on for."""
+        level = await applied(self._index, partition)
+        if level < overlay.settled:
+            raise Transient(
+                f"the index held {DECISIONS.name}/{partition} up to {overlay.settled:,} and now up "
+                f"to {level:,}: it is built anew, and the log is read for what it lacks"
+            )
+        return level
 
     def release(self, partition: int) -> None:
         self._overlays.pop(partition, None)

@@ -38,12 +38,7 @@ class Writer:
     async def claim(self, partition: int) -> int:
         """Bring the index to where the group has committed: it may be new, or an older copy."""
         reached, goal = await _way(self._index, self._log, partition)
-        end = await self._log.end(DECISIONS.name, partition)
-        if reached > end:
-            raise Fatal(
-                f"the index has followed {DECISIONS.name}/{partition} to {reached:,}, but it ends "
-                f"at {end:,}: the index belongs to another log; name another one, or delete it"
-            )
+        await require_log(self._index, self._log, partition)
         await _catch_up(self._index, self._log, partition, reached, goal, self._report)
         self._changes_partitions = await self._log.partitions(CHANGES.name)
         return goal
@@ -61,6 +56,21 @@ class Writer:
         place = partition % self._changes_partitions
         outgoing = [_change(change, place) for change in changes]
         return Handled(outgoing, lambda _: self._observe(changes), note.model_dump_json())
+
+
+async def require_log(index: Index, log: Log, partition: int) -> None:
+    """Raise Fatal where the index knows decisions that the log does not have.
+
+    It may be the last copy of them, so it is not touched.
+    """
+    reached = await applied(index, partition)
+    end = await log.end(DECISIONS.name, partition)
+    if reached > end:
+        raise Fatal(
+            f"the index has followed {DECISIONS.name}/{partition} to {reached:,}, but it ends at "
+            f"{end:,}: the log has lost decisions, or the index belongs to another one; restore "
+            "the log, or begin anew with another index"
+        )
 
 
 async def restore(index: Index, log: Log, report: Callable[[str], None]) -> None:

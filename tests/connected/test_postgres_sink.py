@@ -69,7 +69,7 @@ async def world(kafka_bootstrap: str, topic_prefix: str, database_url: str) -> W
 async def test_each_change_ends_in_the_table(world: World) -> None:
     changes = [
         change(memory("Ana likes tea.", id=identity(1))),
-        change(memory("Bo skis.", id=identity(2), scope="acme/bo", metadata={"odd": "a\x00b"})),
+        change(memory("Bo skis.", id=identity(2), scope="acme/bo", metadata={"odd": "a\x01b"})),
         change(memory("Ana likes tea.", id=identity(1), version=2, last_seen_at=later(5))),
     ]
     await publish(world, changes)

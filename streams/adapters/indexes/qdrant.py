@@ -96,8 +96,12 @@ class QdrantIndex:
     `name` is an alias of the collection, so that another can take its place at once.
     """
 
-    def __init__(self, client: AsyncQdrantClient, name: str, dimension: int) -> None:
+    def __init__(
+        self, client: AsyncQdrantClient, name: str, dimension: int, place: str = "here"
+    ) -> None:
+        """`place` is where the server is, for those who read an error."""
         self._client = client
+        self._place = place
         self._name = name
         self._dimension = dimension
 
@@ -238,7 +242,12 @@ class QdrantIndex:
             offset = following
 
     async def _require_version(self) -> None:
-        found = (await self._ask(self._client.info)).version
+        try:
+            found = (await self._ask(self._client.info)).version
+        except _Misunderstood as error:
+            raise NoServer(
+                f"what answers at {self._place} is no Qdrant: check qdrant.url"
+            ) from error
         numbers = re.match(r"(\d+)\.(\d+)", found)
         if numbers is None or (int(numbers[1]), int(numbers[2])) < VERSION_MIN:
             wanted = ".".join(str(number) for number in VERSION_MIN)
@@ -305,7 +314,9 @@ class QdrantIndex:
         try:
             return await call()
         except ResponseHandlingException as error:
-            raise Unreachable(f"Qdrant cannot be reached: {_line(error.source)}") from error
+            if isinstance(error.source, ValueError):
+                raise _Misunderstood(f"{self._place} answers as no Qdrant does") from error
+            raise self._silent(error.source) from error
         except ResourceExhaustedResponse as error:
             raise Unreachable(f"Qdrant is overloaded: {_line(error)}") from error
         except UnexpectedResponse as error:
@@ -318,17 +329,29 @@ class QdrantIndex:
 
     def _meaning(self, status: int, reason: str) -> Exception:
         if status in _OVERLOADED:
-            return Unreachable(f"Qdrant does not answer: {reason}")
+            return self._silent(reason)
         if status in _REFUSED:
             return NoServer(f"Qdrant refuses us ({reason}): check qdrant.api_key")
         if status == _NOT_FOUND:
-            return NoStore(
+            return _Gone(
                 f"collection {self._name} of Qdrant is gone: start memsieve again, and the writer "
                 "makes it anew from the log"
             )
         if status == _CONFLICT:
             return _AlreadyThere(reason)
         return Fatal(f"Qdrant cannot do this: {reason}")
+
+    def _silent(self, reason: object) -> Unreachable:
+        hint = "is it running, and are qdrant.url, qdrant.grpc_port and qdrant.prefer_grpc right?"
+        return Unreachable(f"Qdrant at {self._place} does not answer; {hint} ({_line(reason)})")
+
+
+class _Misunderstood(Fatal):
+    """What answers does not speak as Qdrant does."""
+
+
+class _Gone(NoStore, _Misunderstood):
+    """There is nothing of that name."""
 
 
 class _AlreadyThere(Fatal):
@@ -369,7 +392,12 @@ def _status(error: grpc.RpcError) -> int:
 
 
 def _line(error: object) -> str:
-    return " ".join(f"{type(error).__name__} {error}".split())[:300]
+    """Say an error on one line; of a call over gRPC what the server said, not the whole dump."""
+    if isinstance(error, grpc.aio.AioRpcError):
+        said = f"{error.code().name} {error.details()}"
+    else:
+        said = f"{error}" if isinstance(error, str) else f"{type(error).__name__} {error}"
+    return " ".join(said.split())[:300]
 
 
 def _request(query: Query) -> models.QueryRequest:

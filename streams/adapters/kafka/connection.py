@@ -153,8 +153,11 @@ class Connection:
                 return await self._meaning(reason)
             except (OSError, ValueError, errors.KafkaError):
                 continue
-        return Unreachable(f"Kafka at {self.bootstrap} cannot be reached ({_line(error)})")
+        hint = "is it running, and are kafka.bootstrap and kafka.tls right?"
+        return Unreachable(f"Kafka at {self.bootstrap} cannot be reached; {hint} ({_line(error)})")
 
 
 def _line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__} {error}".split())
+    said = " ".join(str(error).split())
+    name = type(error).__name__
+    return said if said.startswith((name, "[Error")) else f"{name} {said}".strip()

@@ -4,6 +4,7 @@ Nothing on the way to the assignee decodes a record: a parser that raises would 
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
@@ -74,7 +75,8 @@ class Membership:
             async with self._connection.meanings(bounded=False):
                 await self._broker.start()
         except BaseException:
-            await self._broker.stop()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._broker.stop(), _GRACE_SECONDS)
             raise
 
     async def stop(self) -> None:

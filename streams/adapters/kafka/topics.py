@@ -12,7 +12,7 @@ from aiokafka.errors import TopicAlreadyExistsError, for_code
 from schemas.topics import CHANGES, DECISIONS, EVENTS, TOPICS, Topic
 from streams.adapters.kafka.connection import Connection
 from streams.adapters.kafka.log import REQUEST_BYTES_MAX
-from streams.ports import Fatal, NoStore
+from streams.ports import NoServer, NoStore
 
 EVENT_BYTES: Final = 1_048_576
 """What clients send by default; larger events are refused anyway."""
@@ -20,6 +20,14 @@ EVENT_BYTES: Final = 1_048_576
 _REPLICAS = 3
 _REPLICAS_IN_SYNC = 2
 _FOREVER = -1
+_LOOKED_AT = {
+    "cleanup.policy",
+    "max.message.bytes",
+    "message.timestamp.type",
+    "min.insync.replicas",
+    "retention.bytes",
+    "retention.ms",
+}
 _PAUSE_SECONDS = 0.1
 
 
@@ -85,7 +93,7 @@ def _found(
 ) -> Found:
     partitions = there.get(name, [])
     replicas = min((len(partition["replicas"]) for partition in partitions), default=0)
-    found = settings.get(name, {})
+    found = {key: value for key, value in settings.get(name, {}).items() if key in _LOOKED_AT}
     problems = list(_problems(topic, len(partitions), found, wanted))
     return Found(name, len(partitions), replicas, found, problems)
 
@@ -99,7 +107,8 @@ def _problems(
     if topic.partitions == "as events" and wanted and partitions != wanted:
         problems.append(
             f"has {partitions} partitions and not {wanted}: events and decisions pair up by "
-            "partition, and a scope's partition follows from their number; make it anew"
+            "partition, and a scope's partition follows from their number; it cannot be changed: "
+            "begin anew under another kafka.prefix"
         )
     if topic is not CHANGES and settings.get("cleanup.policy", "delete") != "delete":
         problems.append("is compacted: that deletes records; set cleanup.policy=delete")
@@ -138,7 +147,7 @@ async def _create(
     answer = await admin.create_topics([made])
     for _, code, reason in answer.topic_errors:
         if code and for_code(code) is not TopicAlreadyExistsError:
-            raise Fatal(f"topic {name} cannot be made: {reason or for_code(code).__name__}")
+            raise NoServer(f"topic {name} cannot be made: {reason or for_code(code).__name__}")
 
 
 def _wanted(topic: Topic, replicas: int) -> dict[str, str]:
