@@ -68,6 +68,7 @@ class Partitions:
         self._held: dict[int, Held] = {}
         self._claims: dict[int, asyncio.Task[None]] = {}
         self._joined = False
+        self._over = False
 
     @property
     def held(self) -> dict[int, Held]:
@@ -80,6 +81,8 @@ class Partitions:
         return self._joined
 
     def assigned(self, partitions: Sequence[int]) -> None:
+        if self._over:
+            return
         self._joined = True
         self._forget([partition for partition in self._held if partition not in partitions])
         for partition in partitions:
@@ -101,6 +104,7 @@ class Partitions:
 
     async def close(self) -> None:
         """Wait for the batches under way; do nothing after them."""
+        self._over = True
         await self._finish(self._forget(list(self._held)))
 
     def _forget(self, partitions: Sequence[int]) -> list[Held]:
@@ -160,7 +164,9 @@ class Partitions:
     def _give_up(self, error: Exception) -> None:
         """Do nothing more: the next batch must not be committed behind one that failed."""
         self._forget(list(self._held))
-        self._stop(error)
+        if not self._over:
+            self._over = True
+            self._stop(error)
 
     def _back_off(self, partition: int, held: Held, error: Transient) -> None:
         held.next, held.waits_for = None, str(error)

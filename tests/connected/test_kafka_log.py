@@ -203,6 +203,10 @@ class TestRecords:
             "make it with memsieve topics create"
         )
 
+    async def test_a_partition_that_is_not_there_is_fatal(self, log: KafkaLog) -> None:
+        with pytest.raises(Fatal, match="has no partition 7"):
+            await log.append([out("a", ONE, 7)])
+
     async def test_a_record_that_is_larger_than_the_topic_takes_is_fatal(
         self, log: KafkaLog, connection: Connection
     ) -> None:
@@ -418,6 +422,27 @@ class TestBrokerThatIsAway:
             assert place == Committed(1, "before")
             await answered(lambda: log.commit("group", ONE, 0, Committed(2, "after")))
             assert await log.committed("group", ONE, 0) == Committed(2, "after")
+
+    @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
+    async def test_closing_raises_nothing_and_is_bounded(
+        self, own_broker: NativeKafka, how: signal.Signals
+    ) -> None:
+        connection = Connection(own_broker.bootstrap, request_seconds=REQUEST_SECONDS)
+        await make_topics(connection, {ONE: 1})
+        log = KafkaLog(connection)
+        await log.append([out("before")])
+        assert await all_values(log) == ["before"]
+        assert own_broker.pid is not None
+        os.kill(own_broker.pid, how)
+        try:
+            with pytest.raises(Unreachable):
+                await log.read(ONE, 0, 0, 10)
+            started = time.monotonic()
+            await log.close()
+            assert time.monotonic() - started < PATIENCE_SECONDS
+        finally:
+            if how == signal.SIGSTOP:
+                os.kill(own_broker.pid, signal.SIGCONT)
 
     async def test_where_nobody_listens_it_says_so(self) -> None:
         async with opened(Connection("127.0.0.1:1")) as log:

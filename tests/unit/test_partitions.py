@@ -830,3 +830,33 @@ def test_however_partitions_move_and_fail_every_event_is_decided_on_once_and_in_
 
 def bounds(handled: Sequence[int]) -> tuple[int, int]:
     return (handled[0], handled[-1] + 1) if handled else (0, 0)
+
+
+class TestTheEnd:
+    async def test_after_close_an_assignment_changes_nothing(self, bench: Bench) -> None:
+        await bench.assign(0)
+        await bench.partitions.close()
+        await bench.assign(0)
+        await bench.feed()
+        assert await bench.decided(0) == []
+
+    async def test_after_giving_up_an_assignment_changes_nothing(self, bench: Bench) -> None:
+        bench.failures.at("handle", 0, Fatal("the log is damaged"))
+        await bench.assign(0)
+        await bench.feed()
+        await bench.partitions.revoked([0])
+        await bench.assign(0)
+        await bench.feed()
+        assert await bench.decided(0) == []
+
+    async def test_the_first_failure_that_stays_is_told_and_no_other(self, bench: Bench) -> None:
+        gate = bench.process.gates["handle", 0] = Gate()
+        bench.failures.at("claim", 1, Transient("x"), Fatal("claim"))
+        bench.failures.at("handle", 0, Fatal("batch"))
+        await bench.assign(0, 1)
+        feeding = asyncio.create_task(bench.feed())
+        await gate.reached.wait()
+        await bench.let_wait()
+        gate.opened.set()
+        await feeding
+        assert [str(error) for error in bench.stopped] == ["claim"]

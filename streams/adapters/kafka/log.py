@@ -11,7 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError
 
 from streams.adapters.kafka.connection import Connection
-from streams.ports import Committed, NoStore, Outgoing, Record, Unreachable
+from streams.ports import Committed, Fatal, NoStore, Outgoing, Record, Unreachable
 
 REQUEST_BYTES_MAX: Final = 16_777_216
 """The largest record that is sent: `topics create` makes topics that take it."""
@@ -66,6 +66,7 @@ class KafkaLog:
         for consumer in (self._consumer, *self._readers.values()):
             if consumer is not None:
                 await _bounded(consumer.stop())
+                await _bounded(consumer._client.close())  # noqa: SLF001 - a stop cut short leaves it
         if self._admin is not None:
             await _bounded(self._admin.close())
         if self._producer is not None:
@@ -95,6 +96,8 @@ class KafkaLog:
             raise
 
     async def _send(self, producer: AIOKafkaProducer, records: Sequence[Outgoing]) -> list[int]:
+        for topic, partition in {(record.topic, record.partition) for record in records}:
+            await self._require_partition(producer, topic, partition)
         sent = [
             await producer.send(
                 self._connection.named(record.topic),
@@ -106,6 +109,13 @@ class KafkaLog:
             for record in records
         ]
         return [place.offset for place in await asyncio.gather(*sent)]
+
+    async def _require_partition(
+        self, producer: AIOKafkaProducer, topic: str, partition: int
+    ) -> None:
+        name = self._connection.named(topic)
+        if partition not in await producer.partitions_for(name):
+            raise Fatal(f"topic {name} has no partition {partition}: memsieve topics check")
 
     async def _retire(self, producer: AIOKafkaProducer) -> None:
         """End a producer that failed: what it holds must not follow what is decided anew.
@@ -274,9 +284,14 @@ async def _started(client: Client) -> Client:
 
 
 async def _bounded(stopping: Awaitable[Any]) -> None:
-    """Let a client end, which it may not do while its cluster is away."""
-    with suppress(TimeoutError, OSError, KafkaError):
-        await asyncio.wait_for(stopping, _STOP_SECONDS)
+    """Let a client end, which it may not do while its cluster is away.
+
+    Its own tasks that it cancels come out of it as if the caller had been cancelled.
+    """
+    ending = asyncio.ensure_future(stopping)
+    await asyncio.wait({ending}, timeout=_STOP_SECONDS)
+    ending.cancel()
+    await asyncio.gather(ending, return_exceptions=True)
 
 
 async def _discard(producer: AIOKafkaProducer) -> None:

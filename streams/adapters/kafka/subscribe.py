@@ -4,7 +4,6 @@ Nothing on the way to the assignee decodes a record: a parser that raises would 
 """
 
 import asyncio
-from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
@@ -75,8 +74,9 @@ class Membership:
             async with self._connection.meanings(bounded=False):
                 await self._broker.start()
         except BaseException:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._broker.stop(), _GRACE_SECONDS)
+            ending = asyncio.ensure_future(self._broker.stop())
+            await asyncio.wait({ending}, timeout=_GRACE_SECONDS)
+            ending.cancel()
             raise
 
     async def stop(self) -> None:
