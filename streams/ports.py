@@ -41,6 +41,10 @@ class Unreachable(Transient):
     """A server does not answer; it may be restarting."""
 
 
+class Unusable(Fatal):
+    """A setting cannot be used on this machine."""
+
+
 class NoServer(Fatal):
     """A server refuses us, or cannot do what is needed."""
 

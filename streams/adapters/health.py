@@ -11,7 +11,7 @@ import uvicorn
 from faststream.asgi import AsgiFastStream, AsgiResponse, get
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from streams.ports import Fatal
+from streams.ports import Unusable
 
 _STOP_SECONDS = 5
 
@@ -30,7 +30,7 @@ async def endpoints(
 
     /live answers 200 as long as the process can do its work at all, else 503: restart it.
     /ready answers 200 where `waits_for` is empty, else 503 with what is waited for, by part.
-    `collect` is called before metrics are shown. Raises Fatal where the port is taken.
+    `collect` is called before metrics are shown. Raises Unusable where the port is taken.
     """
 
     @get(include_in_schema=False)
@@ -85,7 +85,7 @@ def _bound(host: str, port: int) -> socket.socket:
         listener.listen()  # whoever comes before the server is up waits for it
     except (OSError, OverflowError) as error:
         listener.close()
-        raise Fatal(
+        raise Unusable(
             f"{host}:{port} cannot be used for health and metrics: {error}; name another with "
             "service.host and service.port"
         ) from error

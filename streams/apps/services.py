@@ -223,7 +223,7 @@ class Service:
             stop=give_up,
             measured=self._metrics.batch,
         )
-        subscription.give_to(partitions, log)
+        subscription.give_to(partitions, log, self._report)
         return Line(process, subscription, partitions)
 
     async def _answered(self, what: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:

@@ -14,7 +14,15 @@ from streams.cli import configuration, models, publish, run, schema, services, s
 from streams.cli.console import note
 from streams.cli.options import NotFound, UsageError
 from streams.core.policy import InvalidPolicy
-from streams.ports import Fatal, NoModel, NoServer, NoStore, Transient, Unreachable
+from streams.ports import (
+    Fatal,
+    NoModel,
+    NoServer,
+    NoStore,
+    Transient,
+    Unreachable,
+    Unusable,
+)
 
 EXIT_CODES = {
     0: "done",
@@ -93,7 +101,7 @@ def main() -> None:
 def exit_code(error: Exception) -> int:
     """Return the exit code of a failure."""
     codes: list[tuple[tuple[type[Exception], ...], int]] = [
-        ((InvalidSettings, InvalidPolicy, UsageError), 2),
+        ((InvalidSettings, InvalidPolicy, UsageError, Unusable), 2),
         ((NoStore,), 3),
         ((NoModel,), 4),
         ((NoServer, Unreachable), 7),

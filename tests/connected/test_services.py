@@ -201,6 +201,8 @@ async def test_a_second_worker_takes_its_share_and_gives_it_back(
         await settled(shared, 450)
     decisions = shared.json("decisions")
     assert len(decisions) == 450
+    assert "memory.events: has partition(s) 0, 1, 2" in one.events
+    assert "memory.events: lets partition(s) 0, 1, 2 go" in one.events
     once(decisions)
 
 
@@ -564,6 +566,6 @@ def test_a_service_without_a_broker_is_told_how_to_name_one(tmp_path: Path) -> N
 def test_a_port_that_is_taken_is_named(served: Installation) -> None:
     with served.running("serve") as service:
         port = service.url.rsplit(":", 1)[1]
-        said = served.memsieve("serve", "--port", port, code=6)
+        said = served.memsieve("serve", "--port", port, code=2)
     assert f"127.0.0.1:{port} cannot be used" in said
     assert json.loads(service.said.splitlines()[0])["service"] == "serve"

@@ -39,7 +39,7 @@ from tests.builders import (
     stored,
     unit,
 )
-from tests.support.qdrant import rest_client
+from tests.support.qdrant import NAMED_SERVER, grpc_client, rest_client
 
 ROOT = Path(__file__).parents[2]
 SCOPE = ScopeName("acme/ana")
@@ -101,11 +101,23 @@ async def server(request: pytest.FixtureRequest, _path: Path) -> AsyncGenerator[
     await index.close()
 
 
+@asynccontextmanager
+async def grpc(request: pytest.FixtureRequest, _path: Path) -> AsyncGenerator[Index]:
+    """Speak gRPC to a real server: the stand-in has REST only."""
+    client = grpc_client(request.getfixturevalue("qdrant_url"))
+    prefix: str = request.getfixturevalue("collection_prefix")
+    index = QdrantIndex(client, collection_name(prefix, MODEL, DIMENSION), DIMENSION)
+    await index.open()
+    yield index
+    await index.close()
+
+
 INDEXES: Mapping[str, Make] = {
     "exact": exact,
     "edge": edge,
     "local mode": local_mode,
     "server": server,
+    **({"gRPC": grpc} if NAMED_SERVER else {}),
 }
 
 

@@ -19,6 +19,9 @@ from tests.support.containers import NoContainer
 
 _IMAGE = "qdrant/qdrant:v1.19.0"
 
+NAMED_SERVER = os.environ.get("QDRANT_URL")  # noqa: TID251 - a switch of the tests, no setting
+_GRPC_PORT = int(os.environ.get("QDRANT_GRPC_PORT", "6334"))  # noqa: TID251 - the same
+
 
 @pytest.fixture(scope="session")
 def qdrant_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -44,9 +47,8 @@ def collection_prefix(topic_prefix: str) -> str:
 
 
 def _find_server(stack: ExitStack, data: Path) -> str:
-    named = os.environ.get("QDRANT_URL")  # noqa: TID251 - a switch of the tests, no setting
-    if named:
-        return named
+    if NAMED_SERVER:
+        return NAMED_SERVER
     try:
         return containers.address("qdrant", stack)
     except NoContainer:
@@ -56,3 +58,8 @@ def _find_server(stack: ExitStack, data: Path) -> str:
 def rest_client(url: str) -> AsyncQdrantClient:
     """Return a client that speaks what the stand-in speaks, too."""
     return connect(url, api_key=None, prefer_grpc=False, grpc_port=6334, timeout_seconds=10.0)
+
+
+def grpc_client(url: str) -> AsyncQdrantClient:
+    """Return a client that speaks gRPC to the server that QDRANT_URL and QDRANT_GRPC_PORT name."""
+    return connect(url, api_key=None, prefer_grpc=True, grpc_port=_GRPC_PORT, timeout_seconds=10.0)

@@ -4,6 +4,7 @@ Nothing on the way to the assignee decodes a record: a parser that raises would 
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
@@ -123,10 +124,19 @@ class Subscription:
         )
         self._subscriber(self._handle)
 
-    def give_to(self, assignee: Assignee, log: KafkaLog) -> None:
-        """Say who gets the records, and let its commits go out by this member."""
+    def give_to(
+        self,
+        assignee: Assignee,
+        log: KafkaLog,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Say who gets the records, and let its commits go out by this member.
+
+        `report` is told which partitions come and go.
+        """
         self._assignee = assignee
         self._log = log
+        self._report = report
 
     @property
     def polling(self) -> bool:
@@ -166,9 +176,12 @@ class Subscription:
 
     def assigned(self, places: set[TopicPartition]) -> None:
         self._log.member(self._group, self._consumer)
+        self._report(f"{self._topic}: has partition(s) {_listed(places)}")
         self.assignee.assigned([place.partition for place in places])
 
     async def revoked(self, places: set[TopicPartition]) -> None:
+        if places:
+            self._report(f"{self._topic}: lets partition(s) {_listed(places)} go")
         await self.assignee.revoked([place.partition for place in places])
 
     @property
@@ -196,6 +209,10 @@ class Subscription:
     async def _handle(self, message: KafkaMessage) -> None:
         batch = cast("Raw", message.raw_message)
         await self.assignee.handle([record_of(record, self._topic) for record in batch])
+
+
+def _listed(places: set[TopicPartition]) -> str:
+    return ", ".join(str(place.partition) for place in sorted(places)) or "none"
 
 
 def _has_failed(task: asyncio.Task[Any]) -> bool:
