@@ -108,7 +108,8 @@ class Log(Protocol):
         """Append durably, in order; return each record's offset.
 
         On return every record survives a crash of this process. When it raises, any part of the
-        records may be in the log: only the log knows.
+        records may be in the log: only the log knows. But none is there without those of other
+        topics that were given before it.
         """
         ...
 

@@ -222,6 +222,21 @@ class TestRecords:
         assert await all_values(log) == ["fits"]
         assert await log.end("small", 0) == 0
 
+    async def test_no_record_is_there_without_those_of_other_topics_before_it(
+        self, log: KafkaLog, connection: Connection
+    ) -> None:
+        """As a decision that refers to a dead letter is not: it would be lost for good."""
+        async with administered(connection) as admin:
+            small = {"max.message.bytes": "200"}
+            await admin.create_topics(
+                [NewTopic(connection.named("small"), 1, 1, topic_configs=small)]
+            )
+        incompressible = bytes((n * n * 7 + n // 3) % 251 for n in range(5_000))
+        refused = Outgoing("small", 0, None, incompressible)
+        with pytest.raises(Fatal, match="too large"):
+            await log.append([refused, out("refers to it")])
+        assert await log.end(ONE, 0) == 0
+
     async def test_those_who_append_beside_one_that_fails_are_told_to_try_again_or_the_offsets(
         self, log: KafkaLog
     ) -> None:

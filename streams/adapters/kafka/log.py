@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any, Final, TypeAlias, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
@@ -98,17 +99,21 @@ class KafkaLog:
     async def _send(self, producer: AIOKafkaProducer, records: Sequence[Outgoing]) -> list[int]:
         for topic, partition in {(record.topic, record.partition) for record in records}:
             await self._require_partition(producer, topic, partition)
-        sent = [
-            await producer.send(
-                self._connection.named(record.topic),
-                record.value,
-                record.key,
-                record.partition,
-                headers=list(record.headers),
-            )
-            for record in records
-        ]
-        return [place.offset for place in await asyncio.gather(*sent)]
+        offsets: list[int] = []
+        for name, run in groupby(records, key=lambda record: self._connection.named(record.topic)):
+            sent = [
+                await producer.send(
+                    name,
+                    record.value,
+                    record.key,
+                    record.partition,
+                    headers=list(record.headers),
+                )
+                for record in run
+            ]
+            # What follows in another topic may refer to these: it must not be there without them.
+            offsets += [place.offset for place in await asyncio.gather(*sent)]
+        return offsets
 
     async def _require_partition(
         self, producer: AIOKafkaProducer, topic: str, partition: int
