@@ -37,10 +37,10 @@ async def examine(settings: Settings, *, embedded: bool) -> list[Finding]:
     parts: list[tuple[str, Examiner]] = [("policy", _policy), ("model", _model)]
     if not embedded:
         parts += [("topics", _topics), ("groups", _groups), ("index", _collection)]
-    elif settings.store.exists():
-        parts += [("store", _store), ("log", _log), ("index", _index)]
     else:
         parts += [("store", _store)]
+        if settings.store.exists():
+            parts += [("log", _log), ("index", _index)]
     return [await _finding(subject, examined(settings)) for subject, examined in parts]
 
 
@@ -91,11 +91,19 @@ async def _log(settings: Settings) -> str:
                 raise NoStore(
                     f"topic {topic.name} has not {partitions} partitions: restore the log"
                 )
-        undecided = await _behind(log, DEDUPLICATOR_GROUP, EVENTS)
-        unapplied = await _behind(log, WRITER_GROUP, DECISIONS)
-    waiting = f"{undecided:,} events to decide, {unapplied:,} decisions to apply"
-    later = "; the next run does that" if undecided or unapplied else ""
-    return f"{len(TOPICS)} topics of {partitions} partition(s), {waiting}{later}"
+        waiting = await _waiting(log)
+    later = "; the next run does that" if any(waiting) else ""
+    return f"{len(TOPICS)} topics of {partitions} partition(s), {_told(*waiting)}{later}"
+
+
+async def _waiting(log: Log) -> tuple[int, int]:
+    """Return how many events wait for a decision, and decisions for being applied."""
+    undecided = await _behind(log, DEDUPLICATOR_GROUP, EVENTS)
+    return undecided, await _behind(log, WRITER_GROUP, DECISIONS)
+
+
+def _told(undecided: int, unapplied: int) -> str:
+    return f"{undecided:,} events to decide, {unapplied:,} decisions to apply"
 
 
 async def _behind(log: Log, group: str, topic: Topic) -> int:
@@ -116,11 +124,9 @@ async def _topics(settings: Settings) -> str:
 async def _groups(settings: Settings) -> str:
     log = wiring.kafka_log(settings.kafka)
     try:
-        undecided = await _behind(log, DEDUPLICATOR_GROUP, EVENTS)
-        unapplied = await _behind(log, WRITER_GROUP, DECISIONS)
+        return _told(*await _waiting(log))
     finally:
         await log.close()
-    return f"{undecided:,} events to decide, {unapplied:,} decisions to apply"
 
 
 async def _collection(settings: Settings) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -11,20 +11,18 @@ from schemas.topics import DECISIONS, EVENTS, TOPICS
 from streams.adapters.store_directory import Manifest, StoreDirectory
 from streams.adapters.telemetry import SystemClock
 from streams.apps import wiring
+from streams.apps.intake import batches
 from streams.apps.settings import InvalidSettings, Settings
 from streams.core.mapping import FieldMapping
 from streams.core.policy import Policy
 from streams.flow.decided import DecidedInLog
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.owner import Owner
-from streams.flow.take_in import records_of
 from streams.flow.writer import Writer, restore
-from streams.ports import Clock, Embedder, Fatal, IntakeLog, Line, Log, Process, Source
+from streams.ports import Clock, Embedder, Fatal, IntakeLog, Log, Process, Source
 from streams.runtime.consumer import Consumer
 from streams.runtime.failures import RetryPolicy
-from streams.runtime.threads import abandonable
 
-_BATCH_BYTES = 4_194_304
 _NOT_COMPARED = {Reason.SAME_EVENT, Reason.SAME_CONTENT, Reason.SAME_MEMORY_ID}
 
 
@@ -102,16 +100,16 @@ class EmbeddedPipeline:
         rows = source.lines(None if before is None or before.complete else before)
         partitions = await self._log.partitions(EVENTS.name)
         last = 0
-        while batch := await abandonable(lambda: next_lines(rows, self._batch_records)):
+        async for batch, records in batches(
+            source,
+            rows,
+            mapping,
+            records_max=self._batch_records,
+            partitions=partitions,
+            clock=self._clock,
+        ):
             self._require_space()
             last = batch[-1].number
-            records = records_of(
-                batch,
-                source=source,
-                mapping=mapping,
-                partitions=partitions,
-                clock=self._clock,
-            )
             await self._log.take_in(records, source.name, source.mark(last, complete=False))
             self.tally.rows += len(batch)
             self.tally.dead_letters += sum(r.topic != EVENTS.name for r in records)
@@ -193,15 +191,3 @@ async def embedded(
 async def _has_records(log: Log) -> bool:
     partitions = range(await log.partitions(DECISIONS.name))
     return any([await log.end(DECISIONS.name, partition) > 0 for partition in partitions])
-
-
-def next_lines(rows: Iterator[Line], count: int) -> list[Line]:
-    """Take so many rows, fewer where they are large: a batch is held in memory whole."""
-    batch: list[Line] = []
-    size = 0
-    for row in rows:
-        batch.append(row)
-        size += len(row.content)
-        if len(batch) == count or size >= _BATCH_BYTES:
-            break
-    return batch

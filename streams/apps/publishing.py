@@ -9,12 +9,10 @@ from streams.adapters.kafka import topics
 from streams.adapters.kafka.log import KafkaLog
 from streams.adapters.telemetry import SystemClock
 from streams.apps import wiring
-from streams.apps.processes import next_lines
+from streams.apps.intake import batches
 from streams.apps.settings import Settings
 from streams.core.mapping import FieldMapping
-from streams.flow.take_in import records_of
 from streams.ports import Clock, Log, Source
-from streams.runtime.threads import abandonable
 
 
 @dataclass
@@ -46,14 +44,14 @@ class Publisher:
         """Publish the rows behind line `after`. `progress` is told the rows done since last."""
         self.published.line = after
         rows = (line for line in source.lines(None) if line.number > after)
-        while batch := await abandonable(lambda: next_lines(rows, self._batch_records)):
-            records = records_of(
-                batch,
-                source=source,
-                mapping=mapping,
-                partitions=self._partitions,
-                clock=self._clock,
-            )
+        async for batch, records in batches(
+            source,
+            rows,
+            mapping,
+            records_max=self._batch_records,
+            partitions=self._partitions,
+            clock=self._clock,
+        ):
             await self._log.append(records)
             events = sum(record.topic == EVENTS.name for record in records)
             self.published.events += events

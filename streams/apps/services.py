@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -30,7 +30,6 @@ from streams.runtime.threads import abandonable
 
 Answer = TypeVar("Answer")
 
-_LEAVE_SECONDS = 5.0
 _WATCH_SECONDS = 1.0
 
 
@@ -188,7 +187,7 @@ class Service:
         finally:
             self._status.waits = "its end"
             await asyncio.gather(*(line.partitions.close() for line in lines))
-            await _within(_LEAVE_SECONDS, membership.stop())
+            await membership.stop()
 
     def _line(
         self,
@@ -263,9 +262,3 @@ def _signals_to(stop: asyncio.Future[None]) -> Generator[None]:
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
-
-
-async def _within(seconds: float, ending: Awaitable[None]) -> None:
-    """Wait for an end, but not forever."""
-    with suppress(TimeoutError):
-        await asyncio.wait_for(ending, seconds)

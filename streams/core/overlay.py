@@ -113,7 +113,10 @@ class Fork:
 
     def current(self, scope: ScopeName, stored: Stored) -> Stored | None:
         """Return the newest state of a memory that the index has; None when it is retired."""
-        return _newest(self._layers, scope, stored)
+        identity = stored.memory.id
+        memories = _top(self._layers, scope, identity)
+        after = memories.get(identity, stored)
+        return None if after is None else _with_vector(after, stored)
 
     def changed(self, scope: ScopeName) -> Mapping[MemoryId, Stored | None]:
         """Return the scope's memories that were changed here; None stands for a retired one."""
@@ -169,11 +172,16 @@ def _record(
 
 def _found(layers: Sequence[_Layer], scope: ScopeName, identity: MemoryId) -> Stored | None:
     """Return the newest state of a memory that was changed here and is live."""
-    for layer in reversed(layers):
-        memories = layer.scopes.get(scope, {})
-        if identity in memories:
-            return memories[identity]
-    return None
+    return _top(layers, scope, identity).get(identity)
+
+
+def _top(
+    layers: Sequence[_Layer], scope: ScopeName, identity: MemoryId
+) -> Mapping[MemoryId, Stored | None]:
+    """Return the scope's memories in the newest layer that changed this one; empty where none."""
+    held = (layer.scopes.get(scope, {}) for layer in reversed(layers))
+    nothing = dict[MemoryId, Stored | None]()
+    return next((memories for memories in held if identity in memories), nothing)
 
 
 def _with_vector(after: Stored, before: Stored | None) -> Stored:
@@ -186,15 +194,6 @@ def _with_vector(after: Stored, before: Stored | None) -> Stored:
 def _view(layers: Sequence[_Layer], scope: ScopeName) -> Mapping[MemoryId, Stored | None]:
     found = [layer.scopes[scope] for layer in layers if scope in layer.scopes]
     return {identity: after for memories in found for identity, after in memories.items()}
-
-
-def _newest(layers: Sequence[_Layer], scope: ScopeName, stored: Stored) -> Stored | None:
-    for layer in reversed(layers):
-        memories = layer.scopes.get(scope, {})
-        if stored.memory.id in memories:
-            after = memories[stored.memory.id]
-            return None if after is None else _with_vector(after, stored)
-    return stored
 
 
 def _nearest(vector: Vector, fresh: Sequence[Stored], limit: int) -> list[Stored]:

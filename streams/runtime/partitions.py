@@ -1,11 +1,12 @@
 """The partitions that a group has assigned to this member, from assignment to revocation."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 from streams.ports import Fatal, Log, Member, Poison, Process, Record, Transient
 from streams.runtime.consumer import work
@@ -140,13 +141,13 @@ class Partitions:
         held.failures, held.fresh = 0, False
 
     async def _guarded(
-        self, partition: int, held: Held, step: Callable[[], Awaitable[None]]
+        self, partition: int, held: Held, step: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
         """Do a step if the partition is still ours; pause it where the step fails for a while."""
         async with held.busy:
             if self._held.get(partition) is not held:
                 return
-            held.step = asyncio.create_task(_awaited(step))
+            held.step = asyncio.create_task(step())
             try:
                 await held.step
             except asyncio.CancelledError:
@@ -193,10 +194,6 @@ class Partitions:
             claim = self._claims.pop(partition, None)
             if claim is not None and claim is not asyncio.current_task():
                 claim.cancel()
-
-
-async def _awaited(step: Callable[[], Awaitable[None]]) -> None:
-    await step()
 
 
 async def _between_batches(gone: Sequence[Held]) -> None:

@@ -114,7 +114,7 @@ class QdrantIndex:
         await self._require_version()
         if await self._found() is None:
             await self._create()
-        found = await self.check()
+        found = await self._fitting()
         for field, schema in _INDEXES.items():
             if field not in found.payload_schema:
                 await self._ask(partial(self._create_index, field, schema))
@@ -122,6 +122,9 @@ class QdrantIndex:
     async def check(self) -> models.CollectionInfo:
         """Return what the collection is, changing nothing. Raises as `open`."""
         await self._require_version()
+        return await self._fitting()
+
+    async def _fitting(self) -> models.CollectionInfo:
         found = await self._ask(lambda: self._client.get_collection(self._name))
         self._require_vectors(found)
         return found

@@ -1,7 +1,7 @@
 """Where the cluster is and how it is spoken to; what its failures mean."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +52,7 @@ _MENDED_BY_TIME = (
 """What the client does not call retriable, and a new producer or a moment mends."""
 
 _PROBE_SECONDS = 3.0
+STOP_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -161,3 +162,14 @@ def _line(error: BaseException) -> str:
     said = " ".join(str(error).split())
     name = type(error).__name__
     return said if said.startswith((name, "[Error")) else f"{name} {said}".strip()
+
+
+async def bounded(stopping: Awaitable[object]) -> None:
+    """Let a client end, which it may not do while its cluster is away; give it STOP_SECONDS.
+
+    Its own tasks that it cancels come out of it as if the caller had been cancelled.
+    """
+    ending = asyncio.ensure_future(stopping)
+    await asyncio.wait({ending}, timeout=STOP_SECONDS)
+    ending.cancel()
+    await asyncio.gather(ending, return_exceptions=True)

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError
 
-from streams.adapters.kafka.connection import Connection
+from streams.adapters.kafka.connection import STOP_SECONDS, Connection, bounded
 from streams.ports import Committed, Fatal, NoStore, Outgoing, Record, Unreachable
 
 REQUEST_BYTES_MAX: Final = 16_777_216
@@ -30,7 +30,6 @@ _FETCH_WAIT_MILLISECONDS = 10
 _SCAN_PAGE = 1_000
 _COORDINATOR_ATTEMPTS = 20
 _COORDINATOR_PAUSE = 0.25
-_STOP_SECONDS = 5.0
 _LOG_APPEND_TIME = 1
 
 Answer = TypeVar("Answer")
@@ -66,10 +65,10 @@ class KafkaLog:
         """Send what was appended; forget the rest. Bounded in time."""
         for consumer in (self._consumer, *self._readers.values()):
             if consumer is not None:
-                await _bounded(consumer.stop())
-                await _bounded(consumer._client.close())  # noqa: SLF001 - a stop cut short leaves it
+                await bounded(consumer.stop())
+                await bounded(consumer._client.close())  # noqa: SLF001 - a stop cut short leaves it
         if self._admin is not None:
-            await _bounded(self._admin.close())
+            await bounded(self._admin.close())
         if self._producer is not None:
             await _discard(self._producer)
 
@@ -263,7 +262,7 @@ class KafkaLog:
                 try:
                     await admin.start()
                 except BaseException:
-                    await _bounded(admin.close())
+                    await bounded(admin.close())
                     raise
                 self._admin = admin
             return self._admin
@@ -283,26 +282,15 @@ async def _started(client: Client) -> Client:
     try:
         await client.start()
     except BaseException:
-        await _bounded(client.stop())
+        await bounded(client.stop())
         raise
     return client
-
-
-async def _bounded(stopping: Awaitable[Any]) -> None:
-    """Let a client end, which it may not do while its cluster is away.
-
-    Its own tasks that it cancels come out of it as if the caller had been cancelled.
-    """
-    ending = asyncio.ensure_future(stopping)
-    await asyncio.wait({ending}, timeout=_STOP_SECONDS)
-    ending.cancel()
-    await asyncio.gather(ending, return_exceptions=True)
 
 
 async def _discard(producer: AIOKafkaProducer) -> None:
     """End a producer, so that afterwards it sends nothing any more."""
     try:
-        await asyncio.wait_for(producer.stop(), _STOP_SECONDS)
+        await asyncio.wait_for(producer.stop(), STOP_SECONDS)
     except (TimeoutError, OSError, KafkaError):
         await producer._sender.close()  # noqa: SLF001 - stop() would wait until all is sent
         await producer.client.close()

@@ -14,7 +14,7 @@ from faststream.kafka import KafkaBroker, KafkaMessage
 from faststream.kafka.message import KafkaAckableMessage
 from faststream.kafka.schemas import Topic
 
-from streams.adapters.kafka.connection import Connection
+from streams.adapters.kafka.connection import Connection, bounded
 from streams.adapters.kafka.log import KafkaLog, record_of
 from streams.ports import Assignee, Fatal
 
@@ -75,13 +75,12 @@ class Membership:
             async with self._connection.meanings(bounded=False):
                 await self._broker.start()
         except BaseException:
-            ending = asyncio.ensure_future(self._broker.stop())
-            await asyncio.wait({ending}, timeout=_GRACE_SECONDS)
-            ending.cancel()
+            await self.stop()
             raise
 
     async def stop(self) -> None:
-        await self._broker.stop()
+        """Leave the groups. Bounded in time."""
+        await bounded(self._broker.stop())
 
 
 class Subscription:
