@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
+from aiokafka.admin import NewTopic, RecordsToDelete
 
 from schemas.base import Position
 from streams.adapters.kafka.connection import Connection, Mechanism
@@ -28,7 +28,7 @@ from streams.adapters.kafka.log import REQUEST_BYTES_MAX, KafkaLog
 from streams.ports import Committed, Fatal, Log, NoServer, Outgoing, Record, Unreachable
 from tests.support.brokers import required
 from tests.support.kafka import NativeKafka
-from tests.support.kafka_topics import make_topics
+from tests.support.kafka_topics import administered, make_topics
 
 Answer = TypeVar("Answer")
 
@@ -62,16 +62,6 @@ async def opened(connection: Connection) -> AsyncGenerator[KafkaLog]:
         yield log
     finally:
         await log.close()
-
-
-@asynccontextmanager
-async def administered(connection: Connection) -> AsyncGenerator[AIOKafkaAdminClient]:
-    admin = AIOKafkaAdminClient(**connection.options())
-    await admin.start()
-    try:
-        yield admin
-    finally:
-        await admin.close()
 
 
 @asynccontextmanager

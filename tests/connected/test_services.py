@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from schemas.base import ScopeName
@@ -22,6 +21,7 @@ from streams.core.scope import partition_of
 from tests.builders import event
 from tests.standin.process import StandIn
 from tests.support.kafka import NativeKafka
+from tests.support.kafka_topics import administered
 from tests.support.services import Installation, Running
 from tests.support.stores import run
 from tests.support.waiting import wait_until
@@ -439,12 +439,8 @@ async def set_size(installation: Installation, topic: str, size: int) -> None:
     """Say how large a topic's records may be; what is not said here falls to its default."""
     name = f"{installation.variables['MEMSIEVE_KAFKA__PREFIX']}{topic}"
     settings = {"max.message.bytes": str(size), "retention.ms": "-1"}
-    admin = AIOKafkaAdminClient(
-        bootstrap_servers=installation.variables["MEMSIEVE_KAFKA__BOOTSTRAP"]
-    )
-    await admin.start()
-    await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, settings)])
-    await admin.close()
+    async with administered(connection_of(installation)) as admin:
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, settings)])
 
 
 async def test_a_killed_process_can_be_started_again_before_its_session_is_over(
@@ -518,10 +514,8 @@ async def test_an_events_topic_that_was_made_anew_is_not_taken_for_the_old_one(
         await settled(served, 3)
         assert service.stop() == 0
     connection = connection_of(served)
-    admin = AIOKafkaAdminClient(**connection.options())
-    await admin.start()
-    await admin.delete_topics([connection.named("memory.events")])
-    await admin.close()
+    async with administered(connection) as admin:
+        await admin.delete_topics([connection.named("memory.events")])
     wait_until(
         lambda: "created" in served.memsieve("topics", "create", "--partitions", "3"), "made"
     )

@@ -1,12 +1,11 @@
 """The four topics in a cluster: made as they must be, and told apart from those that are not."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
@@ -14,6 +13,7 @@ from streams.adapters.kafka import topics
 from streams.adapters.kafka.connection import Connection
 from streams.adapters.kafka.log import REQUEST_BYTES_MAX
 from streams.ports import Fatal, NoStore, Unreachable
+from tests.support.kafka_topics import administered
 
 NAMES = [topic.name for topic in TOPICS]
 A_MONTH = str(30 * 24 * 60 * 60 * 1_000)
@@ -40,16 +40,6 @@ GOOD: Mapping[str, Made] = {
 def connection(kafka_bootstrap: str, topic_prefix: str) -> Connection:
     """Describe a cluster in which nobody has made our topics yet."""
     return Connection(kafka_bootstrap, topic_prefix, request_seconds=10.0)
-
-
-@asynccontextmanager
-async def administered(connection: Connection) -> AsyncGenerator[AIOKafkaAdminClient]:
-    admin = AIOKafkaAdminClient(**connection.options())
-    await admin.start()
-    try:
-        yield admin
-    finally:
-        await admin.close()
 
 
 async def make(connection: Connection, layout: Mapping[str, Made]) -> None:

@@ -5,7 +5,6 @@ import shutil
 import socket
 import struct
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Self
 
 import platformdirs
+
+from tests.support.fetching import NotFetched, kept, maven
 
 VERSION = "4.1.1"
 
@@ -75,7 +76,6 @@ owner=$1; shift
 exec "$@"
 """
 
-_FETCH_SECONDS = 60.0
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 _PAUSE_SECONDS = 0.02
@@ -234,41 +234,18 @@ class NativeKafka:
 
 def jars() -> Path:
     """Return the folder of the broker's jars, fetched once per machine. Raises NoBroker."""
-    if not _JARS.exists():
-        maven = _program("mvn")
-        _JARS.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=_JARS.parent) as scratch:
-            _keep(_fetch(maven, Path(scratch)))
-    return _JARS
+    try:
+        return kept(_JARS, _fetch)
+    except NotFetched as error:
+        raise NoBroker(str(error)) from error
 
 
-def _fetch(maven: str, scratch: Path) -> Path:
+def _fetch(scratch: Path) -> Path:
     pom, into = scratch / "pom.xml", scratch / "jars"
     pom.write_text(_POM, encoding="utf-8")
     what = ["-f", str(pom), _COPY, f"-DoutputDirectory={into}", "-DincludeScope=runtime"]
-    try:
-        subprocess.run(
-            [maven, "-q", "-B", *what],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=True,
-            timeout=_FETCH_SECONDS,
-        )
-    except subprocess.CalledProcessError as error:
-        raise NoBroker(f"Maven cannot fetch Kafka {VERSION}: {error.stdout.strip()}") from error
-    except subprocess.TimeoutExpired as error:
-        raise NoBroker(f"Maven takes over {_FETCH_SECONDS:.0f} s for Kafka {VERSION}") from error
+    maven(what, f"Kafka {VERSION}", scratch)
     return into
-
-
-def _keep(fetched: Path) -> None:
-    try:
-        fetched.rename(_JARS)
-    except OSError:  # another test process was faster
-        if not _JARS.is_dir():
-            raise
 
 
 def _program(name: str) -> str:

