@@ -132,7 +132,7 @@ def _require_partitions(
         if found not in {0, wanted}:
             raise NoStore(
                 f"{connection.named(topic.name)} has {found} partitions and not {wanted}: give "
-                f"--partitions {found}, or make all topics anew"
+                f"--partitions {found}, or begin anew under another kafka.prefix"
             )
 
 
