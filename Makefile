@@ -6,7 +6,7 @@ READY := .venv/.ready
 DEMO := .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test check lint types arch unit fmt golden schemas docs bench lock clean
+.PHONY: help setup demo up down test check lint types arch unit sim fmt golden schemas docs bench lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ arch: $(READY) ## The dependency law
 unit: $(READY) ## The tests alone
 	@$(BIN)/pytest -q -n auto
 
+sim: $(READY) ## Simulate crashes, takeovers and lost answers for three minutes
+	@$(BIN)/python -m tests.simulation --seconds 180
+
 fmt: $(READY) ## Format, and fix what can be fixed
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
@@ -76,8 +79,9 @@ schemas: $(READY) ## Write the JSON Schema and AsyncAPI documents anew
 docs: $(READY) ## Write the generated reference pages anew
 	@$(BIN)/python -m tests.support.reference docs/reference
 
-bench: $(READY) ## Measure speed against plain fastembed, side by side
+bench: $(READY) ## Measure speed against plain fastembed, and what delivery costs
 	@$(BIN)/python benchmarks/speed.py
+	@$(BIN)/python benchmarks/delivery.py
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml
 

@@ -1,14 +1,25 @@
 """Bytes to models and back. The input is untrusted: what cannot be read is named, never guessed."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, from_json, to_json
 
-from schemas.decisions import Decision, Fence, Ignore, Insert, Merge, Reinforce, Reject, Replace
+from schemas.decisions import (
+    Decision,
+    Fence,
+    Forward,
+    Ignore,
+    Insert,
+    Merge,
+    Reinforce,
+    Reject,
+    Replace,
+)
 from schemas.events import Event, Remember
-from schemas.outcomes import Applied, DeadLetter
+from schemas.outcomes import Applied, DeadLetter, Settled
 
 Model = TypeVar("Model", bound=BaseModel)
 Lift = Callable[[dict[str, Any]], dict[str, Any]]
@@ -50,11 +61,15 @@ class Codec(Generic[Model]):
     def encode(self, record: Model) -> bytes:
         return record.__pydantic_serializer__.to_json(record)
 
-    def decode(self, data: bytes) -> Model:
+    def decode(self, data: bytes, *, likely: str | None = None) -> Model:
         """Read one record, lifting an old version to the current one.
 
+        `likely` is the kind that is tried first: where it is right, the bytes are read once.
         Raises Unreadable for anything else, however hostile the bytes.
         """
+        if likely in self._adapters:
+            with suppress(ValidationError):
+                return self._adapters[likely].validate_json(data, strict=True)
         payload = _object(data)
         kind = self._kind(payload)
         lifted = self._lift(kind, payload)
@@ -196,8 +211,9 @@ DECISION: Codec[Decision | Fence] = Codec(
         "reinforce": Reinforce,
         "ignore": Ignore,
         "reject": Reject,
+        "forward": Forward,
         "fence": Fence,
     }
 )
 APPLIED: Codec[Applied] = Codec({"applied": Applied})
-DEAD_LETTER: Codec[DeadLetter] = Codec({"dead-letter": DeadLetter})
+DEAD_LETTER: Codec[DeadLetter | Settled] = Codec({"dead-letter": DeadLetter, "settled": Settled})

@@ -14,11 +14,13 @@ from schemas.base import (
     Count,
     DecisionId,
     Embedding,
+    EventName,
     Label,
     MemoryId,
     PolicyId,
     Position,
     Record,
+    Scope,
 )
 from schemas.events import Event
 from schemas.memories import Memory
@@ -178,17 +180,39 @@ class Reject(Record):
     dead_letter_id: Label
 
 
+class Forward(Record):
+    """The record was no partition's own; the event was published anew where its scope belongs.
+
+    It is decided there. `partition` is that place.
+    """
+
+    kind: Literal["forward"] = "forward"
+    schema_version: Literal[1] = 1
+    decision_id: DecisionId
+    source: Position
+    event_id: EventName
+    scope: Scope
+    partition: Count
+
+
 Decision: TypeAlias = Annotated[
-    Insert | Replace | Merge | Reinforce | Ignore | Reject, Field(discriminator="kind")
+    Insert | Replace | Merge | Reinforce | Ignore | Reject | Forward, Field(discriminator="kind")
 ]
 Change: TypeAlias = Insert | Replace | Merge | Reinforce
 """The decisions that change the store."""
+Marker: TypeAlias = Reject | Forward
+"""The decisions on a record that holds no event of its partition."""
 
 
 class Fence(Record):
-    """An owner has taken the partition; the record's own offset is the owner's epoch."""
+    """An owner has taken the partition; the record's own offset is the owner's epoch.
+
+    `owner` is the token of this owner alone. `partitions` is how many there were: a scope's
+    partition follows from their number.
+    """
 
     kind: Literal["fence"] = "fence"
     schema_version: Literal[1] = 1
     owner: Label
     partition: Count
+    partitions: Annotated[int, Field(ge=1)]

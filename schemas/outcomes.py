@@ -1,9 +1,11 @@
-"""What became of a record: a change in the store, or a dead letter."""
+"""What became of a record: a change in the store, or a dead letter, and what became of that."""
 
+import base64
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from schemas.base import DecisionId, Label, MemoryId, Position, Record
 from schemas.memories import Memory
@@ -31,11 +33,23 @@ class Stage(StrEnum):
     DECIDE = "decide"
 
 
+def _base64(text: str) -> str:
+    try:
+        base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise PydanticCustomError("base64", "is not base64") from error
+    return text
+
+
+Attempts = Annotated[int, Field(ge=1)]
+
+
 class DeadLetter(Record):
     """A record that can never succeed, kept with all it came with.
 
     `value` is the base64 of the original bytes, or of their first part where `value_size` (bytes)
     says that there were more. `origin` names the file and line for records read from a file.
+    `attempts` counts how often it has failed, each time after it was requeued.
     """
 
     kind: Literal["dead-letter"] = "dead-letter"
@@ -44,10 +58,24 @@ class DeadLetter(Record):
     stage: Stage
     field: Label | None = None
     error: str
-    attempts: Annotated[int, Field(ge=1)] = 1
+    attempts: Attempts = 1
     origin: str | None = None
     position: Position | None = None
     key: str | None = None
-    value: str
+    value: Annotated[str, AfterValidator(_base64)]
     value_size: Annotated[int, Field(ge=0)]
     headers: tuple[tuple[str, str | None], ...] = ()
+
+
+class Settled(Record):
+    """Somebody has seen to a dead letter: its event was published again, or it was given up.
+
+    Lies behind the letter, in its partition. `attempts` are those of the letter that was seen to:
+    one that has failed more often since is open, wherever it lies.
+    """
+
+    kind: Literal["settled"] = "settled"
+    schema_version: Literal[1] = 1
+    dead_letter_id: Label
+    how: Literal["requeued", "dropped"]
+    attempts: Attempts

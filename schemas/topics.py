@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from schemas.decisions import Decision, Fence
 from schemas.events import Event
-from schemas.outcomes import Applied, DeadLetter
+from schemas.outcomes import Applied, DeadLetter, Settled
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ CHANGES = Topic(
 )
 DEAD_LETTERS = Topic(
     name="memory.dead-letters",
-    payloads=(TypeAdapter(DeadLetter),),
+    payloads=(TypeAdapter(DeadLetter), TypeAdapter(Settled)),
     key="scope or none",
     partitions="any",
     retention=timedelta(days=30),
-    purpose="Records that can never succeed, with their bytes and the reason.",
+    purpose="Records that can never succeed, with their bytes and the reason, and what became of them.",
 )
 TOPICS = (EVENTS, DECISIONS, CHANGES, DEAD_LETTERS)

@@ -3,13 +3,15 @@
 Each Protocol has one contract suite under tests/contract that every implementation passes.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, Position, ScopeName
+from schemas.outcomes import Applied
 from streams.core.embedding import Embedded, Vector
+from streams.core.fences import BEGINNING, Reached
 from streams.core.neighbours import Stored
 
 
@@ -23,6 +25,10 @@ class Poison(Exception):
 
 class Transient(Exception):
     """The same call may succeed later: try again with backoff, skip nothing."""
+
+
+class NotYet(Transient):
+    """Somebody else must catch up first: what was built stands, try the same records again."""
 
 
 class Fatal(Exception):
@@ -120,6 +126,10 @@ class Log(Protocol):
         """
         ...
 
+    async def beginning(self, topic: str, partition: int) -> int:
+        """Return the offset of the first record that is still kept, or `end` where none is."""
+        ...
+
     async def end(self, topic: str, partition: int) -> int:
         """Return the offset that the next record will get."""
         ...
@@ -140,12 +150,12 @@ class Log(Protocol):
 class Handled:
     """What handling a batch of records came to, before anything is committed.
 
-    `outgoing` is to be appended; `appended` is then told the offsets, in the same order;
-    `metadata` is noted with the commit that passes the batch.
+    `outgoing` is to be appended; `appended` is then told the offsets, in the same order, and
+    raises where the batch must not be committed; `metadata` is noted with the commit.
     """
 
     outgoing: list[Outgoing]
-    appended: Callable[[list[int]], None]
+    appended: Callable[[list[int]], Awaitable[None]]
     metadata: str = ""
 
 
@@ -280,8 +290,19 @@ class Intake(Protocol):
         ...
 
 
-class IntakeLog(Log, Intake, Protocol):
-    """A log that also takes in sources."""
+class Mirror(Protocol):
+    """Takes over records of another log."""
+
+    async def mirror(self, records: Sequence[Record]) -> None:
+        """Append records at the offsets that they have, in order; offsets left out stay empty.
+
+        All or none. Fatal where a partition has passed such an offset.
+        """
+        ...
+
+
+class IntakeLog(Log, Intake, Mirror, Protocol):
+    """A log that also takes in sources, and records of other logs."""
 
 
 class SearchableLog(Log, Lookup, Protocol):
@@ -325,14 +346,28 @@ class Query:
 
 
 @dataclass(frozen=True)
+class Followed:
+    """How far an index has followed a partition of decisions, and which index that is.
+
+    `index` is a token that another index, even one of the same name, does not have; "" where
+    nothing was followed yet.
+    """
+
+    reached: Reached = BEGINNING
+    index: str = ""
+
+
+UNFOLLOWED = Followed()
+
+
+@dataclass(frozen=True)
 class Level:
     """How far an index has followed the log.
 
-    `offsets`: per partition of decisions, the offset behind the last one applied; `memories`: how
-    many memories it held then, at least; 0 where the index does not count them.
+    `memories`: how many it held when the level was kept, at least; 0 where it does not count them.
     """
 
-    offsets: Mapping[int, int]
+    partitions: Mapping[int, Followed]
     memories: int
 
 
@@ -359,7 +394,7 @@ class Index(Decided, Protocol):
         ...
 
     async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
-        """Return what is stored under these ids, live or not, without vectors.
+        """Return what is stored under these ids, live or not, with their vectors.
 
         Absent ids are left out; the caller owns the dict.
         """
@@ -373,11 +408,12 @@ class Index(Decided, Protocol):
         ...
 
     async def write(self, changes: Sequence[Stored]) -> None:
-        """Store these states, each id at most once; on return they are searchable.
+        """Store these states with their vectors, each id at most once.
 
-        They survive a crash of this process; `keep_level` makes them survive more. Overwrites
-        what the id had: the caller has compared versions. Without a vector the stored one stays;
-        such an id must be there.
+        On return they are searchable and survive a crash of this process; `keep_level` makes
+        them survive more. A state is left out where the index has that version of the memory, or
+        a later one: who writes late cannot set a memory back. Where it raises, any part may be
+        stored.
         """
         ...
 
@@ -389,10 +425,12 @@ class Index(Decided, Protocol):
         """Return how far the kept levels go; None where none was kept."""
         ...
 
-    async def keep_level(self, partition: int, offset: int) -> None:
+    async def keep_level(self, partition: int, reached: Reached, *, since: Followed) -> Followed:
         """Make all that was written durable, then remember how far in the log that goes.
 
-        `offset` lies behind the last decision of the partition that was applied.
+        `since` says how far, and in which index, all that lies before what was written had been
+        applied: Transient where this is another index now, or goes less far. A level is never
+        lowered. Returns what is kept.
         """
         ...
 
@@ -402,6 +440,32 @@ class Index(Decided, Protocol):
 
     def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
         """Yield every memory with its vector, of the scope or of all, live or not, by id."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Sink(Protocol):
+    """A copy of the memories that other programs read, kept by the writer beside the index.
+
+    Calls may raise Transient, while it cannot be reached, or NoStore.
+    """
+
+    @property
+    def name(self) -> str:
+        """What messages and metrics call it."""
+        ...
+
+    async def level(self, partition: int) -> Reached | None:
+        """Return how far it has followed a partition of decisions; None where it has not begun."""
+        ...
+
+    async def write(self, partition: int, changes: Sequence[Applied], reached: Reached) -> None:
+        """Take over the changes, then how far in the log that goes; durable on return.
+
+        A change is left out where the sink has that version of the memory, or a later one, so
+        any window may come again. A level is never lowered.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -56,7 +56,7 @@ _Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class LocalBroker:
-    """Implements ports.Log, ports.Lookup and ports.Intake over one file.
+    """Implements ports.Log, ports.Lookup, ports.Intake and ports.Mirror over one file.
 
     `indexed` names the headers that `find` can look up, by topic.
     """
@@ -140,6 +140,15 @@ class LocalBroker:
                     break
         return records
 
+    async def beginning(self, topic: str, partition: int) -> int:
+        with self._meanings():
+            end = self._next_offset(topic, partition)
+            [first] = self._db.execute(
+                'SELECT min("offset") FROM records WHERE topic = ? AND partition = ?',
+                (topic, partition),
+            ).fetchone()
+        return end if first is None else first
+
     async def end(self, topic: str, partition: int) -> int:
         with self._meanings():
             return self._next_offset(topic, partition)
@@ -208,6 +217,24 @@ class LocalBroker:
                 (source, mark.line, mark.digest, mark.complete),
             )
 
+    async def mirror(self, records: Sequence[Record]) -> None:
+        with self._transaction():
+            for record in records:
+                end = self._next_offset(record.topic, record.partition)
+                if record.offset < end:
+                    raise Fatal(f"{record.place} cannot be taken over: {self._path} has {end:,}")
+                self._insert(
+                    Outgoing(
+                        record.topic,
+                        record.partition,
+                        record.key,
+                        record.value or b"",
+                        record.headers,
+                    ),
+                    record.offset,
+                )
+                self._raise_end(record.topic, record.partition, record.offset + 1)
+
     def _append(self, records: Sequence[Outgoing]) -> list[int]:
         ends: dict[tuple[str, int], int] = {}
         offsets: list[int] = []
@@ -217,11 +244,15 @@ class LocalBroker:
             self._insert(record, offset)
             ends[place] = offset + 1
             offsets.append(offset)
-        self._db.executemany(
-            "UPDATE partitions SET next_offset = ? WHERE topic = ? AND partition = ?",
-            [(end, topic, partition) for (topic, partition), end in ends.items()],
-        )
+        for (topic, partition), end in ends.items():
+            self._raise_end(topic, partition, end)
         return offsets
+
+    def _raise_end(self, topic: str, partition: int, end: int) -> None:
+        self._db.execute(
+            "UPDATE partitions SET next_offset = ? WHERE topic = ? AND partition = ?",
+            (end, topic, partition),
+        )
 
     def _insert(self, record: Outgoing, offset: int) -> None:
         rowid = self._db.execute(

@@ -67,6 +67,29 @@ class Metrics:
             "How many memories are decided on and not yet in the index.",
             registry=self.registry,
         )
+        self.unapplied_seconds = Gauge(
+            "memsieve_overlay_seconds",
+            "How long the oldest decision that is not yet in the index has been waiting.",
+            registry=self.registry,
+        )
+        self.claim_seconds = Histogram(
+            "memsieve_claim_seconds",
+            "How long it took to take a partition over, by topic.",
+            ["topic"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.fences = Counter(
+            "memsieve_fences",
+            "How many fences this process has written: how often it took a partition.",
+            registry=self.registry,
+        )
+        self.refused = Counter(
+            "memsieve_refused_records",
+            "How many records of memory.decisions did not count, by reader: late, or foreign.",
+            ["reader"],
+            registry=self.registry,
+        )
         self.batch_records = Histogram(
             "memsieve_batch_records",
             "How many records a batch had, by topic.",
@@ -102,6 +125,13 @@ class Metrics:
         yield
         self.batch_seconds.labels(topic).observe(time.perf_counter() - started)
         self.batch_records.labels(topic).observe(records)
+
+    @contextmanager
+    def claim(self, topic: str) -> Generator[None]:
+        """Measure a claim that succeeds."""
+        started = time.perf_counter()
+        yield
+        self.claim_seconds.labels(topic).observe(time.perf_counter() - started)
 
 
 class MeasuredEmbedder:

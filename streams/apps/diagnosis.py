@@ -16,8 +16,8 @@ from streams.apps.reading import StoreReader
 from streams.apps.settings import Settings
 from streams.core.neighbours import Stored
 from streams.core.policy import InvalidPolicy
-from streams.flow.takeover import DEDUPLICATOR_GROUP, WRITER_GROUP, applied
-from streams.flow.writer import is_level
+from streams.flow.takeover import DEDUPLICATOR_GROUP, applied
+from streams.flow.writer import WRITER_GROUP, is_level
 from streams.ports import Fatal, Index, Log, NoStore, Transient
 
 Examiner = Callable[[Settings], Awaitable[str]]
@@ -103,7 +103,7 @@ async def _waiting(log: Log) -> tuple[int, int]:
 
 
 def _told(undecided: int, unapplied: int) -> str:
-    return f"{undecided:,} events to decide, {unapplied:,} decisions to apply"
+    return f"{undecided:,} events to decide, {unapplied:,} records to apply"
 
 
 async def _behind(log: Log, group: str, topic: Topic) -> int:
@@ -137,7 +137,7 @@ async def _collection(settings: Settings) -> str:
     log = wiring.kafka_log(settings.kafka)
     try:
         if waiting := await _unapplied(index, log):
-            return f"{waiting:,} decisions are still to be applied; not examined meanwhile"
+            return f"{waiting:,} records are still to be applied; not examined meanwhile"
         expected = await StoreReader(log, settings.qdrant.url, lambda _: None).state()
         found = {stored.memory.id: stored async for stored in index.scan()}
     finally:
@@ -170,7 +170,7 @@ async def _unapplied(index: Index, log: Log) -> int:
     """Return how many decisions the index does not hold yet."""
     partitions = range(await log.partitions(DECISIONS.name))
     ends = [await log.end(DECISIONS.name, partition) for partition in partitions]
-    return sum([end - await applied(index, partition) for partition, end in enumerate(ends)])
+    return sum([end - (await applied(index, p)).reached.offset for p, end in enumerate(ends)])
 
 
 def _compared(

@@ -3,25 +3,28 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 
-from schemas.decisions import Decision, Reason, Reject
+from schemas.codec import DECISION
+from schemas.decisions import Decision, Marker, Reason, Reject
 from schemas.topics import DECISIONS, EVENTS, TOPICS
 from streams.adapters.store_directory import Manifest, StoreDirectory
 from streams.adapters.telemetry import SystemClock
 from streams.apps import wiring
 from streams.apps.intake import batches
 from streams.apps.settings import InvalidSettings, Settings
+from streams.core.fences import Epoch
 from streams.core.mapping import FieldMapping
 from streams.core.policy import Policy
 from streams.flow.decided import DecidedInLog
+from streams.flow.decisions import decision_record, fence_record
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.owner import Owner
 from streams.flow.writer import Writer, restore
-from streams.ports import Clock, Embedder, Fatal, IntakeLog, Log, Process, Source
+from streams.ports import Clock, Embedder, Fatal, IntakeLog, Log, Process, Record, Source
 from streams.runtime.consumer import Consumer
-from streams.runtime.failures import RetryPolicy
 
 _NOT_COMPARED = {Reason.SAME_EVENT, Reason.SAME_CONTENT, Reason.SAME_MEMORY_ID}
 
@@ -39,6 +42,7 @@ class Tally:
         for decision in decisions:
             if isinstance(decision, Reject):
                 self.dead_letters += 1
+            if isinstance(decision, Marker):
                 continue
             self.kinds[decision.kind] += 1
             if decision.evidence.reason not in _NOT_COMPARED:
@@ -82,8 +86,9 @@ class EmbeddedPipeline:
 
     async def recover(self) -> int:
         """Finish what an earlier process left undone; return how many rows that were."""
-        await self._drain(self._writers)
+        await self._apply()
         await self._work()
+        await self._apply()  # the fences, where there was nothing to decide
         recovered = self.tally.decisions + self.tally.dead_letters
         self.tally.rows = recovered
         return recovered
@@ -117,13 +122,40 @@ class EmbeddedPipeline:
             progress(len(batch))
         await self._log.take_in([], source.name, source.mark(last, complete=True))
 
-    async def _work(self) -> None:
-        await self._drain(self._owners)
-        await self._drain(self._writers)
+    async def seed(self, decided: Sequence[tuple[Record, Decision]], token: str) -> None:
+        """Take events over with the decisions that another log has on them.
 
-    async def _drain(self, consumers: Sequence[Consumer]) -> None:
-        for consumer in consumers:
-            await consumer.drain(self._batch_records)
+        To be called before anything else is done; may be repeated.
+        """
+        for partition, taken in groupby(decided, key=lambda one: one[0].partition):
+            records = list(taken)
+            fence = fence_record(token, partition, await self._log.partitions(EVENTS.name))
+            [offset] = await self._log.append([fence])
+            epoch = Epoch(offset, token)
+            await self._log.append(
+                [decision_record(d, DECISION.encode(d), partition, epoch) for _, d in records]
+            )
+            await self._log.mirror([record for record, _ in records])
+
+    async def replay(self, records: Sequence[Record]) -> None:
+        """Decide on events of another log, at the offsets that they have there."""
+        self._require_space()
+        await self._log.mirror(records)
+        await self._work()
+
+    async def reached(self, partition: int) -> int:
+        """Return the offset behind the last event taken in."""
+        return await self._log.end(EVENTS.name, partition)
+
+    async def _work(self) -> None:
+        """Decide and apply in turns: an owner may have to wait for its writer."""
+        for owner, writer in zip(self._owners, self._writers, strict=True):
+            while await owner.step(self._batch_records):
+                await writer.drain(self._batch_records)
+
+    async def _apply(self) -> None:
+        for writer in self._writers:
+            await writer.drain(self._batch_records)
 
 
 @asynccontextmanager
@@ -150,23 +182,29 @@ async def embedded(
 
     require_space()
     with directory.written_by_us(manifest):
-        broker = wiring.log(directory, read_only=False)
-        try:
+        async with AsyncExitStack() as stack:
+            broker = wiring.log(directory, read_only=False)
+            stack.callback(broker.close)
             for topic in TOPICS:
                 broker.create(topic.name, manifest.partitions)
             directory.complete(manifest, has_records=await _has_records(broker))
             directory.keep_policy(policy.id, policy.model_dump_json(indent=2))
             index = wiring.index(manifest.index, directory.index, manifest.dimension)
-        except BaseException:
-            broker.close()
-            raise
-        try:
+            stack.push_async_callback(index.close)
+            sinks = await stack.enter_async_context(wiring.sinks(settings.sinks))
             await restore(index, broker, report)
             tally = Tally()
-            deduplicator = Deduplicator(embedder, index, DecidedInLog(broker), policy)
-            owner = Owner(deduplicator, broker, index, tally.add)
-            writer = Writer(index, broker, report)
-            retry = RetryPolicy(settings.retry.attempts_max, settings.retry.delay_max_seconds)
+            owner = Owner(
+                Deduplicator(embedder, index, DecidedInLog(broker), policy),
+                broker,
+                index,
+                tally.add,
+                token=wiring.owner_token(),
+                clock=SystemClock(),
+                limits=wiring.limits(settings.service),
+            )
+            writer = Writer(index, broker, report, sinks=sinks)
+            retry = wiring.retry(settings.retry)
 
             def consumers(process: Process) -> list[Consumer]:
                 return [
@@ -183,9 +221,6 @@ async def embedded(
                 require_space=require_space,
                 clock=SystemClock(),
             )
-        finally:
-            await index.close()
-            broker.close()
 
 
 async def _has_records(log: Log) -> bool:

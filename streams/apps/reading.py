@@ -1,4 +1,4 @@
-"""A log as people ask about it: its decisions, memories and dead letters. Changes nothing."""
+"""A log as people ask about it: its decisions and memories. Changes nothing."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
@@ -8,20 +8,27 @@ from functools import partial
 from pydantic import ValidationError
 
 from schemas.base import MemoryId, PolicyId
-from schemas.codec import DEAD_LETTER, Unreadable
-from schemas.decisions import Decision, Reject
+from schemas.decisions import Decision, Marker
 from schemas.memories import Memory
-from schemas.outcomes import DeadLetter
-from schemas.topics import DEAD_LETTERS, DECISIONS
+from schemas.topics import DECISIONS
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import policies, wiring
 from streams.apps.settings import Settings
+from streams.core.fences import BEGINNING, Reached
 from streams.core.ledger import MissingTarget, advance, effects, fold, memory_of
 from streams.core.neighbours import Stored
 from streams.core.policy import Policy
-from streams.flow.owner import DECISION_ID_HEADER, EVENT_ID_HEADER, MEMORY_ID_HEADER
-from streams.flow.takeover import read_decision
-from streams.ports import Fatal, NoStore, Record, SearchableLog
+from streams.flow.decisions import (
+    DECISION_ID_HEADER,
+    EVENT_ID_HEADER,
+    FENCE_HEADER,
+    MEMORY_ID_HEADER,
+    DecisionsReader,
+    Fences,
+    epoch_at,
+    read_decision,
+)
+from streams.ports import NoStore, Record, SearchableLog
 
 _PAGE = 500
 _NAMES = {
@@ -56,14 +63,34 @@ class StoreReader:
         self._policy = policy
 
     async def decisions(self, newest: int | None = None) -> AsyncIterator[Entry]:
-        """Yield every decision, or the newest of each partition, in the order of the log."""
-        async for record in self._records(DECISIONS.name, newest):
-            yield _entry(record)
+        """Yield every decision that counts, or the newest of each partition, in its order."""
+        for partition in range(await self._log.partitions(DECISIONS.name)):
+            if newest is None:
+                async for entry in self._from(partition, BEGINNING):
+                    yield entry
+            else:
+                for entry in await self._newest(partition, newest):
+                    yield entry
 
-    async def count(self) -> int:
-        """Return how many decisions there are."""
-        partitions = range(await self._log.partitions(DECISIONS.name))
-        return sum([await self._log.end(DECISIONS.name, p) for p in partitions])
+    async def _newest(self, partition: int, count: int) -> list[Entry]:
+        """Return the last decisions that count, looking back as far as that takes."""
+        end = await self._log.end(DECISIONS.name, partition)
+        back = count
+        while True:
+            offset = max(0, end - back)
+            start = Reached(offset, await epoch_at(self._log, partition, offset))
+            found = [entry async for entry in self._from(partition, start)]
+            if len(found) >= count or not offset:
+                return found[-count:]
+            back *= 2
+
+    async def _from(self, partition: int, start: Reached) -> AsyncIterator[Entry]:
+        reader = DecisionsReader(start)
+        offset = start.offset
+        while page := await self._log.read(DECISIONS.name, partition, offset, _PAGE):
+            for logged in reader.window(page):
+                yield Entry(partition, logged.position.offset, logged.decision)
+            offset = page[-1].offset + 1
 
     async def memories(self) -> list[Memory]:
         """Return every memory that the decisions add up to, retired ones included.
@@ -87,17 +114,6 @@ class StoreReader:
                 raise NoStore(f"{place}: {damage}; restore the log from a copy") from damage
         return state
 
-    async def dead_letters(self) -> list[tuple[DeadLetter, int]]:
-        """Return the dead letters, each once, with how often it was written."""
-        letters: dict[str, tuple[DeadLetter, int]] = {}
-        async for record in self._records(DEAD_LETTERS.name):
-            try:
-                letter = DEAD_LETTER.decode(record.value or b"")
-            except Unreadable as error:
-                raise Fatal(f"{record.place} is no dead letter: {error}") from error
-            letters[letter.id] = (letter, letters.get(letter.id, (letter, 0))[1] + 1)
-        return list(letters.values())
-
     async def about(self, identity: str) -> tuple[str, list[Entry]]:
         """Return what an id names ("decision", "event", "memory") and its decisions.
 
@@ -105,7 +121,9 @@ class StoreReader:
         Raises Ambiguous where several begin so.
         """
         headers = list(_NAMES.values())
-        found = await self._log.find_beginning(DECISIONS.name, headers, identity)
+        found = await self._counting(
+            await self._log.find_beginning(DECISIONS.name, headers, identity)
+        )
         named = {what: _by_value(found, _NAMES[what], identity) for what in _NAMES}
         for what, records in named.items():
             if identity in records:
@@ -121,7 +139,7 @@ class StoreReader:
     async def texts(self, ids: Sequence[MemoryId]) -> dict[tuple[MemoryId, int], str]:
         """Return the texts that memories had, by id and version."""
         texts: dict[tuple[MemoryId, int], str] = {}
-        for record in await self._log.find(DECISIONS.name, MEMORY_ID_HEADER, ids):
+        for record in await self._of_memories(ids):
             for effect in effects(read_decision(record)):
                 if isinstance(effect, Stored):
                     texts[effect.memory.id, effect.memory.version] = effect.memory.text
@@ -130,7 +148,7 @@ class StoreReader:
     async def memory(self, identity: MemoryId) -> Memory | None:
         """Return a memory in its newest state."""
         state: Stored | None = None
-        for record in await self._log.find(DECISIONS.name, MEMORY_ID_HEADER, [identity]):
+        for record in await self._of_memories([identity]):
             for effect in effects(read_decision(record)):
                 if memory_of(effect) == identity:
                     state = advance(state, effect) or state
@@ -138,32 +156,45 @@ class StoreReader:
 
     def policy(self, decision: Decision) -> Policy | None:
         """Return the policy that a decision was made by, if it is known here."""
-        return None if isinstance(decision, Reject) else self._policy(decision.policy_id)
+        return None if isinstance(decision, Marker) else self._policy(decision.policy_id)
 
-    async def _records(self, topic: str, newest: int | None = None) -> AsyncIterator[Record]:
-        for partition in range(await self._log.partitions(topic)):
-            end = await self._log.end(topic, partition)
-            offset = 0 if newest is None else max(0, end - newest)
-            while page := await self._log.read(topic, partition, offset, _PAGE):
-                for record in page:
-                    yield record
-                offset = page[-1].offset + 1
+    async def _of_memories(self, ids: Sequence[MemoryId]) -> list[Record]:
+        return await self._counting(await self._log.find(DECISIONS.name, MEMORY_ID_HEADER, ids))
+
+    async def _counting(self, records: Sequence[Record]) -> list[Record]:
+        """Leave out the records that do not count."""
+        if not records:
+            return []
+        fences = Fences(await self._log.find_beginning(DECISIONS.name, [FENCE_HEADER], ""))
+        return [record for record in records if fences.admit(record)]
+
+
+@asynccontextmanager
+async def opened(settings: Settings, *, embedded: bool) -> AsyncGenerator[SearchableLog]:
+    """Open the embedded store's log, or the cluster's, to be read. NoStore where there is none."""
+    if embedded:
+        directory = StoreDirectory(settings.store)
+        directory.require()
+        with closing(wiring.log(directory, read_only=True)) as log:
+            yield log
+        return
+    cluster = wiring.kafka_log(settings.kafka)
+    try:
+        yield cluster
+    finally:
+        await cluster.close()
 
 
 @asynccontextmanager
 async def reading(settings: Settings, *, embedded: bool) -> AsyncGenerator[StoreReader]:
     """Open the embedded store, or the cluster's log. Raises NoStore where there is no store."""
-    if embedded:
-        directory = StoreDirectory(settings.store)
-        directory.require()
-        with closing(wiring.log(directory, read_only=True)) as log:
+    async with opened(settings, embedded=embedded) as log:
+        if embedded:
+            directory = StoreDirectory(settings.store)
             yield StoreReader(log, str(settings.store), partial(_kept_policy, directory))
-        return
-    cluster = wiring.kafka_log(settings.kafka)
-    try:
-        yield StoreReader(cluster, f"{settings.kafka.bootstrap}", partial(_own_policy, settings))
-    finally:
-        await cluster.close()
+        else:
+            place = f"{settings.kafka.bootstrap}"
+            yield StoreReader(log, place, partial(_own_policy, settings))
 
 
 def _kept_policy(directory: StoreDirectory, identity: PolicyId) -> Policy | None:

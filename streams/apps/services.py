@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -15,16 +15,16 @@ from streams.adapters.kafka import topics
 from streams.adapters.kafka.connection import Connection
 from streams.adapters.kafka.log import KafkaLog
 from streams.adapters.kafka.subscribe import Membership
-from streams.adapters.telemetry import MeasuredEmbedder, Metrics
+from streams.adapters.telemetry import MeasuredEmbedder, Metrics, SystemClock
 from streams.apps import policies, wiring
 from streams.apps.settings import InvalidSettings, Settings
 from streams.apps.status import Line, Status
 from streams.core.policy import Policy
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.owner import Owner
-from streams.flow.writer import Writer, require_log, restore
-from streams.ports import Embedder, Index, Process, Transient
-from streams.runtime.failures import RetryPolicy
+from streams.flow.takeover import Claim, applied, require_log
+from streams.flow.writer import Writer, restore
+from streams.ports import Embedder, Index, Process, Sink, Transient
 from streams.runtime.partitions import Partitions
 from streams.runtime.threads import abandonable
 
@@ -57,9 +57,10 @@ class Service:
         self._roles = roles
         self._report = report
         self._warn = warn
-        self._retry = RetryPolicy(delay_max_seconds=settings.retry.delay_max_seconds)
+        self._retry = wiring.retry(settings.retry)
         self._metrics = Metrics()
         self._status = Status(self._metrics)
+        self._owner: Owner | None = None
 
     async def run(self) -> None:
         """Work until SIGTERM or SIGINT; raises what cannot be mended."""
@@ -121,16 +122,20 @@ class Service:
             self._status.servers["index"] = index.level
             if self._settings.index.kind != "qdrant":
                 await self._answered("the log", lambda: _level_with(log, index, self._report))
-            processes = self._processes(policy, embedder, index, log)
+            sinks = await stack.enter_async_context(self._sinks())
+            processes = self._processes(policy, embedder, index, log, sinks)
             self._status.waits = "its groups"
             await stack.enter_async_context(self._subscribed(connection, processes, log, stop))
             self._report("working")
             while not stop.done():
                 await asyncio.wait({stop}, timeout=_WATCH_SECONDS)
-                self._watch(stop)
+                await self._watch(stop)
 
-    def _watch(self, stop: asyncio.Future[None]) -> None:
-        """End where a loop breaks off again and again: it would never come past its record."""
+    async def _watch(self, stop: asyncio.Future[None]) -> None:
+        """Let go of what the index has got meanwhile; end where a loop breaks off for good."""
+        if self._owner is not None:
+            with suppress(Transient):  # the next batch tells
+                await self._owner.settle()
         troubles = (line.subscription.trouble for line in self._status.lines)
         trouble = next((trouble for trouble in troubles if trouble is not None), None)
         if trouble is not None and not stop.done():
@@ -144,19 +149,54 @@ class Service:
         made = await abandonable(load)  # a download must not hold up the end
         return MeasuredEmbedder(made, self._metrics)
 
+    @asynccontextmanager
+    async def _sinks(self) -> AsyncGenerator[list[Sink]]:
+        if not self._roles.writes:
+            yield []
+            return
+        async with wiring.sinks(self._settings.sinks) as opened:
+            yield opened
+
     def _processes(
-        self, policy: Policy, embedder: Embedder | None, index: Index, log: KafkaLog
+        self,
+        policy: Policy,
+        embedder: Embedder | None,
+        index: Index,
+        log: KafkaLog,
+        sinks: Sequence[Sink],
     ) -> list[Process]:
         processes: list[Process] = []
         if embedder is not None:
             policies.require_model(policy, embedder.model)
             deduplicator = Deduplicator(embedder, index, index, policy)
-            owner = Owner(deduplicator, log, index, self._decided)
+            self._owner = owner = Owner(
+                deduplicator,
+                log,
+                index,
+                self._decided,
+                token=wiring.owner_token(),
+                clock=SystemClock(),
+                limits=wiring.limits(self._settings.service),
+                claimed=self._claimed,
+            )
             self._metrics.unapplied.set_function(lambda: owner.unapplied)
+            self._metrics.unapplied_seconds.set_function(lambda: owner.unapplied_seconds)
             processes.append(owner)
         if self._roles.writes:
-            processes.append(Writer(index, log, self._report, self._metrics.applied))
+            writer = Writer(
+                index,
+                log,
+                self._report,
+                sinks=sinks,
+                observe=self._metrics.applied,
+                refused=self._metrics.refused.labels("writer").inc,
+            )
+            processes.append(writer)
         return processes
+
+    def _claimed(self, claim: Claim) -> None:
+        self._metrics.fences.inc()
+        self._metrics.refused.labels("deduplicator").inc(claim.refused)
 
     def _decided(self, decisions: Sequence[Decision]) -> None:
         self._metrics.decided(decisions)
@@ -221,6 +261,7 @@ class Service:
             report=waits,
             stop=give_up,
             measured=self._metrics.batch,
+            claiming=self._metrics.claim,
         )
         subscription.give_to(partitions, log, self._report)
         return Line(process, subscription, partitions)
@@ -242,7 +283,7 @@ class Service:
 async def _level_with(log: KafkaLog, index: Index, report: Callable[[str], None]) -> None:
     """Bring an index of this process's own level with the log, all partitions of it."""
     for partition in range(await log.partitions(DECISIONS.name)):
-        await require_log(index, log, partition)
+        await require_log(log, (await applied(index, partition)).reached, partition)
     await restore(index, log, report)
 
 

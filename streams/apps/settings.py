@@ -81,6 +81,13 @@ class KafkaSettings(_Group):
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = Field(
         default="", description="Put before the names of all topics and groups."
     )
+    run: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,32}$")] = Field(
+        default="",
+        description=(
+            "Put behind the names of all topics but memory.events, of groups and of the "
+            "collection: services with another run decide on the same events for themselves."
+        ),
+    )
     tls: bool = Field(default=False, description="Encrypt the connections.")
     ca_file: Path | None = Field(
         default=None, description="Authorities to trust, as PEM; unset takes the system's."
@@ -136,8 +143,31 @@ class ServiceSettings(_Group):
     session_seconds: Annotated[int, Field(ge=6, le=1_800)] = Field(
         default=30, description="How long a process may be silent before others take its work."
     )
+    overlay_memories_max: Annotated[int, Field(ge=1, le=10_000_000)] = Field(
+        default=100_000,
+        description=(
+            "Memories that may wait to be applied before a deduplicator pauses; up to 4 KiB of "
+            "memory each."
+        ),
+    )
+    overlay_scope_memories_max: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=5_000,
+        description="The same for one scope: each of its events is compared with all of them.",
+    )
     drain_seconds: Annotated[float, Field(ge=1, le=200)] = Field(
         default=30.0, description="How long a batch under way may take when the service stops."
+    )
+
+
+class SinkSettings(_Group):
+    """Copies of the memories that the writer keeps for other programs, beside the index."""
+
+    sqlite: Path | None = Field(
+        default=None, description="A SQLite file with a table of memories; unset keeps none."
+    )
+    jsonl: Path | None = Field(
+        default=None,
+        description="A directory with the changes as lines of JSON, a file per partition.",
     )
 
 
@@ -161,7 +191,11 @@ class RetrySettings(_Group):
         default=8, description="Attempts in a row before `run` stops; services go on trying."
     )
     delay_max_seconds: Annotated[float, Field(gt=0)] = Field(
-        default=10.0, description="The longest wait between two attempts; waits double from 0.1 s."
+        default=10.0,
+        description=(
+            "The longest wait between two attempts; waits double from 0.1 s, half of each is left "
+            "to chance."
+        ),
     )
 
 
@@ -183,6 +217,7 @@ class Settings(BaseSettings):
     kafka: KafkaSettings = KafkaSettings()
     qdrant: QdrantSettings = QdrantSettings()
     service: ServiceSettings = ServiceSettings()
+    sinks: SinkSettings = SinkSettings()
     run: RunSettings = RunSettings()
     retry: RetrySettings = RetrySettings()
 

@@ -64,12 +64,13 @@ class Status:
         for line in self.lines:
             topic = line.process.topic
             held = line.partitions.held
-            ready = {p: one.next for p, one in held.items() if one.next is not None}
-            self._metrics.partitions.labels(topic, "ready").set(len(ready))
-            self._metrics.partitions.labels(topic, "waiting").set(len(held) - len(ready))
-            for partition, offset in ready.items():
-                behind = line.subscription.behind(partition, offset)
-                self._metrics.lag.labels(topic, str(partition)).set(behind)
+            waiting = sum(bool(one.waits_for) for one in held.values())
+            self._metrics.partitions.labels(topic, "ready").set(len(held) - waiting)
+            self._metrics.partitions.labels(topic, "waiting").set(waiting)
+            for partition, one in held.items():
+                if one.next is not None:
+                    behind = line.subscription.behind(partition, one.next)
+                    self._metrics.lag.labels(topic, str(partition)).set(behind)
 
 
 def _waiting(line: Line) -> Mapping[str, str]:
@@ -77,7 +78,7 @@ def _waiting(line: Line) -> Mapping[str, str]:
     missing = {
         f"{topic}/{partition}": held.waits_for
         for partition, held in line.partitions.held.items()
-        if held.next is None
+        if held.waits_for
     }
     if not line.partitions.joined:
         missing[topic] = "its partitions"

@@ -1,15 +1,28 @@
 """Which adapter stands behind which port; the only place that names both. Imports lazily."""
 
-from collections.abc import Callable
+import random
+import secrets
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.base import ModelId
 from streams.adapters.local_broker import LocalBroker
 from streams.adapters.store_directory import IndexKind, StoreDirectory
-from streams.apps.settings import EmbedderSettings, InvalidSettings, KafkaSettings, Settings
-from streams.flow.owner import INDEXED
-from streams.ports import Embedder, Index, NoStore
+from streams.apps.settings import (
+    EmbedderSettings,
+    InvalidSettings,
+    KafkaSettings,
+    RetrySettings,
+    ServiceSettings,
+    Settings,
+    SinkSettings,
+)
+from streams.flow.decisions import INDEXED
+from streams.flow.owner import Limits
+from streams.ports import Embedder, Index, NoStore, Sink
+from streams.runtime.failures import RetryPolicy
 
 if TYPE_CHECKING:
     from streams.adapters.kafka.connection import Connection
@@ -63,7 +76,8 @@ async def open_index(settings: Settings, *, create: bool = True) -> Index:
 
     described = describe(settings.embedder.model)
     model, dimension = ModelId(described.model), described.dim or 0
-    name = collection_name(settings.qdrant.collection_prefix, model, dimension)
+    run = f"-{settings.kafka.run}" if settings.kafka.run else ""
+    name = f"{collection_name(settings.qdrant.collection_prefix, model, dimension)}{run}"
     if settings.index.kind != "qdrant":
         if StoreDirectory(settings.store).manifest() is not None:
             raise NoStore(
@@ -106,6 +120,7 @@ def connection(settings: KafkaSettings) -> "Connection":
     return Connection(
         bootstrap=settings.bootstrap,
         prefix=settings.prefix,
+        run=settings.run,
         tls=settings.tls,
         ca_file=settings.ca_file,
         mechanism=settings.mechanism,
@@ -123,3 +138,33 @@ def must_be_rebuilt(kind: IndexKind, path: Path) -> bool:
 def log(directory: StoreDirectory, *, read_only: bool) -> LocalBroker:
     """Return the log of an embedded store."""
     return LocalBroker(directory.log, indexed=INDEXED, read_only=read_only)
+
+
+@asynccontextmanager
+async def sinks(settings: SinkSettings) -> AsyncGenerator[list[Sink]]:
+    """Open the copies that the settings ask for."""
+    from streams.adapters.sinks.jsonl import JsonlSink
+    from streams.adapters.sinks.sqlite import SqliteSink
+
+    async with AsyncExitStack() as stack:
+        opened: list[Sink] = []
+        if settings.sqlite is not None:
+            opened.append(SqliteSink(settings.sqlite))
+            stack.push_async_callback(opened[-1].close)
+        if settings.jsonl is not None:
+            opened.append(JsonlSink(settings.jsonl))
+            stack.push_async_callback(opened[-1].close)
+        yield opened
+
+
+def owner_token() -> str:
+    """Return a token that no other process has: it tells this owner's fences from all others."""
+    return secrets.token_hex(8)
+
+
+def limits(settings: ServiceSettings) -> Limits:
+    return Limits(settings.overlay_memories_max, settings.overlay_scope_memories_max)
+
+
+def retry(settings: RetrySettings) -> RetryPolicy:
+    return RetryPolicy(settings.attempts_max, settings.delay_max_seconds, chance=random.random)

@@ -35,6 +35,12 @@ def note(line: str, style: str = "dim") -> None:
     err.print(Text(harmless(line), style=style))
 
 
+def more(count: int, what: str) -> None:
+    """Say how many a listing has left out, if any."""
+    if count > 0:
+        note(f"{count:,} more {what}: raise --limit to see them")
+
+
 def say_json(items: Iterable[Any]) -> None:
     """Print a JSON array, an element a line; never holds more than one element."""
     with _a_reader_may_leave():
@@ -45,10 +51,22 @@ def say_json(items: Iterable[Any]) -> None:
         sys.stdout.write("\n]\n")
 
 
+def say_line(item: Any) -> None:  # noqa: ANN401 - any JSON value
+    """Print one JSON value on a line, at once."""
+    with _a_reader_may_leave():
+        sys.stdout.write(json.dumps(item, ensure_ascii=sys.stdout.isatty()) + "\n")
+
+
 def say_object(item: Any) -> None:  # noqa: ANN401 - any JSON value
     """Print one JSON value."""
     with _a_reader_may_leave():
         sys.stdout.write(json.dumps(item, ensure_ascii=sys.stdout.isatty(), indent=2) + "\n")
+
+
+def say_bytes(data: bytes) -> None:
+    """Write bytes to standard output as they are: only where that is no terminal."""
+    with _a_reader_may_leave():
+        sys.stdout.buffer.write(data)
 
 
 @contextmanager

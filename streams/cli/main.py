@@ -10,7 +10,17 @@ import typer
 from typer.exceptions import TyperException
 
 from streams.apps.settings import InvalidSettings
-from streams.cli import configuration, models, publish, run, schema, services, stores, topics
+from streams.cli import (
+    configuration,
+    dead_letters,
+    models,
+    publish,
+    run,
+    schema,
+    services,
+    stores,
+    topics,
+)
 from streams.cli.console import note
 from streams.cli.options import NotFound, UsageError
 from streams.core.policy import InvalidPolicy
@@ -53,6 +63,7 @@ services.register(app)
 publish.register(app)
 topics.register(app)
 stores.register(app)
+dead_letters.register(app)
 configuration.register(app)
 models.register(app)
 schema.register(app)

@@ -1,37 +1,38 @@
-"""Commands that read a store: memories, decisions, explain, dead-letters."""
+"""Commands that read a store: memories, decisions, explain."""
 
 import asyncio
-import base64
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, cast
 
 import typer
+from pydantic_core import from_json
 
 from schemas.base import MemoryId
-from schemas.decisions import Ignore, Reject
+from schemas.decisions import Forward, Ignore, Marker, Reject
 from schemas.memories import Memory, Standing
 from schemas.outcomes import DeadLetter
+from streams.apps.dead_letters import opened
 from streams.apps.reading import Ambiguous, Entry, StoreReader, reading
 from streams.cli import options
-from streams.cli.console import note, quoted, say, say_json
+from streams.cli.console import more, note, quoted, say, say_json
+from streams.cli.dead_letters import letter_json, show_letter
 from streams.core.explain import explain as explained
 from streams.core.explain import outcome, why
 from streams.core.ledger import touched
+from streams.flow.dead_letters import original
+from streams.flow.requeue import Letter
 
 Item = TypeVar("Item")
 
 _TEXT_WIDTH = 100
 _AGAIN_MAX = 10
-_KINDS = ("insert", "merge", "replace", "reinforce", "ignore", "reject")
-_dead_letters = typer.Typer(help="Records that could not be used.", no_args_is_help=True)
+_KINDS = ("insert", "merge", "replace", "reinforce", "ignore", "reject", "forward")
 
 
 def register(app: typer.Typer) -> None:
     app.command(name="memories")(memories)
     app.command(name="decisions")(decisions)
     app.command(name="explain")(explain)
-    app.add_typer(_dead_letters, name="dead-letters")
 
 
 def memories(
@@ -58,7 +59,7 @@ def memories(
         return
     for memory, above in zip(shown, [None, *shown], strict=False):
         _show_memory(memory, above)
-    _more(len(found) - len(shown), "memories")
+    more(len(found) - len(shown), "memories")
     _none(found, "memories")
 
 
@@ -77,14 +78,14 @@ def decisions(
     """List the decisions, oldest first; with a limit, the newest of them."""
     source = options.source(config, store, kafka)
     wanted = options.limit_of(limit, as_json=as_json)
-    found, total, by_id = asyncio.run(
+    found, older, by_id = asyncio.run(
         _decisions(source, scope, _kind(kind), wanted, with_letters=not as_json)
     )
     if as_json:
         say_json(_decision_json(entry) for entry in found)
         return
-    if total > len(found):
-        note(f"{total - len(found):,} older decisions: raise --limit to see them")
+    if older:
+        note("there are older decisions: raise --limit to see them")
     for entry in found:
         _show_decision(entry, by_id)
     _none(found, "decisions")
@@ -108,48 +109,22 @@ def explain(
     asyncio.run(_explain(options.source(config, store, kafka), identity, as_json=as_json))
 
 
-@_dead_letters.command(name="list")
-def list_dead_letters(
-    *,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    limit: options.Limit = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """List what could not be used: where it was, what is wrong, what to do."""
-    found = asyncio.run(_letters(options.source(config, store, kafka)))
-    shown = found[: options.limit_of(limit, as_json=as_json)]
-    if as_json:
-        say_json({**letter.model_dump(mode="json"), "seen": seen} for letter, seen in shown)
-        return
-    for letter, seen in shown:
-        _show_dead_letter(letter, seen)
-    _more(len(found) - len(shown), "dead letters")
-    _none(found, "dead letters")
-
-
 async def _memories(source: options.Source) -> list[Memory]:
     async with reading(source.settings, embedded=source.embedded) as reader:
         return await reader.memories()
 
 
-async def _letters(source: options.Source) -> list[tuple[DeadLetter, int]]:
-    async with reading(source.settings, embedded=source.embedded) as reader:
-        return await reader.dead_letters()
-
-
 async def _explain(source: options.Source, identity: str, *, as_json: bool) -> None:
+    if not identity:
+        raise options.UsageError("ID is empty")
     async with reading(source.settings, embedded=source.embedded) as reader:
-        what, entries = await _about(reader, identity)
-        if what == "dead letter":
-            return
+        try:
+            what, entries = await reader.about(identity)
+        except Ambiguous as error:
+            raise options.UsageError(str(error)) from error
         if not entries:
-            raise options.NotFound(
-                f"no decision, event or memory in {reader.place} has the id {identity}; if it was "
-                "published just now, it may wait to be decided: memsieve doctor"
-            )
-        if as_json:
+            await _explain_letter(source, identity, reader.place, as_json=as_json)
+        elif as_json:
             say_json(_decision_json(entry) for entry in entries)
         elif what == "memory":
             await _explain_memory(reader, identity, entries)
@@ -157,31 +132,37 @@ async def _explain(source: options.Source, identity: str, *, as_json: bool) -> N
             await _explain_decisions(reader, entries)
 
 
-async def _about(reader: StoreReader, identity: str) -> tuple[str, list[Entry]]:
-    """Find what an id names; a dead letter is shown at once."""
-    if not identity:
-        raise options.UsageError("ID is empty")
-    try:
-        what, entries = await reader.about(identity)
-    except Ambiguous as error:
-        raise options.UsageError(str(error)) from error
-    if entries:
-        return what, entries
-    for letter, seen in await reader.dead_letters():
-        if letter.id.startswith(identity) or _event_id(letter) == identity:
-            _show_dead_letter(letter, seen)
-            return "dead letter", []
-    return "", []
+async def _explain_letter(
+    source: options.Source, identity: str, place: str, *, as_json: bool
+) -> None:
+    """Tell of the dead letter that has the id, or whose event gave itself that id."""
+    for letter in await _letters(source):
+        if letter.content.id.startswith(identity) or _event_id(letter) == identity:
+            if as_json:
+                say_json([letter_json(letter)])
+            else:
+                show_letter(letter)
+            return
+    raise options.NotFound(
+        f"no decision, event, memory or dead letter in {place} has the id {identity}; if it was "
+        "published just now, it may wait to be decided: memsieve doctor"
+    )
 
 
-def _event_id(letter: DeadLetter) -> str | None:
+async def _letters(source: options.Source) -> list[Letter]:
+    async with opened(source.settings, embedded=source.embedded) as target:
+        return await target.all()
+
+
+def _event_id(letter: Letter) -> str | None:
     """Return the id that a record which could not be used gave itself, if it can be read."""
     try:
-        value: object = json.loads(base64.b64decode(letter.value))
+        value: object = from_json(original(letter.content))
     except ValueError:
         return None
     said = cast("dict[str, object]", value) if isinstance(value, dict) else {}
-    return str(said.get("event_id"))
+    identity = said.get("event_id")
+    return identity if isinstance(identity, str) else None
 
 
 async def _decisions(
@@ -191,19 +172,20 @@ async def _decisions(
     limit: int | None,
     *,
     with_letters: bool,
-) -> tuple[Sequence[Entry], int, Mapping[str, DeadLetter]]:
-    """Return the newest entries that fit, how many fit in all, and the dead letters they name."""
+) -> tuple[Sequence[Entry], bool, Mapping[str, DeadLetter]]:
+    """Return the newest entries that fit, whether older ones do, and the dead letters they name."""
     async with reading(source.settings, embedded=source.embedded) as reader:
-        if scope is kind is None:
-            fitting = [entry async for entry in reader.decisions(limit)]
-            total = await reader.count()
-        else:
-            fitting = [entry async for entry in _fitting(reader.decisions(), scope, kind)]
-            total = len(fitting)
+        newest = limit + 1 if limit is not None and scope is kind is None else None
+        entries = _fitting(reader.decisions(newest), scope, kind)
+        fitting = [entry async for entry in entries]
         found = _newest(fitting, limit)
-        rejected = with_letters and any(isinstance(entry.decision, Reject) for entry in found)
-        letters = await reader.dead_letters() if rejected else []
-        return found, total, {letter.id: letter for letter, _ in letters}
+    rejected = with_letters and any(isinstance(entry.decision, Reject) for entry in found)
+    letters = await _letters(source) if rejected else []
+    return (
+        found,
+        len(fitting) > len(found),
+        {letter.content.id: letter.content for letter in letters},
+    )
 
 
 def _newest(entries: list[Entry], limit: int | None) -> list[Entry]:
@@ -231,6 +213,8 @@ async def _fitting(
         here = (
             scope is None
             if isinstance(decision, Reject)
+            else options.below(decision.scope, scope)
+            if isinstance(decision, Forward)
             else options.below(decision.event.scope, scope)
         )
         if here and kind in {None, decision.kind}:
@@ -253,6 +237,10 @@ def _show_decision(entry: Entry, letters: Mapping[str, DeadLetter]) -> None:
         )
         say(f"        {letter.error if letter else why(decision)}", style="dim")
         return
+    if isinstance(decision, Forward):
+        say(f"{place:>6}  {decision.kind:<10}{decision.scope}")
+        say(f"        {why(decision)}", style="dim")
+        return
     say(f"{place:>6}  {decision.kind:<10}{decision.event.scope}")
     say(f"        {quoted(decision.event.text, _TEXT_WIDTH)}")
     near = decision.evidence.neighbours
@@ -271,25 +259,12 @@ def _show_memory(memory: Memory, above: Memory | None) -> None:
     say(f"    {memory.id}  {times}, last {memory.last_seen_at:%Y-%m-%d}{retired}", style="dim")
 
 
-def _show_dead_letter(letter: DeadLetter, seen: int) -> None:
-    again = f"  ({seen} times)" if seen > 1 else ""
-    say(f"{letter.origin}  {letter.stage.value}{again}  {letter.id}")
-    say(f"  {letter.error}")
-    begin = base64.b64decode(letter.value)[:_TEXT_WIDTH].decode("utf-8", "backslashreplace")
-    say(f"  {letter.value_size:,} bytes: {begin}", style="dim")
-
-
-def _more(count: int, what: str) -> None:
-    if count > 0:
-        note(f"{count:,} more {what}: raise --limit to see them")
-
-
 async def _explain_decisions(reader: StoreReader, entries: Sequence[Entry]) -> None:
     """Tell the story of each decision; deliveries of an event that was decided take a line."""
     stories = [entry for entry in entries if not isinstance(entry.decision, Ignore)]
     for count, entry in enumerate(stories or entries[:1]):
         decision = entry.decision
-        near = () if isinstance(decision, Reject) else decision.evidence.neighbours
+        near = () if isinstance(decision, Marker) else decision.evidence.neighbours
         concerned = [*touched(decision), *(neighbour.memory_id for neighbour in near)]
         texts = await reader.texts(concerned)
         if count:

@@ -14,6 +14,7 @@ from schemas.decisions import (
     Change,
     Compared,
     Evidence,
+    Forward,
     Ignore,
     Insert,
     Merge,
@@ -30,7 +31,7 @@ from schemas.memories import Memory, Superseded
 from schemas.outcomes import DeadLetter
 from streams.core import survivorship
 from streams.core.embedding import Vector
-from streams.core.identity import decision_id, memory_id, rejection_id
+from streams.core.identity import decision_id, forwarding_id, memory_id, rejection_id
 from streams.core.merge import Joined, contains, join
 from streams.core.neighbours import Neighbour
 from streams.core.policy import Policy
@@ -94,6 +95,17 @@ def reject(source: Position, letter: DeadLetter) -> Reject:
         decision_id=rejection_id(source.topic, source.partition, source.offset),
         source=source,
         dead_letter_id=letter.id,
+    )
+
+
+def forward(source: Position, event: Remember, partition: int) -> Forward:
+    """Mark the place of a record whose event was published anew in its scope's partition."""
+    return Forward(
+        decision_id=forwarding_id(source.topic, source.partition, source.offset),
+        source=source,
+        event_id=event.event_id,
+        scope=event.scope,
+        partition=partition,
     )
 
 

@@ -7,8 +7,10 @@ from schemas.decisions import (
     Band,
     Compared,
     Decision,
+    Forward,
     Ignore,
     Insert,
+    Marker,
     Merge,
     Reason,
     Reinforce,
@@ -62,6 +64,8 @@ def why(decision: Decision) -> str:
     """Return the reason in one clause."""
     if isinstance(decision, Reject):
         return f"the record cannot be used; it is dead letter {decision.dead_letter_id}"
+    if isinstance(decision, Forward):
+        return f"scope {decision.scope} belongs into partition {decision.partition}"
     return _WHY[decision.evidence.reason]
 
 
@@ -81,6 +85,8 @@ def outcome(decision: Decision) -> str:
         case Reinforce():
             times = decision.memory.observation_count
             return f"memory {decision.memory.id} was seen once more, {times} times by now"
+        case Forward():
+            return f"published anew in partition {decision.partition}, to be decided there"
         case Ignore() | Reject():
             return "nothing changed"
 
@@ -95,10 +101,10 @@ def explain(
     """
     at = decision.source
     lines = [f"decision   {decision.decision_id}"]
-    if isinstance(decision, Reject):
+    if isinstance(decision, Marker):
         return [
             *lines,
-            f"reject: {why(decision)}",
+            f"{decision.kind}: {why(decision)}",
             f"event from {at.topic}/{at.partition}/{at.offset}",
         ]
     event = decision.event

@@ -38,6 +38,11 @@ def rejection_id(topic: str, partition: int, offset: int) -> DecisionId:
     return DecisionId(_derived("rejection", topic, str(partition), str(offset)))
 
 
+def forwarding_id(topic: str, partition: int, offset: int) -> DecisionId:
+    """Return the id of the marker for a record that was published anew elsewhere."""
+    return DecisionId(_derived("forwarding", topic, str(partition), str(offset)))
+
+
 def memory_id(decision: DecisionId) -> MemoryId:
     """Return the id of the memory that a decision creates."""
     return MemoryId(_derived("memory", decision))

@@ -3,7 +3,7 @@
 `state(scope) = fold(decisions)`. The store, the overlay and every audit use this one reading.
 """
 
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -11,6 +11,7 @@ from schemas.base import ContentKey, DecisionId, MemoryId
 from schemas.decisions import (
     Change,
     Decision,
+    Forward,
     Ignore,
     Insert,
     Merge,
@@ -56,7 +57,7 @@ def effects(decision: Decision) -> list[Effect]:
             return [stored, *retired]
         case Reinforce():
             return [Stored(decision.memory, None, _decided(decision))]
-        case Ignore() | Reject():
+        case Ignore() | Reject() | Forward():
             return []
         case _:
             assert_never(decision)
@@ -75,7 +76,7 @@ def version_after(effect: Effect) -> int:
 def touched(decision: Decision) -> list[MemoryId]:
     """Return the ids of the memories that a decision creates or changes."""
     match decision:
-        case Ignore() | Reject():
+        case Ignore() | Reject() | Forward():
             return []
         case Insert() | Reinforce():
             return [decision.memory.id]
@@ -94,8 +95,13 @@ def fold(state: MutableMapping[MemoryId, Stored], decision: Decision) -> list[Me
     Versions make it idempotent: an effect that the state already has, or has passed, is skipped.
     Raises MissingTarget where the state lacks what the decision builds on.
     """
+    return take(state, effects(decision))
+
+
+def take(state: MutableMapping[MemoryId, Stored], made: Sequence[Effect]) -> list[MemoryId]:
+    """Bring a state further by a decision's effects, as `fold` does."""
     changed: list[MemoryId] = []
-    for effect in effects(decision):
+    for effect in made:
         identity = memory_of(effect)
         after = advance(state.get(identity), effect)
         if after is not None:

@@ -15,7 +15,7 @@ DECIDED_MAX = 64
 
 @dataclass(frozen=True)
 class Stored:
-    """A memory with its vector; `vector` None where it is unchanged or was not asked for.
+    """A memory with its vector; None where it was not asked for, or where an effect keeps it.
 
     `decided` are the newest decisions that made the memory what it is, oldest first, each with
     the content of the event decided on: at most DECIDED_MAX.

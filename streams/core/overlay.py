@@ -11,10 +11,13 @@ import numpy as np
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.decisions import Change, Decision, Ignore
+from schemas.memories import Memory
 from streams.core.embedding import NEAR_TIE, Vector
 from streams.core.identity import content_key
 from streams.core.ledger import Retire, effects, memory_of, version_after
 from streams.core.neighbours import Stored
+
+_FIELDS = set(Memory.model_fields)
 
 
 class _Layer:
@@ -22,7 +25,7 @@ class _Layer:
 
     def __init__(self) -> None:
         self.scopes: dict[ScopeName, dict[MemoryId, Stored | None]] = {}
-        self.contents: dict[ContentKey, set[MemoryId]] = {}
+        self.contents: dict[ContentKey, tuple[MemoryId, ...]] = {}
         self.decided: dict[DecisionId, ContentKey] = {}
         self.versions: dict[MemoryId, int] = {}
 
@@ -30,7 +33,8 @@ class _Layer:
         self.drop(scope, identity)
         self.scopes.setdefault(scope, {})[identity] = after
         if after is not None:
-            self.contents.setdefault(after.memory.content_key, set()).add(identity)
+            key = after.memory.content_key
+            self.contents[key] = (*self.contents.get(key, ()), identity)
 
     def drop(self, scope: ScopeName, identity: MemoryId) -> None:
         memories = self.scopes.get(scope, {})
@@ -42,9 +46,10 @@ class _Layer:
             self.scopes.pop(scope, None)
 
     def _forget_content(self, key: ContentKey, identity: MemoryId) -> None:
-        ids = self.contents[key]
-        ids.discard(identity)
-        if not ids:
+        ids = tuple(one for one in self.contents[key] if one != identity)
+        if ids:
+            self.contents[key] = ids
+        else:
             del self.contents[key]
 
 
@@ -63,6 +68,10 @@ class Overlay:
     def __len__(self) -> int:
         """Return how many memories the store does not hold in their newest state."""
         return len(self._changed_at)
+
+    def in_scope(self, scope: ScopeName) -> int:
+        """Return how many of them are of a scope."""
+        return len(self._layer.scopes.get(scope, ()))
 
     @property
     def settled(self) -> int:
@@ -163,11 +172,17 @@ def _record(
                 continue  # it came again, behind later ones
             after = None
             if not isinstance(effect, Retire) and effect.memory.live:
-                after = _with_vector(effect, _found(below, event.scope, identity))
+                stored = _with_vector(effect, _found(below, event.scope, identity))
+                after = Stored(_lean(stored.memory), stored.vector)
             layer.put(event.scope, identity, after)
             layer.versions[identity] = version
             changed.append((event.scope, identity))
     return changed
+
+
+def _lean(memory: Memory) -> Memory:
+    """Return a copy that shares what pydantic keeps beside the fields: more than 2 KiB each."""
+    return Memory.model_construct(_FIELDS, **dict(memory))
 
 
 def _found(layers: Sequence[_Layer], scope: ScopeName, identity: MemoryId) -> Stored | None:

@@ -1,22 +1,17 @@
 """The writer: decisions in, the store brought level, changes out. It never decides."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from schemas.base import MemoryId, Position
-from schemas.decisions import Decision
+from schemas.base import MemoryId
 from schemas.outcomes import Applied
-from streams.core.ledger import MissingTarget, effects, fold, touched
+from streams.core.ledger import Effect, MissingTarget, effects, take, touched
 from streams.core.neighbours import Stored
+from streams.flow.decisions import Logged
 from streams.ports import Fatal, Index
 
 
-@dataclass(frozen=True)
-class Logged:
-    """A decision, and where the log holds it."""
-
-    decision: Decision
-    position: Position
+class Mismatch(Fatal):
+    """The store lacks what a decision builds on."""
 
 
 async def apply(window: Sequence[Logged], *, index: Index) -> list[Applied]:
@@ -25,30 +20,32 @@ async def apply(window: Sequence[Logged], *, index: Index) -> list[Applied]:
     Idempotent: what the store already has, by version, is not written again, so a window may be
     applied twice or cut differently. Every successor is durable and searchable before a memory
     that it replaces is retired. The changes are those of the decisions, whether or not this call
-    was the one that wrote them. Raises Fatal where the store lacks what a decision builds on.
+    was the one that wrote them. Raises Mismatch where the store lacks what a decision builds on.
     """
     ids = list(dict.fromkeys(i for logged in window for i in touched(logged.decision)))
     state = await index.get(ids) if ids else {}
     written: dict[MemoryId, None] = {}
     changes: list[Applied] = []
     for logged in window:
+        made = effects(logged.decision)
         try:
-            written.update(dict.fromkeys(fold(state, logged.decision)))
+            written.update(dict.fromkeys(take(state, made)))
         except MissingTarget as damage:
             at = logged.position
-            raise Fatal(
+            raise Mismatch(
                 f"{damage} ({at.topic}/{at.partition}/{at.offset}); the index does not match the "
                 "log: delete the index, and the next start builds it anew"
             ) from damage
-        changes.extend(_changes(logged, state))
+        changes.extend(_changes(logged, made, state))
     after = [state[identity] for identity in written]
     await _write([stored for stored in after if stored.memory.live], index)
     await _write([stored for stored in after if not stored.memory.live], index)
     return changes
 
 
-def _changes(logged: Logged, state: Mapping[MemoryId, Stored]) -> list[Applied]:
-    made = effects(logged.decision)
+def _changes(
+    logged: Logged, made: Sequence[Effect], state: Mapping[MemoryId, Stored]
+) -> list[Applied]:
     memories = [
         effect.memory if isinstance(effect, Stored) else state[effect.target.memory_id].memory
         for effect in made

@@ -28,6 +28,12 @@ ROW_HEADER = "memsieve-row"
 ORIGIN_HEADER = "memsieve-origin"
 """Says where a record was read: `FILE:LINE`."""
 
+ATTEMPTS_HEADER = "memsieve-attempts"
+"""How often an event that was published again has failed before."""
+
+ATTEMPTS_MAX = 999_999
+"""Attempts are counted up to here: the header is untrusted."""
+
 
 def oversized(event: bytes) -> Poison | None:
     """Tell whether an event is too long to be decided on."""
@@ -45,6 +51,7 @@ def dead_letter(record: Record, stage: Stage, poison: Poison) -> DeadLetter:
         value=record.value or b"",
         stage=stage,
         poison=poison,
+        attempts=_attempts(headers.get(ATTEMPTS_HEADER)),
         origin=origin or record.place,
         position=record.position,
         key=_text(record.key),
@@ -58,6 +65,7 @@ def describe(
     row: bytes | None = None,
     stage: Stage,
     poison: Poison,
+    attempts: int = 1,
     origin: str,
     position: Position | None = None,
     key: str | None = None,
@@ -72,6 +80,7 @@ def describe(
         stage=stage,
         field=_shown(poison.field or "")[:_FIELD_MAX].strip() or None,
         error=_shown(str(poison)),
+        attempts=attempts,
         origin=origin,
         position=position,
         key=key,
@@ -80,6 +89,18 @@ def describe(
         headers=headers,
     )
     return letter if _size(letter) <= _LETTER_BYTES_MAX else _cut(letter)
+
+
+def original(letter: DeadLetter) -> bytes:
+    """Return the bytes that failed, or their first part where `value_size` says that it is one."""
+    return base64.b64decode(letter.value)
+
+
+def _attempts(failed: bytes | None) -> int:
+    """Return how often a record has failed, this time included; what is no count counts nothing."""
+    if failed is None or len(failed) > len(str(ATTEMPTS_MAX)) or not failed.isdigit():
+        return 1
+    return min(int(failed) + 1, ATTEMPTS_MAX)
 
 
 def _size(letter: DeadLetter) -> int:

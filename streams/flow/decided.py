@@ -4,12 +4,15 @@ from collections.abc import Mapping, Sequence
 
 from schemas.base import ContentKey, DecisionId
 from schemas.topics import DECISIONS
-from streams.flow.owner import CONTENT_KEY_HEADER, DECISION_ID_HEADER
+from streams.flow.decisions import CONTENT_KEY_HEADER, DECISION_ID_HEADER
 from streams.ports import Lookup, Record
 
 
 class DecidedInLog:
-    """Implements ports.Decided for a log that finds its records by header."""
+    """Implements ports.Decided for a log that finds its records by header.
+
+    For a log with one writer at a time: it does not look whether a decision counts.
+    """
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup

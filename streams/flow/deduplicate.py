@@ -18,6 +18,7 @@ from streams.core.decide import (
     Encoded,
     Undecided,
     decide,
+    forward,
     ignore,
     recognise,
     reject,
@@ -41,11 +42,19 @@ near ties that float32 orders differently from the measure."""
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """An event that lies in another partition than its scope's, and is published anew there."""
+
+    event: Event
+    partition: int
+
+
+@dataclass(frozen=True)
 class Received:
     """One record of the events topic, read; `event` is what it says, or why it says nothing."""
 
     record: Record
-    event: Event | Poison
+    event: Event | Elsewhere | Poison
 
 
 @dataclass(frozen=True)
@@ -122,6 +131,8 @@ class Deduplicator:
         """Go down the ladder: seen before, addressed by name, known by its words, compared."""
         if isinstance(item.event, Poison):
             return dead_letter(item.record, Stage.DECODE, item.event)
+        if isinstance(item.event, Elsewhere):
+            return forward(item.record.position, item.event.event, item.event.partition)
         event = item.event
         case = Case(event, item.record.position, self.policy, _free_name(event, seen, fork))
         key = content_key(event.scope, event.text)

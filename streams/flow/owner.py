@@ -1,35 +1,68 @@
 """The deduplicator as a process on the events topic: read, decide, hand out what to append."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from schemas.codec import DEAD_LETTER, EVENT, Unreadable
-from schemas.decisions import Decision, Reject
+from schemas.decisions import Decision
 from schemas.events import Remember
 from schemas.outcomes import DeadLetter
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
-from streams.core.identity import content_key
-from streams.core.ledger import touched
+from streams.core.fences import Reached
 from streams.core.overlay import Overlay
 from streams.core.scope import partition_of
 from streams.flow.dead_letters import oversized
-from streams.flow.deduplicate import Deduplicator, Received
-from streams.flow.takeover import DEDUPLICATOR_GROUP, applied, take_over
-from streams.ports import Fatal, Handled, Index, Log, Outgoing, Poison, Record, Transient
+from streams.flow.decisions import DecisionsReader, decision_record
+from streams.flow.deduplicate import Deduplicator, Elsewhere, Received
+from streams.flow.takeover import DEDUPLICATOR_GROUP, Claim, applied, take_over
+from streams.ports import Clock, Handled, Index, Log, NotYet, Outgoing, Poison, Record, Transient
 
-DECISION_ID_HEADER = "memsieve-decision-id"
-CONTENT_KEY_HEADER = "memsieve-content-key"
-EVENT_ID_HEADER = "memsieve-event-id"
-MEMORY_ID_HEADER = "memsieve-memory-id"
-KIND_HEADER = "memsieve-kind"
-
-INDEXED = {
-    DECISIONS.name: frozenset({DECISION_ID_HEADER, EVENT_ID_HEADER, MEMORY_ID_HEADER}),
-}
-"""The headers by which a log that can look records up should do so."""
+FORWARDED_HEADER = "memsieve-forwarded"
+"""Where an event lay that was published anew in its scope's partition: TOPIC/PARTITION/OFFSET."""
 
 CLOCK_SKEW_MAX = timedelta(minutes=5)
 """How far an event may be ahead of the log's clock: what is to come has not been observed."""
+
+_PAGE = 500
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many memories may wait for the writer: in all of a process's partitions, of one scope.
+
+    Each takes up to 4 KiB of memory at 384 dimensions, and a search compares with all of its
+    scope's.
+    """
+
+    memories_max: int = 100_000
+    scope_memories_max: int = 5_000
+
+
+@dataclass
+class _Owned:
+    """A partition that is ours since the claim; `next` is where its next decision should go.
+
+    `decided` holds when what was appended up to which offset, as long as it is not applied.
+    """
+
+    claim: Claim
+    partitions: int
+    letters_partitions: int
+    next: int
+    busy: bool = False
+    decided: deque[tuple[int, datetime]] = field(default_factory=deque[tuple[int, datetime]])
+
+    @property
+    def overlay(self) -> Overlay:
+        return self.claim.overlay
+
+    def settle(self, offset: int) -> None:
+        """Leave what lies before the offset to the index."""
+        self.overlay.settle(offset)
+        while self.decided and self.decided[0][0] < offset:
+            self.decided.popleft()
 
 
 class Owner:
@@ -44,57 +77,95 @@ class Owner:
         log: Log,
         index: Index,
         observe: Callable[[Sequence[Decision]], None],
+        *,
+        token: str,
+        clock: Clock,
+        limits: Limits = Limits(),
+        claimed: Callable[[Claim], None] = lambda _: None,
     ) -> None:
-        """`observe` is told the decisions that the log has acknowledged."""
+        """`observe` is told the decisions that the log has acknowledged, `claimed` each claim.
+
+        `token` is this process's alone: its fences carry it.
+        """
         self._deduplicator = deduplicator
         self._log = log
         self._index = index
         self._observe = observe
-        self._overlays = dict[int, Overlay]()
-        self._partitions = self._letters_partitions = 1
+        self._token = token
+        self._clock = clock
+        self._limits = limits
+        self._claimed = claimed
+        self._owned = dict[int, _Owned]()
 
     async def claim(self, partition: int) -> int:
-        claim = await take_over(self._log, self._index, partition)
-        decided = await self._log.end(DECISIONS.name, partition)
-        if claim.next_event and not decided:
-            raise Fatal(
-                f"{DECISIONS.name}/{partition} is empty, but events up to {claim.next_event:,} were "
-                "decided on: the source of truth is gone; restore it, or begin anew under another "
-                "kafka.prefix"
-            )
-        end = await self._log.end(EVENTS.name, partition)
-        if claim.next_event > end:
-            raise Fatal(
-                f"{EVENTS.name}/{partition} ends at {end:,}, but events up to {claim.next_event:,} "
-                "were decided on: it was made anew or has lost records; make the other topics anew "
-                "with it, under another kafka.prefix"
-            )
-        self._overlays[partition] = claim.overlay
-        self._partitions = await self._log.partitions(EVENTS.name)
-        self._letters_partitions = await self._log.partitions(DEAD_LETTERS.name)
+        claim = await take_over(self._log, self._index, partition, self._token)
+        owned = _Owned(
+            claim,
+            await self._log.partitions(EVENTS.name),
+            await self._log.partitions(DEAD_LETTERS.name),
+            next=claim.epoch.offset + 1,
+        )
+        if len(claim.overlay):
+            owned.decided.append((claim.epoch.offset, self._clock.now()))
+        self._owned[partition] = owned
+        self._claimed(claim)
         return claim.next_event
 
     async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
-        overlay = self._overlays[partition]
-        overlay.settle(await self._level(partition, overlay))
-        batch = [Received(record, _read(record, self._partitions)) for record in records]
-        made = await self._deduplicator.deduplicate(batch, overlay.fork())
-        await self._level(partition, overlay)  # the index that was asked is still the same
-        place = partition % self._letters_partitions
-        letters = [_dead_letter(letter, place) for letter in made.dead_letters]
-        encoded = zip(made.decisions, made.encoded, strict=True)
-        decisions = [_decision(decision, value, partition) for decision, value in encoded]
+        owned = self._owned[partition]
+        owned.busy = True
+        try:
+            return await self._handle(partition, owned, records)
+        finally:
+            owned.busy = False
 
-        def appended(offsets: list[int]) -> None:
-            overlay.join(made.decisions, offsets[len(letters) :])
+    async def _handle(self, partition: int, owned: _Owned, records: Sequence[Record]) -> Handled:
+        owned.settle(await self._level(partition, owned.overlay))
+        batch = [Received(record, _read(record, owned.partitions)) for record in records]
+        self._require_room(owned, batch)
+        made = await self._deduplicator.deduplicate(batch, owned.overlay.fork())
+        await self._level(partition, owned.overlay)  # the index that was asked is still the same
+        place = partition % owned.letters_partitions
+        before = [
+            *(_dead_letter(letter, place) for letter in made.dead_letters),
+            *(_forwarded(r.record, r.event) for r in batch if isinstance(r.event, Elsewhere)),
+        ]
+        encoded = zip(made.decisions, made.encoded, strict=True)
+        epoch = owned.claim.epoch
+        decisions = [decision_record(one, value, partition, epoch) for one, value in encoded]
+
+        async def appended(offsets: list[int]) -> None:
+            own = offsets[len(before) :]
+            await self._require_owned(partition, owned, own)
+            owned.overlay.join(made.decisions, own)
+            owned.decided.append((own[-1], self._clock.now()))
             self._observe(made.decisions)
 
-        # Dead letters first: a reject refers to what is already there.
-        return Handled([*letters, *decisions], appended)
+        # A reject refers to its dead letter, and a forward to its event: those come first.
+        return Handled([*before, *decisions], appended)
+
+    async def _require_owned(self, partition: int, owned: _Owned, own: Sequence[int]) -> None:
+        """Raise Transient where another owner has fenced the partition meanwhile.
+
+        Offsets that follow on each other show that nobody else wrote. A hole is read: late
+        records of an owner that was fenced out do not matter, a fence does.
+        """
+        if own[-1] - owned.next + 1 > len(own):
+            reader = DecisionsReader(Reached(owned.next, owned.claim.epoch))
+            while reader.reached.offset <= own[-1]:
+                start = reader.reached.offset
+                for record in await self._log.read(DECISIONS.name, partition, start, _PAGE):
+                    if record.offset <= own[-1]:
+                        reader.sort(record)
+                if reader.reached.offset == start:
+                    raise Transient(f"{DECISIONS.name}/{partition} does not show what was appended")
+            if reader.reached.epoch != owned.claim.epoch:
+                raise Transient(f"another owner has taken {DECISIONS.name}/{partition}")
+        owned.next = own[-1] + 1
 
     async def _level(self, partition: int, overlay: Overlay) -> int:
         """Return what the index holds. Transient where it has lost what it was relied on for."""
-        level = await applied(self._index, partition)
+        level = (await applied(self._index, partition)).reached.offset
         if level < overlay.settled:
             raise Transient(
                 f"the index held {DECISIONS.name}/{partition} up to {overlay.settled:,} and now up "
@@ -102,66 +173,89 @@ class Owner:
             )
         return level
 
+    def _require_room(self, owned: _Owned, batch: Sequence[Received]) -> None:
+        """Raise NotYet where too much waits for the writer: the overlay is held in memory."""
+        if (waiting := self.unapplied) >= self._limits.memories_max:
+            raise NotYet(f"{waiting:,} memories wait to be applied: is the writer running?")
+        for scope in {r.event.scope for r in batch if isinstance(r.event, Remember)}:
+            if (waiting := owned.overlay.in_scope(scope)) >= self._limits.scope_memories_max:
+                raise NotYet(
+                    f"{waiting:,} memories of one scope wait to be applied: is the writer running?"
+                )
+
     def release(self, partition: int) -> None:
-        self._overlays.pop(partition, None)
+        self._owned.pop(partition, None)
+
+    async def settle(self) -> None:
+        """Leave to the index what it has got meanwhile, also where no event comes."""
+        level = await self._index.level()
+        for partition, owned in self._owned.items():
+            followed = None if level is None else level.partitions.get(partition)
+            if followed is not None and not owned.busy:
+                owned.settle(followed.reached.offset)
 
     @property
     def unapplied(self) -> int:
         """How many memories the overlays hold: the store does not have their newest state."""
-        return sum(len(overlay) for overlay in self._overlays.values())
+        return sum(len(owned.overlay) for owned in self._owned.values())
+
+    @property
+    def unapplied_seconds(self) -> float:
+        """How long the oldest decision that is not applied has been waiting, as far as known."""
+        oldest = [owned.decided[0][1] for owned in self._owned.values() if owned.decided]
+        return (self._clock.now() - min(oldest)).total_seconds() if oldest else 0.0
 
 
-def _read(record: Record, partitions: int) -> Remember | Poison:
+def _read(record: Record, partitions: int) -> Remember | Elsewhere | Poison:
     value = record.value or b""
     if too_long := oversized(value):
         return too_long
     try:
-        event = EVENT.decode(value)
+        event = EVENT.decode(value, likely="remember")
     except Unreadable as error:
         return Poison(str(error), error.field)
-    return _misplaced(record, event, partitions) or event
+    if untimely := _untimely(record, event):
+        return untimely
+    return _misrouted(record, event, partitions) or event
 
 
-def _misplaced(record: Record, event: Remember, partitions: int) -> Poison | None:
-    """Tell what about an event's record does not fit what it says."""
-    if record.key != event.scope.encode():
-        return Poison("the record's key is not the event's scope; publish it keyed by scope", "key")
-    place = partition_of(event.scope, partitions)
-    if record.partition != place:
-        return Poison(
-            f"scope {event.scope} belongs into partition {place} of {partitions}: publish with the "
-            "partitioner of Kafka's Java client, murmur2 of the key",
-            "partition",
-        )
+def _untimely(record: Record, event: Remember) -> Poison | None:
+    """Refuse what has not happened yet, by the clock of the log."""
     appended = record.appended_at
-    if appended is not None and event.occurred_at > appended + CLOCK_SKEW_MAX:
-        return Poison(
-            f"occurred_at is {event.occurred_at:%Y-%m-%d %H:%M:%S} UTC, but the log took it in at "
-            f"{appended:%Y-%m-%d %H:%M:%S}: set the producer's clock right",
-            "occurred_at",
-        )
-    return None
+    if appended is None or event.occurred_at <= appended + CLOCK_SKEW_MAX:
+        return None
+    return Poison(
+        f"occurred_at is {event.occurred_at:%Y-%m-%d %H:%M:%S} UTC, but the log took it in at "
+        f"{appended:%Y-%m-%d %H:%M:%S}: set the producer's clock right",
+        "occurred_at",
+    )
 
 
-def _decision(decision: Decision, value: bytes, partition: int) -> Outgoing:
-    """Give a decision its record: keyed by scope, with headers to find it by."""
-    headers = [
-        (KIND_HEADER, decision.kind),
-        (DECISION_ID_HEADER, decision.decision_id),
-        *((MEMORY_ID_HEADER, identity) for identity in touched(decision)),
-    ]
-    key = None
-    if not isinstance(decision, Reject):
-        event = decision.event
-        key = event.scope.encode()
-        headers.append((EVENT_ID_HEADER, event.event_id))
-        headers.append((CONTENT_KEY_HEADER, content_key(event.scope, event.text)))
+def _misrouted(record: Record, event: Remember, partitions: int) -> Elsewhere | Poison | None:
+    """Tell where an event belongs that does not lie there; poison where it was sent on before.
+
+    The place follows from the scope, by the partitioner of Kafka's Java client.
+    """
+    place = partition_of(event.scope, partitions)
+    if record.partition == place and record.key == event.scope.encode():
+        return None
+    if FORWARDED_HEADER not in dict(record.headers):
+        return Elsewhere(event, place)
+    return Poison(
+        f"scope {event.scope} belongs into partition {place} of {partitions}, keyed by its scope; "
+        "the event was sent on once and came here: who else sends events on?",
+        "partition",
+    )
+
+
+def _forwarded(record: Record, misrouted: Elsewhere) -> Outgoing:
+    """Publish an event anew, byte for byte, where its scope belongs."""
     return Outgoing(
-        topic=DECISIONS.name,
-        partition=partition,
-        key=key,
-        value=value,
-        headers=tuple((name, value.encode()) for name, value in headers),
+        topic=EVENTS.name,
+        partition=misrouted.partition,
+        key=misrouted.event.scope.encode(),
+        value=record.value or b"",
+        headers=(*record.headers, (FORWARDED_HEADER, record.place.encode())),
     )
 
 

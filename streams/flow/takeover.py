@@ -2,88 +2,137 @@
 
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ValidationError
-
-from schemas.codec import DECISION, Unreadable
-from schemas.decisions import Decision, Fence
 from schemas.topics import DECISIONS, EVENTS
+from streams.core.fences import Epoch, Reached
 from streams.core.overlay import Overlay
-from streams.ports import Committed, Fatal, Index, Log, Record
+from streams.flow.decisions import DecisionsReader, Fenced, fence_record
+from streams.ports import UNFOLLOWED, Fatal, Followed, Index, Log, Transient
 
 DEDUPLICATOR_GROUP = "memsieve-deduplicator"
-WRITER_GROUP = "memsieve-writer"
 _READ = 500
-
-
-class Note(BaseModel):
-    """What the writer notes with its commit: the offset behind the last event that it applied.
-
-    Later versions may note more; a reader takes what it knows.
-    """
-
-    next_event: int
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The partition's unapplied decisions, and the event offset to go on from."""
+    """A partition taken: its fence, its unapplied decisions, and the event to go on from.
 
+    `records` were read for it, of which `refused` did not count.
+    """
+
+    epoch: Epoch
     overlay: Overlay
     next_event: int
+    records: int
+    refused: int
 
 
-async def take_over(log: Log, index: Index, partition: int) -> Claim:
-    """Rebuild the overlay from the decisions that the index does not hold.
+async def take_over(log: Log, index: Index, partition: int, owner: str) -> Claim:
+    """Fence the partition, and rebuild the overlay from the decisions that the index lacks.
 
-    The next event is the furthest that any witness saw: the decisions' own sources, the writer's
-    note, the group's commit. So a crash between a decision and its commit decides nothing twice.
+    The fence comes first: what any earlier owner appends behind it does not count, so what lies
+    before it is all there is. The next event follows from the decisions themselves; the group's
+    commit only counts where it is further, because a person moved it past a record.
     """
+    level = (await applied(index, partition)).reached
+    await require_log(log, level, partition)
     committed = await log.committed(DEDUPLICATOR_GROUP, EVENTS.name, partition)
-    written = await log.committed(WRITER_GROUP, DECISIONS.name, partition)
-    next_event = max(
-        0 if committed is None else committed.offset,
-        0 if written is None else note_of(written).next_event,
-    )
+    position = 0 if committed is None else committed.offset
+    await _require_decisions(log, partition, position)
+    partitions = await log.partitions(EVENTS.name)
+    await _require_partitions(log, partitions)
+    [offset] = await log.append([fence_record(owner, partition, partitions)])
+    epoch = Epoch(offset, owner)
     overlay = Overlay()
-    level = await applied(index, partition)
-    # A note covers what lies before its commit; where the index is further, its decisions tell.
-    offset = 0 if written is None else min(level, written.offset)
-    while records := await log.read(DECISIONS.name, partition, offset, _READ):
-        for record in records:
-            decision = read_decision(record)
-            overlay.join([decision], [record.offset])
-            next_event = max(next_event, decision.source.offset + 1)
-        offset = records[-1].offset + 1
-    overlay.settle(level)
-    return Claim(overlay, next_event)
+    reader = DecisionsReader(level)
+    await _follow(log, partition, reader, overlay, epoch)
+    overlay.settle(level.offset)
+    next_event = max(position, reader.reached.next_event)
+    await _require_events(log, partition, next_event)
+    return Claim(epoch, overlay, next_event, offset + 1 - level.offset, reader.refused)
 
 
-async def applied(index: Index, partition: int) -> int:
-    """Return the offset behind the partition's last decision that the index holds."""
+async def applied(index: Index, partition: int) -> Followed:
+    """Return how far the index has followed a partition of decisions."""
     level = await index.level()
-    return 0 if level is None else level.offsets.get(partition, 0)
+    return UNFOLLOWED if level is None else level.partitions.get(partition, UNFOLLOWED)
 
 
-def note_of(written: Committed) -> Note:
-    """Read the writer's note. Fatal where somebody else committed for its group."""
-    try:
-        return Note.model_validate_json(written.metadata)
-    except ValidationError as error:
+async def require_log(
+    log: Log, reached: Reached, partition: int, *, who: str = "the index"
+) -> None:
+    """Raise Fatal where the log is not the one that somebody, `who`, has followed so far."""
+    place = f"{DECISIONS.name}/{partition}"
+    end = await log.end(DECISIONS.name, partition)
+    if reached.offset > end:
         raise Fatal(
-            f"group {WRITER_GROUP} has a commit that memsieve did not make: {written.metadata!r}"
-        ) from error
-
-
-def read_decision(record: Record) -> Decision:
-    """Read a record of the decisions topic. Fatal where it is none: the log is damaged."""
-    try:
-        decision = DECISION.decode(record.value or b"")
-    except Unreadable as error:
-        raise Fatal(
-            f"{record.place} is no decision: {error}; nothing after it can be applied"
-        ) from error
-    if isinstance(decision, Fence):
-        raise Fatal(
-            f"{record.place} is a fence, which this memsieve does not write; nothing can be applied"
+            f"{who} has followed {place} to {reached.offset:,}, but it ends at {end:,}: the log "
+            f"has lost decisions, or {who} belongs to another one; restore the log, or begin anew "
+            "with another index"
         )
-    return decision
+    beginning = await log.beginning(DECISIONS.name, partition)
+    if reached.offset < beginning:
+        raise Fatal(
+            f"{place} begins at {beginning:,}, but {who} has followed it only to "
+            f"{reached.offset:,}: decisions that it lacks were deleted; restore them, or a copy "
+            "that is further"
+        )
+    if reached.epoch is not None and reached.epoch.offset >= beginning:
+        await _require_fence(log, reached.epoch, partition, who)
+
+
+async def _require_fence(log: Log, epoch: Epoch, partition: int, who: str) -> None:
+    """Raise Fatal where the log does not have the fence that somebody saw there."""
+    records = await log.read(DECISIONS.name, partition, epoch.offset, 1)
+    found = [DecisionsReader().sort(record) for record in records]
+    if not any(isinstance(f, Fenced) and f.fence.owner == epoch.owner for f in found):
+        raise Fatal(
+            f"{DECISIONS.name}/{partition}/{epoch.offset} is not the fence that {who} has "
+            f"followed: {who} belongs to another log, or the log was restored from an older copy; "
+            "begin anew with another index"
+        )
+
+
+async def _require_partitions(log: Log, partitions: int) -> None:
+    """Raise Fatal where the number has changed: a scope's decisions would lie in two partitions."""
+    beginning = await log.beginning(DECISIONS.name, 0)
+    records = await log.read(DECISIONS.name, 0, beginning, 1)
+    fences = [e.fence for e in map(DecisionsReader().sort, records) if isinstance(e, Fenced)]
+    if any(fence.partitions != partitions for fence in fences):
+        raise Fatal(
+            f"{DECISIONS.name} was begun with {fences[0].partitions} partitions, and {EVENTS.name} "
+            f"has {partitions}: a scope's partition follows from their number; begin anew under "
+            "another kafka.prefix"
+        )
+
+
+async def _require_decisions(log: Log, partition: int, position: int) -> None:
+    if position and not await log.end(DECISIONS.name, partition):
+        raise Fatal(
+            f"{DECISIONS.name}/{partition} is empty, but events up to {position:,} were decided "
+            "on: the source of truth is gone; restore it, or begin anew under another kafka.prefix"
+        )
+
+
+async def _require_events(log: Log, partition: int, next_event: int) -> None:
+    end = await log.end(EVENTS.name, partition)
+    if next_event > end:
+        raise Fatal(
+            f"{EVENTS.name}/{partition} ends at {end:,}, but events up to {next_event:,} were "
+            "decided on: it was made anew or has lost records; make the other topics anew with "
+            "it, under another kafka.prefix"
+        )
+
+
+async def _follow(
+    log: Log, partition: int, reader: DecisionsReader, overlay: Overlay, until: Epoch
+) -> None:
+    """Read up to the own fence. What lies behind it shows when something is appended."""
+    while reader.reached.offset <= until.offset:
+        start = reader.reached.offset
+        records = await log.read(DECISIONS.name, partition, start, _READ)
+        if not records:
+            raise Transient(f"{DECISIONS.name}/{partition} does not show what was appended yet")
+        window = reader.window([record for record in records if record.offset <= until.offset])
+        overlay.join([one.decision for one in window], [one.position.offset for one in window])
+        if reader.reached.offset == start:
+            raise Fatal(f"{DECISIONS.name}/{partition} has lost its record {until.offset}")

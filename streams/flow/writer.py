@@ -1,15 +1,87 @@
-"""The writer as a process on the decisions topic."""
+"""The writer as a process on the decisions topic: index and sinks follow the log."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ValidationError
 
 from schemas.codec import APPLIED
 from schemas.outcomes import Applied
 from schemas.topics import CHANGES, DECISIONS
-from streams.flow.apply import Logged, apply
-from streams.flow.takeover import WRITER_GROUP, Note, applied, read_decision
-from streams.ports import Fatal, Handled, Index, Log, Outgoing, Record
+from streams.core.fences import BEGINNING, Epoch, Reached
+from streams.flow.apply import Mismatch, apply
+from streams.flow.decisions import DecisionsReader, epoch_at
+from streams.flow.takeover import applied, require_log
+from streams.ports import (
+    UNFOLLOWED,
+    Committed,
+    Fatal,
+    Followed,
+    Handled,
+    Index,
+    Log,
+    Outgoing,
+    Record,
+    Sink,
+    Transient,
+)
 
-_RESTORE_WINDOW = 500
+WRITER_GROUP = "memsieve-writer"
+_WINDOW = 1_000
+_KEPT_EVERY = 10_000
+"""Records that are applied to catch up before they are made durable, which takes a while."""
+
+
+class Note(BaseModel):
+    """What the writer notes with its commit: what a reader must know who begins there.
+
+    Later versions may note more; a reader takes what it knows.
+    """
+
+    epoch: Epoch | None
+    next_event: int
+
+
+@dataclass
+class _Follower:
+    """What brings index and sinks level with a partition, window by window.
+
+    `since` is the index that it brings level, and how far that had got when it began.
+    """
+
+    partition: int
+    reader: DecisionsReader
+    index: Index
+    since: Followed
+    sinks: Sequence[Sink]
+
+    async def follow(self, records: Sequence[Record]) -> list[Applied]:
+        """Bring index and sinks level with a window of records; return what it changed.
+
+        The index is not durable before `keep`.
+        """
+        window = self.reader.window(records)
+        try:
+            changes = await apply(window, index=self.index)
+        except Mismatch:
+            await self._require_index()
+            raise
+        for sink in self.sinks:
+            await sink.write(self.partition, changes, self.reader.reached)
+        return changes
+
+    async def keep(self) -> None:
+        """Let the index remember how far it has got."""
+        reached = self.reader.reached
+        self.since = await self.index.keep_level(self.partition, reached, since=self.since)
+
+    async def _require_index(self) -> None:
+        """Raise Transient where the index is another one than a moment ago, or was emptied."""
+        if (await applied(self.index, self.partition)).index != self.since.index:
+            raise Transient(
+                f"the index was made anew or swapped: what it lacks of {DECISIONS.name}/"
+                f"{self.partition} is applied first"
+            )
 
 
 class Writer:
@@ -23,54 +95,75 @@ class Writer:
         index: Index,
         log: Log,
         report: Callable[[str], None],
+        *,
+        sinks: Sequence[Sink] = (),
         observe: Callable[[Sequence[Applied]], None] = lambda _: None,
+        refused: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`report` is told how far an index has got that is built anew.
+        """`report` is told how far a copy has got that is built anew.
 
-        `observe` is told the changes that the log has acknowledged.
+        `observe` is told the changes that the log has acknowledged, `refused` how many records
+        of a batch did not count.
         """
         self._index = index
         self._log = log
         self._report = report
         self._observe = observe
+        self._refused = refused
+        self._sinks = sinks
+        self._followers = dict[int, _Follower]()
         self._changes_partitions = 1
 
     async def claim(self, partition: int) -> int:
-        """Bring the index to where the group has committed: it may be new, or an older copy."""
-        reached, goal = await _way(self._index, self._log, partition)
-        await require_log(self._index, self._log, partition)
-        await _catch_up(self._index, self._log, partition, reached, goal, self._report)
+        """Bring index and sinks to where the group has committed: one may be new, or behind."""
+        place = await written(self._log, partition)
+        reached = _telling(self._report, partition, place.offset)
+        since = await catch_up(
+            self._log, partition, place.offset, self._index, self._sinks, reached=reached
+        )
+        reader = DecisionsReader(place)
+        self._followers[partition] = _Follower(partition, reader, self._index, since, self._sinks)
         self._changes_partitions = await self._log.partitions(CHANGES.name)
-        return goal
+        return place.offset
 
     def release(self, partition: int) -> None:
-        pass
+        self._followers.pop(partition, None)
 
     async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
-        window = _window(records)
-        changes = await apply(window, index=self._index)
-        await self._index.keep_level(partition, records[-1].offset + 1)
-        # What was decided twice may stand behind later ones.
-        note = Note(next_event=max(one.decision.source.offset for one in window) + 1)
+        follower = self._followers[partition]
+        reader = follower.reader
+        before = reader.refused
+        changes = await follower.follow(records)
+        await follower.keep()
+        refused = reader.refused - before
         # A memory is of one scope, so of one partition: its changes stay in order.
         place = partition % self._changes_partitions
         outgoing = [_change(change, place) for change in changes]
-        return Handled(outgoing, lambda _: self._observe(changes), note.model_dump_json())
+
+        async def appended(_: list[int]) -> None:
+            self._observe(changes)
+            self._refused(refused)
+
+        reached = reader.reached
+        note = Note(epoch=reached.epoch, next_event=reached.next_event)
+        return Handled(outgoing, appended, note.model_dump_json())
 
 
-async def require_log(index: Index, log: Log, partition: int) -> None:
-    """Raise Fatal where the index knows decisions that the log does not have.
+async def written(log: Log, partition: int) -> Reached:
+    """Return where the writer's group goes on from.
 
-    It may be the last copy of them, so it is not touched.
+    Where it never committed, or its commit has expired, from the beginning: which changes were
+    published nobody knows, and to repeat them harms nobody. A commit without a note was made by a
+    person; the fence that holds there is looked up.
     """
-    reached = await applied(index, partition)
-    end = await log.end(DECISIONS.name, partition)
-    if reached > end:
-        raise Fatal(
-            f"the index has followed {DECISIONS.name}/{partition} to {reached:,}, but it ends at "
-            f"{end:,}: the log has lost decisions, or the index belongs to another one; restore "
-            "the log, or begin anew with another index"
-        )
+    committed = await log.committed(WRITER_GROUP, DECISIONS.name, partition)
+    if committed is None:
+        return BEGINNING
+    if not committed.metadata:
+        epoch = await epoch_at(log, partition, committed.offset)
+        return Reached(committed.offset, epoch)
+    note = _note_of(committed)
+    return Reached(committed.offset, note.epoch, note.next_event)
 
 
 async def restore(index: Index, log: Log, report: Callable[[str], None]) -> None:
@@ -82,44 +175,63 @@ async def restore(index: Index, log: Log, report: Callable[[str], None]) -> None
     far it has got.
     """
     if not await _agrees(index, log):
+        for partition in range(await log.partitions(DECISIONS.name)):
+            await require_log(log, BEGINNING, partition)  # else the index is the last copy
         await index.clear()
     for partition in range(await log.partitions(DECISIONS.name)):
-        reached, goal = await _way(index, log, partition)
-        await _catch_up(index, log, partition, reached, goal, report)
+        place = await written(log, partition)
+        reached = _telling(report, partition, place.offset)
+        await catch_up(log, partition, place.offset, index, reached=reached)
 
 
 async def is_level(index: Index, log: Log) -> bool:
     """Tell whether `restore` would find nothing to do."""
-    partitions = range(await log.partitions(DECISIONS.name))
-    ways = [await _way(index, log, partition) for partition in partitions]
-    return all(reached >= goal for reached, goal in ways) and await _agrees(index, log)
+    for partition in range(await log.partitions(DECISIONS.name)):
+        place = await written(log, partition)
+        if (await applied(index, partition)).reached.offset < place.offset:
+            return False
+    return await _agrees(index, log)
 
 
-async def _way(index: Index, log: Log, partition: int) -> tuple[int, int]:
-    """Return how far the index has followed a partition, and how far the writer has committed."""
-    written = await log.committed(WRITER_GROUP, DECISIONS.name, partition)
-    return await applied(index, partition), 0 if written is None else written.offset
-
-
-async def _catch_up(
-    index: Index,
+async def catch_up(
     log: Log,
     partition: int,
-    reached: int,
     goal: int,
-    report: Callable[[str], None],
-) -> None:
-    """Apply what the writer applied before; publish and commit nothing."""
-    offset = reached
-    while offset < goal:
-        limit = min(_RESTORE_WINDOW, goal - offset)
-        records = await log.read(DECISIONS.name, partition, offset, limit)
+    index: Index,
+    sinks: Sequence[Sink] = (),
+    *,
+    reached: Callable[[int], None],
+) -> Followed:
+    """Bring index and sinks to offset `goal`, from wherever the last of them is.
+
+    Publishes and commits nothing. `reached` is told each offset that it has got to. Returns how
+    far the index has got.
+    """
+    followed = await applied(index, partition)
+    await require_log(log, followed.reached, partition)
+    if not followed.index:  # so that it can be told from any other before something is written
+        followed = await index.keep_level(partition, BEGINNING, since=UNFOLLOWED)
+    start = followed.reached
+    for sink in sinks:
+        level = await sink.level(partition) or BEGINNING
+        await require_log(log, level, partition, who=sink.name)
+        start = min(start, level, key=lambda reached: reached.offset)
+    follower = _Follower(partition, DecisionsReader(start), index, followed, sinks)
+    while (offset := follower.reader.reached.offset) < goal:
+        records = await log.read(DECISIONS.name, partition, offset, min(_WINDOW, goal - offset))
         if not records:
             raise Fatal(f"{DECISIONS.name}/{partition} ends before {goal}: restore the log")
-        await apply(_window(records), index=index)
-        offset = records[-1].offset + 1
-        await index.keep_level(partition, offset)
-        report(f"building the index from the log: {offset:,} of {goal:,} decisions")
+        await follower.follow(records)
+        done = follower.reader.reached.offset
+        if done >= goal or done - follower.since.reached.offset >= _KEPT_EVERY:
+            await follower.keep()
+        reached(done)
+    return follower.since
+
+
+def _telling(report: Callable[[str], None], partition: int, goal: int) -> Callable[[int], None]:
+    place = f"{DECISIONS.name}/{partition}"
+    return lambda offset: report(f"building from the log: {offset:,} of {goal:,} of {place}")
 
 
 async def _agrees(index: Index, log: Log) -> bool:
@@ -127,14 +239,24 @@ async def _agrees(index: Index, log: Log) -> bool:
     level = await index.level()
     if level is None:
         return await index.count() == 0
-    partitions = range(await log.partitions(DECISIONS.name))
-    ends = [await log.end(DECISIONS.name, partition) for partition in partitions]
-    known = all(offset <= ends[p] for p, offset in level.offsets.items() if p < len(ends))
-    return known and await index.count() >= level.memories
+    try:
+        for partition, followed in level.partitions.items():
+            if partition < await log.partitions(DECISIONS.name):
+                await require_log(log, followed.reached, partition)
+    except Fatal:
+        return False
+    return await index.count() >= level.memories
 
 
-def _window(records: Sequence[Record]) -> list[Logged]:
-    return [Logged(read_decision(record), record.position) for record in records]
+def _note_of(committed: Committed) -> Note:
+    """Read the writer's note. Fatal where somebody else committed for its group."""
+    try:
+        return Note.model_validate_json(committed.metadata)
+    except ValidationError as error:
+        raise Fatal(
+            f"group {WRITER_GROUP} has a commit that memsieve did not make: "
+            f"{committed.metadata!r}; reset its offset without metadata"
+        ) from error
 
 
 def _change(change: Applied, partition: int) -> Outgoing:

@@ -73,7 +73,7 @@ async def work(process: Process, log: Log, records: Sequence[Record]) -> int:
     """
     partition, position = records[0].partition, records[-1].offset + 1
     handled = await process.handle(partition, records)
-    handled.appended(await log.append(handled.outgoing))
+    await handled.appended(await log.append(handled.outgoing))
     committed = Committed(position, handled.metadata)
     await log.commit(process.group, process.topic, partition, committed)
     return position

@@ -8,23 +8,28 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from streams.ports import Fatal, Log, Member, Poison, Process, Record, Transient
+from streams.ports import Fatal, Log, Member, NotYet, Poison, Process, Record, Transient
 from streams.runtime.consumer import work
 from streams.runtime.failures import RetryPolicy
+
+_WAIT_SECONDS = 0.5
+"""Until those who are waited for are looked at again."""
 
 
 @dataclass
 class Held:
     """A partition that is ours; `next` is where its records go on, None until it is claimed.
 
-    `busy` is held by the one batch or claim that is under way, `step`. `fresh` until the first
-    batch after a claim.
+    `waits_for` says what it waits for, "" while it works; `paused` until it is resumed. `busy` is
+    held by the one batch or claim that is under way, `step`. `fresh` until the first batch after
+    a claim.
     """
 
     next: int | None = None
     failures: int = 0
     waits_for: str = "its claim"
     fresh: bool = True
+    paused: bool = True
     busy: asyncio.Lock = field(default_factory=asyncio.Lock)
     step: asyncio.Task[None] | None = None
     cut_off: bool = False
@@ -51,11 +56,13 @@ class Partitions:
         report: Callable[[str], None],
         stop: Callable[[Exception], None],
         measured: Callable[[str, int], AbstractContextManager[None]],
+        claiming: Callable[[str], AbstractContextManager[None]],
     ) -> None:
         """Bind a process to the member that feeds it.
 
         `revoke_seconds`: how long a batch may hold up a rebalance, or the end. `report` is told,
-        in a line, what is waited for. `measured` surrounds each batch: its topic, its number of records.
+        in a line, what is waited for. `measured` surrounds each batch: its topic, its number of
+        records; `claiming` each claim: its topic.
         """
         self._process = process
         self._log = log
@@ -66,8 +73,9 @@ class Partitions:
         self._report = report
         self._stop = stop
         self._measured = measured
+        self._claiming = claiming
         self._held: dict[int, Held] = {}
-        self._claims: dict[int, asyncio.Task[None]] = {}
+        self._steps: dict[int, asyncio.Task[None]] = {}
         self._joined = False
         self._over = False
 
@@ -88,8 +96,8 @@ class Partitions:
         self._forget([partition for partition in self._held if partition not in partitions])
         for partition in partitions:
             held = self._held[partition] = Held()
-            self._member.pause(partition)
-            self._claim_later(partition, held, 0.0)
+            self._pause(partition, held)
+            self._later(partition, self._claim(partition, held, 0.0))
 
     async def revoked(self, partitions: Sequence[int]) -> None:
         await self._finish(self._forget(partitions))
@@ -110,7 +118,7 @@ class Partitions:
 
     def _forget(self, partitions: Sequence[int]) -> list[Held]:
         """Begin nothing more on these; return what of them was ours."""
-        self._end_claims(partitions)
+        self._end_steps(partitions)
         return [held for p in partitions if (held := self._held.pop(p, None)) is not None]
 
     async def _finish(self, gone: Sequence[Held]) -> None:
@@ -128,7 +136,7 @@ class Partitions:
 
     async def _work(self, partition: int, held: Held, batch: Sequence[Record]) -> None:
         """Work on what lies ahead; what was fetched before a claim moved us is left out."""
-        if held.next is None:
+        if held.next is None or held.paused:
             return
         ahead = [record for record in batch if record.offset >= held.next]
         if not ahead:
@@ -138,7 +146,7 @@ class Partitions:
             self._report(f"{place} has nothing more from {held.next} to {ahead[0].offset - 1}")
         with self._measured(self._process.topic, len(ahead)):
             held.next = await work(self._process, self._log, ahead)
-        held.failures, held.fresh = 0, False
+        held.failures, held.fresh, held.waits_for = 0, False, ""
 
     async def _guarded(
         self, partition: int, held: Held, step: Callable[[], Coroutine[Any, Any, None]]
@@ -153,6 +161,9 @@ class Partitions:
             except asyncio.CancelledError:
                 if not held.cut_off:
                     raise
+            except NotYet as error:
+                if self._held.get(partition) is held:
+                    self._wait(partition, held, error)
             except Transient as error:
                 if self._held.get(partition) is held:
                     self._back_off(partition, held, error)
@@ -169,31 +180,54 @@ class Partitions:
             self._over = True
             self._stop(error)
 
+    def _wait(self, partition: int, held: Held, error: NotYet) -> None:
+        """Ask for the same records again, later: nothing has failed."""
+        if not held.waits_for:
+            self._report(f"{self._process.topic}/{partition} waits: {error}")
+        held.waits_for = str(error)
+        self._pause(partition, held)
+        self._later(partition, self._resume_later(partition, held))
+
     def _back_off(self, partition: int, held: Held, error: Transient) -> None:
         held.next, held.waits_for = None, str(error)
         held.failures += 1
         delay = self._retry.delay(held.failures)
-        self._member.pause(partition)
+        self._pause(partition, held)
         place = f"{self._process.topic}/{partition}"
         self._report(f"{place} waits: {error}; trying again in {delay:.1f} s")
-        self._claim_later(partition, held, delay)
+        self._later(partition, self._claim(partition, held, delay))
 
-    def _claim_later(self, partition: int, held: Held, delay: float) -> None:
-        self._claims[partition] = asyncio.create_task(self._claim(partition, held, delay))
+    def _pause(self, partition: int, held: Held) -> None:
+        held.paused = True
+        self._member.pause(partition)
+
+    def _resume(self, partition: int, held: Held, position: int) -> None:
+        held.next, held.paused = position, False
+        self._member.resume(partition, position)
+
+    def _later(self, partition: int, step: Coroutine[Any, Any, None]) -> None:
+        self._steps[partition] = asyncio.create_task(step)
+
+    async def _resume_later(self, partition: int, held: Held) -> None:
+        await self._sleep(_WAIT_SECONDS)
+        if self._held.get(partition) is held and held.next is not None:
+            self._resume(partition, held, held.next)
 
     async def _claim(self, partition: int, held: Held, delay: float) -> None:
         await self._sleep(delay)
         await self._guarded(partition, held, partial(self._claimed, partition, held))
 
     async def _claimed(self, partition: int, held: Held) -> None:
-        held.next, held.fresh = await self._process.claim(partition), True
-        self._member.resume(partition, held.next)
+        with self._claiming(self._process.topic):
+            position = await self._process.claim(partition)
+        held.fresh, held.waits_for = True, ""
+        self._resume(partition, held, position)
 
-    def _end_claims(self, partitions: Sequence[int]) -> None:
+    def _end_steps(self, partitions: Sequence[int]) -> None:
         for partition in partitions:
-            claim = self._claims.pop(partition, None)
-            if claim is not None and claim is not asyncio.current_task():
-                claim.cancel()
+            step = self._steps.pop(partition, None)
+            if step is not None and step is not asyncio.current_task():
+                step.cancel()
 
 
 async def _between_batches(gone: Sequence[Held]) -> None:

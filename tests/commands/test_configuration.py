@@ -86,7 +86,7 @@ def test_doctor_finds_a_sound_store_in_order(memsieve: Memsieve, tmp_path: Path)
     facts = {finding["subject"]: finding for finding in result.json()}
     assert all(finding["healthy"] for finding in facts.values())
     assert facts["index"]["fact"] == "edge, 1 memories, 0 retired, all as the log says"
-    assert "0 events to decide, 0 decisions to apply" in facts["log"]["fact"]
+    assert "0 events to decide, 0 records to apply" in facts["log"]["fact"]
 
 
 def test_doctor_compares_the_settings_with_the_store(

@@ -17,10 +17,9 @@ import pytest
 
 from streams.adapters.indexes.edge import EdgeIndex
 from streams.adapters.local_broker import LocalBroker
-from streams.flow.apply import Logged, apply
-from streams.flow.owner import INDEXED
-from streams.flow.takeover import read_decision
-from streams.ports import Fatal, Transient
+from streams.flow.apply import apply
+from streams.flow.decisions import INDEXED, DecisionsReader
+from streams.ports import UNFOLLOWED, Fatal, Transient
 from tests.commands.conftest import COMMAND, Memsieve, start, write_events
 from tests.support.waiting import wait_until
 
@@ -240,8 +239,9 @@ async def _rebuild_in_part(store: Path, *, decisions: int) -> None:
     index = EdgeIndex(store / "index", 384)
     log = LocalBroker(store / "log.sqlite3", indexed=INDEXED, read_only=True)
     records = await log.read("memory.decisions", 0, 0, decisions)
-    await apply([Logged(read_decision(r), r.position) for r in records], index=index)
-    await index.keep_level(0, decisions)
+    reader = DecisionsReader()
+    await apply(reader.window(records), index=index)
+    await index.keep_level(0, reader.reached, since=UNFOLLOWED)
     await index.close()
     log.close()
 

@@ -48,7 +48,7 @@ def test_a_limit_shows_the_newest_decisions_and_says_that_there_are_more(
     result = memsieve("decisions", "--store", "store", "--limit", 1)
     assert "acme/bo" in result.out
     assert "acme/ana" not in result.out
-    assert "3 older decisions" in result.err
+    assert "there are older decisions" in result.err
 
 
 def test_decisions_can_be_narrowed_to_a_kind(memsieve: Memsieve) -> None:

@@ -21,12 +21,16 @@ from psycopg.conninfo import make_conninfo
 
 from schemas.base import DecisionId, MemoryId, Position
 from schemas.codec import APPLIED, DECISION
-from schemas.decisions import Decision
+from schemas.decisions import Decision, Reject
 from schemas.memories import Memory
 from schemas.outcomes import Applied
+from schemas.topics import DECISIONS
 from streams.adapters.embedders import DEFAULT_MODEL
+from streams.core.fences import Epoch
 from streams.core.ledger import fold
 from streams.core.neighbours import Stored
+from streams.flow.decisions import DecisionsReader, decision_record, fence_record
+from streams.ports import Outgoing, Record
 from tests.builders import START, identity, later, memory
 from tests.fakes.embedder import FakeEmbedder
 from tests.support import stores
@@ -274,12 +278,35 @@ def test_what_the_page_quotes_is_the_example() -> None:
         assert "\n".join(line.strip() for line in block.splitlines()) in source
 
 
+def test_the_page_believes_the_records_that_memsieve_believes() -> None:
+    names = _names_of_the_page()
+    reject = Reject(
+        decision_id=DecisionId("d"),
+        source=Position(topic="memory.events", partition=0, offset=0),
+        dead_letter_id="l",
+    )
+    late, true = Epoch(0, "late"), Epoch(1, "true")
+    sent = [
+        fence_record("late", 0, 1),
+        fence_record("true", 0, 1),
+        *(decision_record(reject, DECISION.encode(reject), 0, epoch) for epoch in (late, true)),
+        Outgoing(DECISIONS.name, 0, None, b"hello"),
+    ]
+    partition = names["Partition"]()
+    counted = [
+        offset for offset, one in enumerate(sent) if partition.counts(offset, dict(one.headers))
+    ]
+    records = [
+        Record(DECISIONS.name, 0, offset, one.key, one.value, one.headers)
+        for offset, one in enumerate(sent)
+    ]
+    assert counted == [one.position.offset for one in DecisionsReader().window(records)] == [3]
+
+
 def test_the_fold_on_the_page_is_memsieves_own(tmp_path: Path) -> None:
     decided = stores_decisions(tmp_path)
     assert {one.kind for one in decided} == {"insert", "reinforce", "merge", "replace", "ignore"}
-    [code] = blocks(PAGE)
-    names: dict[str, Any] = {}
-    exec(code, names)  # noqa: S102 - it is ours
+    names = _names_of_the_page()
     folded = dict[str, Any]()
     state = dict[MemoryId, Stored]()
     for decision in [decision for one in decided for decision in (one, one)]:
@@ -288,6 +315,13 @@ def test_the_fold_on_the_page_is_memsieves_own(tmp_path: Path) -> None:
     ours = {identity: stored.memory for identity, stored in state.items()}
     assert {one: Memory.model_validate(found) for one, found in folded.items()} == ours
     assert any(not one.live for one in ours.values())
+
+
+def _names_of_the_page() -> dict[str, Any]:
+    [code] = blocks(PAGE)
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - it is ours
+    return names
 
 
 async def test_the_readme_names_every_variable_and_its_statements_run(world: World) -> None:

@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
+import httpx
 import pytest
 from qdrant_client import AsyncQdrantClient, models
 
@@ -17,7 +18,18 @@ from streams.adapters.indexes.qdrant import (
     collection_name,
     connect,
 )
-from streams.ports import Fatal, Level, NoServer, NoStore, Query, Unreachable
+from streams.core.fences import Reached
+from streams.ports import (
+    UNFOLLOWED,
+    Fatal,
+    Followed,
+    Level,
+    NoServer,
+    NoStore,
+    Query,
+    Transient,
+    Unreachable,
+)
 from tests.builders import DIMENSION, MODEL, identity, stored, unit
 from tests.standin.process import StandIn
 from tests.support.kafka import free_port
@@ -25,6 +37,7 @@ from tests.support.qdrant import rest_client
 from tests.support.services import Installation
 
 NAME = collection_name("test", MODEL, DIMENSION)
+OTHER = f"{NAME}.2"
 EVERYTHING = Query(ScopeName("acme/ana"), unit(1), 10, -1.0)
 
 
@@ -59,12 +72,20 @@ async def test_a_new_collection_has_a_tenant_index_and_a_graph_per_scope_only(
         "scope",
         "content_key",
         "status",
+        "version",
         "decision_ids",
+        "level.index",
         "level.offset",
     }
-    scope = found.payload_schema["scope"].params
-    assert isinstance(scope, models.KeywordIndexParams)
-    assert scope.is_tenant is True
+    keywords = {
+        field: indexed.params.is_tenant
+        for field, indexed in found.payload_schema.items()
+        if isinstance(indexed.params, models.KeywordIndexParams)
+    }
+    assert keywords == {
+        field: field == "scope"
+        for field in ("scope", "content_key", "status", "decision_ids", "level.index")
+    }
     aliases = (await client.get_aliases()).aliases
     assert [(one.alias_name, one.collection_name) for one in aliases] == [(NAME, f"{NAME}.1")]
     await client.close()
@@ -79,13 +100,164 @@ async def test_processes_that_start_together_make_one_collection(own_qdrant: Sta
         await one.close()
 
 
-async def test_a_level_is_never_lowered(index: QdrantIndex) -> None:
-    await index.keep_level(0, 12)
-    await index.keep_level(0, 7)
-    await index.keep_level(1, 3)
-    assert await index.level() == Level({0: 12, 1: 3}, 0)
-    assert await index.search([EVERYTHING]) == [[]]
-    assert [one async for one in index.scan()] == []
+async def test_of_those_who_write_at_once_the_latest_version_stays(
+    index: QdrantIndex, own_qdrant: StandIn
+) -> None:
+    others = [QdrantIndex(rest_client(own_qdrant.url), NAME, DIMENSION) for _ in range(4)]
+    await index.write([stored(id=identity(n)) for n in range(10)])
+    versions = [3, 9, 2, 8, 5, 7, 4, 6]
+    await asyncio.gather(
+        *(
+            writer.write([stored(id=identity(n), version=version) for n in range(10)])
+            for writer, version in zip([*others, *others], versions, strict=True)
+        )
+    )
+    assert {one.memory.version async for one in index.scan()} == {9}
+    for other in others:
+        await other.close()
+
+
+@pytest.fixture
+async def other(own_qdrant: StandIn) -> AsyncGenerator[QdrantIndex]:
+    """Make another collection, which no alias names."""
+    client = rest_client(own_qdrant.url)
+    vectors = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
+    await client.create_collection(OTHER, vectors_config=vectors)
+    opened = QdrantIndex(client, OTHER, DIMENSION)
+    yield opened
+    await opened.close()
+
+
+def told(reached: int, since: int) -> str:
+    """Return the pattern of what an index says that is not the one of before."""
+    return rf"decisions/0 to {reached}, and is not the one that had to {since}: .*swapped"
+
+
+async def swap(server: StandIn) -> None:
+    """Put the other collection behind the alias."""
+    client = rest_client(server.url)
+    given = models.CreateAlias(collection_name=OTHER, alias_name=NAME)
+    await client.update_collection_aliases([models.CreateAliasOperation(create_alias=given)])
+    await client.close()
+
+
+@pytest.mark.parametrize("there", [None, 3, 7, 12, 20])
+async def test_a_collection_that_takes_the_place_of_another_is_noticed(
+    index: QdrantIndex, other: QdrantIndex, own_qdrant: StandIn, there: int | None
+) -> None:
+    """However far the other one has been followed: what was just written it never got."""
+    since = await index.keep_level(0, Reached(7), since=UNFOLLOWED)
+    if there is not None:
+        await other.keep_level(0, Reached(there), since=UNFOLLOWED)
+    level = await other.level()
+    await index.write([stored(id=identity(1))])
+    await swap(own_qdrant)
+    with pytest.raises(Transient, match=told(there or 0, 7)):
+        await index.keep_level(0, Reached(12), since=since)
+    assert (await other.level(), await other.count()) == (level, 0)
+
+
+@pytest.mark.parametrize("there", [0, 7, 12, 20])
+async def test_who_begins_with_a_collection_does_not_go_on_with_another(
+    index: QdrantIndex, other: QdrantIndex, own_qdrant: StandIn, there: int
+) -> None:
+    kept = await other.keep_level(0, Reached(there), since=UNFOLLOWED)
+    await index.write([stored(id=identity(1))])
+    await swap(own_qdrant)
+    with pytest.raises(Transient, match=told(there, 0)):
+        await index.keep_level(0, Reached(12), since=UNFOLLOWED)
+    assert await other.level() == Level({0: kept}, 0)
+
+
+def before(
+    client: AsyncQdrantClient, method: str, happens: Callable[[], Awaitable[object]]
+) -> None:
+    """Let something happen before each time that points are put (PUT), or read by id (POST)."""
+
+    async def observed(
+        request: httpx.Request, send: Callable[[httpx.Request], Awaitable[httpx.Response]]
+    ) -> httpx.Response:
+        if request.method == method and request.url.path.endswith("/points"):
+            await happens()
+        return await send(request)
+
+    client.http.client.add_middleware(observed)
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST"])
+@pytest.mark.parametrize("here", [0, 7])
+@pytest.mark.parametrize("there", [None, 0, 7, 8, 12, 20])
+async def test_a_swap_while_a_level_is_kept_is_noticed(
+    other: QdrantIndex, own_qdrant: StandIn, method: str, here: int, there: int | None
+) -> None:
+    """Before it is written, or before it is read again, by whoever has kept one before."""
+    client = rest_client(own_qdrant.url)
+    index = QdrantIndex(client, NAME, DIMENSION)
+    await index.open()
+    since = await index.keep_level(0, Reached(here), since=UNFOLLOWED)
+    if there is not None:
+        await other.keep_level(0, Reached(there), since=UNFOLLOWED)
+    level = await other.level()
+    before(client, method, lambda: swap(own_qdrant))
+    with pytest.raises(Transient, match=told(there or 0, here)):
+        await index.keep_level(0, Reached(12), since=since)
+    assert await other.level() == level
+    await index.close()
+
+
+async def test_of_those_who_begin_at_once_one_goes_on(
+    index: QdrantIndex, own_qdrant: StandIn
+) -> None:
+    several = [QdrantIndex(rest_client(own_qdrant.url), NAME, DIMENSION) for _ in range(4)]
+    answers = await asyncio.gather(
+        *(one.keep_level(0, Reached(5 + n), since=UNFOLLOWED) for n, one in enumerate(several)),
+        return_exceptions=True,
+    )
+    [kept] = [answer for answer in answers if isinstance(answer, Followed)]
+    assert sum(isinstance(answer, Transient) for answer in answers) == 3
+    assert await index.level() == Level({0: kept}, 0)
+    for one in several:
+        await one.close()
+
+
+async def kept_around(
+    index: QdrantIndex, url: str, method: str, *, since: Followed
+) -> list[Followed | Transient]:
+    """Keep a level at 12 and, before one of its requests, another at 20; return what each heard."""
+    heard: list[Followed | Transient] = []
+
+    async def keep(by: QdrantIndex, offset: int) -> None:
+        try:
+            heard.append(await by.keep_level(0, Reached(offset), since=since))
+        except Transient as told:
+            heard.append(told)
+
+    client = rest_client(url)
+    interrupted = QdrantIndex(client, NAME, DIMENSION)
+    before(client, method, lambda: keep(index, 20))
+    await keep(interrupted, 12)
+    await interrupted.close()
+    return heard[::-1]
+
+
+@pytest.mark.parametrize(("method", "kept"), [("PUT", [None, 20]), ("POST", [12, None])])
+async def test_who_begins_while_another_does_is_told(
+    index: QdrantIndex, own_qdrant: StandIn, method: str, kept: list[int | None]
+) -> None:
+    heard = await kept_around(index, own_qdrant.url, method, since=UNFOLLOWED)
+    assert [one.reached.offset if isinstance(one, Followed) else None for one in heard] == kept
+    [winner] = [one for one in heard if isinstance(one, Followed)]
+    assert await index.level() == Level({0: winner}, 0)
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST"])
+async def test_of_two_who_raise_a_level_at_once_the_higher_one_stays(
+    index: QdrantIndex, own_qdrant: StandIn, method: str
+) -> None:
+    since = await index.keep_level(0, Reached(7), since=UNFOLLOWED)
+    higher = Followed(Reached(20), since.index)
+    assert await kept_around(index, own_qdrant.url, method, since=since) == [higher] * 2
+    assert await index.level() == Level({0: higher}, 0)
 
 
 async def test_a_collection_of_another_dimension_is_refused(

@@ -22,6 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from streams.adapters.kafka.connection import Connection
 from streams.adapters.kafka.log import KafkaLog
 from streams.adapters.local_broker import LocalBroker
+from streams.adapters.memory_log import MemoryLog
 from streams.ports import (
     Committed,
     Fatal,
@@ -76,6 +77,16 @@ async def local_broker(
 
 
 @asynccontextmanager
+async def memory(
+    _: pytest.FixtureRequest, __: Path, topics: Mapping[str, int]
+) -> AsyncGenerator[MemoryLog]:
+    log = MemoryLog()
+    for topic, partitions in topics.items():
+        log.create(topic, partitions)
+    yield log
+
+
+@asynccontextmanager
 async def kafka(
     request: pytest.FixtureRequest, _: Path, topics: Mapping[str, int]
 ) -> AsyncGenerator[KafkaLog]:
@@ -87,9 +98,9 @@ async def kafka(
     await log.close()
 
 
-LOGS: Mapping[str, Make] = {"local": local_broker, "kafka": kafka}
-LOOKUPS: Mapping[str, Make] = {"local": local_broker, "kafka": kafka}
-INTAKES: Mapping[str, Make] = {"local": local_broker}
+LOGS: Mapping[str, Make] = {"local": local_broker, "memory": memory, "kafka": kafka}
+LOOKUPS: Mapping[str, Make] = {"local": local_broker, "memory": memory, "kafka": kafka}
+INTAKES: Mapping[str, Make] = {"local": local_broker, "memory": memory}
 
 
 @pytest.fixture
@@ -364,6 +375,28 @@ class TestIntake:
         assert await log.mark("chat.jsonl") == before
         assert await values(log, one) == ["kept"]
         assert await log.append([out(one, "next")]) == [1]
+
+
+class TestMemoryLog:
+    async def test_creating_a_topic_again_changes_nothing(self) -> None:
+        log = MemoryLog()
+        log.create("t", 2)
+        await log.append([out("t", "a", 1)])
+        log.create("t", 2)
+        assert await log.end("t", 1) == 1
+        with pytest.raises(Fatal, match="t has 2 partitions, not 3"):
+            log.create("t", 3)
+
+    @pytest.mark.parametrize("partition", [-1, 2])
+    async def test_a_partition_that_is_not_there_is_never_made_up(self, partition: int) -> None:
+        log = MemoryLog()
+        log.create("t", 2)
+        for call in (log.end("t", partition), log.read("t", partition, 0, 1)):
+            with pytest.raises(Fatal, match=f"t has no partition {partition}"):
+                await call
+        with pytest.raises(Fatal, match=f"t has no partition {partition}"):
+            await log.append([out("t", "a"), out("t", "b", partition)])
+        assert await log.end("t", 0) == 0
 
 
 def open_broker(path: Path, *, read_only: bool = False) -> LocalBroker:

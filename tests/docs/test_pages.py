@@ -101,6 +101,21 @@ def test_the_map_names_every_module_and_no_other() -> None:
     assert named == modules
 
 
+def test_every_guarantee_is_held_by_tests_that_are_there() -> None:
+    page = (ROOT / "docs" / "guarantees.md").read_text("utf-8")
+    promises = re.findall(r"^\| (G\d+) \| .* \| (.*) \|$", page, re.MULTILINE)
+    assert [number for number, _ in promises] == [f"G{n}" for n in range(1, len(promises) + 1)]
+    tests = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    for number, held_by in promises:
+        named = re.findall(r"`([^`]+)`", held_by)
+        assert named, number
+        for name in named:
+            there = name.startswith("memsieve ") or (
+                (ROOT / name).exists() if "/" in name else f"def {name}(" in tests
+            )
+            assert there, f"{number}: {name}"
+
+
 def test_the_map_names_every_topic() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     assert [topic.name for topic in TOPICS if f"`{topic.name}`" not in page] == []

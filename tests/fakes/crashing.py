@@ -6,8 +6,9 @@ from typing import TypeVar
 from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, ScopeName
 from streams.adapters.local_broker import LocalBroker
 from streams.core.embedding import Embedded
+from streams.core.fences import Reached
 from streams.core.neighbours import Stored
-from streams.ports import Committed, Embedder, Index, Level, Outgoing, Query, Record
+from streams.ports import Committed, Embedder, Followed, Index, Level, Outgoing, Query, Record
 
 Result = TypeVar("Result")
 
@@ -51,6 +52,9 @@ class CrashingLog:
 
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
         return await self._steps.around(lambda: self._log.read(topic, partition, offset, limit))
+
+    async def beginning(self, topic: str, partition: int) -> int:
+        return await self._steps.around(lambda: self._log.beginning(topic, partition))
 
     async def end(self, topic: str, partition: int) -> int:
         return await self._steps.around(lambda: self._log.end(topic, partition))
@@ -101,8 +105,10 @@ class CrashingIndex:
     async def level(self) -> Level | None:
         return await self._steps.around(self._index.level)
 
-    async def keep_level(self, partition: int, offset: int) -> None:
-        await self._steps.around(lambda: self._index.keep_level(partition, offset))
+    async def keep_level(self, partition: int, reached: Reached, *, since: Followed) -> Followed:
+        return await self._steps.around(
+            lambda: self._index.keep_level(partition, reached, since=since)
+        )
 
     async def clear(self) -> None:
         await self._index.clear()

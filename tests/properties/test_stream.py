@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from schemas.base import MemoryId, ScopeName
-from schemas.codec import DEAD_LETTER, DECISION, EVENT
-from schemas.decisions import Decision, Fence, Ignore, Reason, Reject, Replace
+from schemas.base import MemoryId, Position, ScopeName
+from schemas.codec import APPLIED, DEAD_LETTER, DECISION, EVENT
+from schemas.decisions import Change, Decision, Fence, Reason, Reject, Replace
 from schemas.memories import Memory
 from schemas.outcomes import DeadLetter
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
@@ -27,13 +27,15 @@ from streams.core.merge import contains
 from streams.core.neighbours import Stored
 from streams.core.scope import partition_of
 from streams.flow.decided import DecidedInLog
+from streams.flow.decisions import INDEXED, DecisionsReader
 from streams.flow.deduplicate import Deduplicator
-from streams.flow.owner import INDEXED, Owner
+from streams.flow.owner import Owner
 from streams.flow.writer import Writer
 from streams.ports import Log, Outgoing, Process
 from streams.runtime.consumer import Consumer
 from streams.runtime.failures import RetryPolicy
 from tests.builders import at_cosine, event, later, policy, unit
+from tests.fakes.clock import StandingClock
 from tests.fakes.crashing import Crash, CrashingEmbedder, CrashingIndex, CrashingLog, Steps
 from tests.fakes.sentences import SentenceEmbedder
 
@@ -74,6 +76,7 @@ POISON = (
     EVENT.encode(event()).replace(b"2026-03-01T09:00:00Z", b"0001-01-01T00:00:00+01:00"),
 )
 ALL = 1_000_000
+NOWHERE = Position(topic="nowhere", partition=0, offset=0)
 
 
 @dataclass(frozen=True)
@@ -96,9 +99,10 @@ class Outcome:
     decisions: tuple[bytes, ...]
     """One per event, in the order of publication."""
     records: tuple[tuple[bytes, ...], ...]
-    """Per partition, as the log has them."""
+    """Per partition, those that count, as the log has them."""
     dead_letters: tuple[bytes, ...]
     changed: frozenset[bytes]
+    """Without the places of their decisions."""
     store: Mapping[MemoryId, tuple[Memory, bytes]]
     held: int
     steps: int
@@ -108,7 +112,7 @@ class Outcome:
 
     def anywhere(self) -> tuple[list[Any], list[Any], Mapping[MemoryId, tuple[Memory, bytes]]]:
         """Return decisions, dead letters and store without the places that the log gave them."""
-        letters = [DEAD_LETTER.decode(value) for value in self.dead_letters]
+        letters = [_letter(value) for value in self.dead_letters]
         return [_placeless(d) for d in self.decoded()], sorted(map(_wrong, letters)), self.store
 
 
@@ -116,6 +120,12 @@ def _decision(value: bytes) -> Decision:
     decision = DECISION.decode(value)
     assert not isinstance(decision, Fence)
     return decision
+
+
+def _letter(value: bytes) -> DeadLetter:
+    letter = DEAD_LETTER.decode(value)
+    assert isinstance(letter, DeadLetter)
+    return letter
 
 
 def _placeless(decision: Decision) -> object:
@@ -157,7 +167,12 @@ class Life:
         shaky = CrashingIndex(index, steps)
         embedder = CrashingEmbedder(SentenceEmbedder(TABLE, characters_max=85), steps)
         self._owner = Owner(
-            Deduplicator(embedder, shaky, DecidedInLog(log), STRICT), log, shaky, lambda _: None
+            Deduplicator(embedder, shaky, DecidedInLog(log), STRICT),
+            log,
+            shaky,
+            lambda _: None,
+            token=f"born at step {steps.taken}",
+            clock=StandingClock(),
         )
         writer = Writer(shaky, log, lambda _: None)
         partitions = range(way.partitions)
@@ -180,10 +195,9 @@ class Life:
 
     async def held(self) -> int:
         """Return how much the overlays hold after they have been told to settle."""
-        for partition in range(self._way.partitions):
-            await self._owner.handle(partition, [])
-        overlays: dict[int, object] = vars(self._owner)["_overlays"]
-        return sum(_size(overlay) for overlay in overlays.values())
+        await self._owner.settle()
+        owned: dict[int, Any] = vars(self._owner)["_owned"]
+        return sum(_size(one.overlay) for one in owned.values())
 
 
 def _size(thing: object) -> int:
@@ -231,7 +245,7 @@ class World:
         return LocalBroker(self._path, indexed=INDEXED)
 
     async def _outcome(self, broker: LocalBroker, *, held: int, steps: int) -> Outcome:
-        made = [await self._values(broker, DECISIONS.name, p) for p in self._partitions()]
+        made = [await self._decisions(broker, p) for p in self._partitions()]
         letters = [await self._values(broker, DEAD_LETTERS.name, p) for p in self._partitions()]
         changes = [await self._values(broker, CHANGES.name, p) for p in self._partitions()]
         assert [len(values) for values in made] == [
@@ -241,11 +255,18 @@ class World:
             decisions=tuple(made[partition][offset] for partition, offset in self._places),
             records=tuple(made),
             dead_letters=tuple(chain.from_iterable(letters)),
-            changed=frozenset(chain.from_iterable(changes)),
+            changed=frozenset(map(_change, chain.from_iterable(changes))),
             store={s.memory.id: _frozen(s) async for s in self._index.scan()},
             held=held,
             steps=steps,
         )
+
+    @staticmethod
+    async def _decisions(broker: LocalBroker, partition: int) -> tuple[bytes, ...]:
+        """Return those that count."""
+        records = await broker.read(DECISIONS.name, partition, 0, ALL)
+        counting = {one.position.offset for one in DecisionsReader().window(records)}
+        return tuple(r.value or b"" for r in records if r.offset in counting)
 
     def _partitions(self) -> Iterator[int]:
         return iter(range(self._way.partitions))
@@ -253,6 +274,12 @@ class World:
     @staticmethod
     async def _values(broker: LocalBroker, topic: str, partition: int) -> tuple[bytes, ...]:
         return tuple(r.value or b"" for r in await broker.read(topic, partition, 0, ALL))
+
+
+def _change(value: bytes) -> bytes:
+    """Return a change without the place that the log gave its decision."""
+    change = APPLIED.decode(value)
+    return APPLIED.encode(change.model_copy(update={"decided": NOWHERE}))
 
 
 def _frozen(stored: Stored) -> tuple[Memory, bytes]:
@@ -449,7 +476,7 @@ def test_every_event_has_one_decision_in_order_and_every_reject_its_dead_letter(
         sources = [_decision(value).source for value in values]
         assert [source.offset for source in sources] == list(range(len(values)))
     rejected = [d.dead_letter_id for d in outcome.decoded() if isinstance(d, Reject)]
-    letters = [DEAD_LETTER.decode(value).id for value in outcome.dead_letters]
+    letters = [_letter(value).id for value in outcome.dead_letters]
     assert sorted(letters) == sorted(rejected)
     assert sum(map(len, outcome.records)) == len(stream)
 
@@ -562,7 +589,7 @@ def test_what_was_accepted_is_said_by_a_live_memory_until_its_producer_takes_it_
     store = {identity: memory for identity, (memory, _) in outcome.store.items()}
     decisions = outcome.decoded()
     for i, decision in enumerate(decisions):
-        if isinstance(decision, Reject | Ignore):
+        if not isinstance(decision, Change):
             continue
         said = [m for m in store.values() if m.live and m.scope == decision.event.scope]
         renamed = {d.memory.id for d in decisions[i + 1 :] if is_renaming(d)}

@@ -28,7 +28,7 @@ from schemas.decisions import (
     Verdict,
 )
 from schemas.memories import Persistence, Standing, Superseded, Turns
-from schemas.outcomes import Applied, DeadLetter, Stage
+from schemas.outcomes import Applied, DeadLetter, Settled, Stage
 from streams.core.embedding import pack
 from streams.core.survivorship import seen_again
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, unit
@@ -115,7 +115,7 @@ RECORDS: list[tuple[Codec[Any], BaseModel]] = [
     (DECISION, Reinforce(**DECIDED, memory=FULL_MEMORY, target=TARGETS[0])),
     (DECISION, Ignore(**DECIDED)),
     (DECISION, Reject(decision_id=DecisionId("d"), source=SOURCE, dead_letter_id="l")),
-    (DECISION, Fence(owner="host-1 pid 7", partition=0)),
+    (DECISION, Fence(partitions=6, owner="host-1 pid 7", partition=0)),
     (
         APPLIED,
         Applied(memory_id=RETIRED.id, memory=RETIRED, decision_id=DecisionId("d"), decided=SOURCE),
@@ -137,6 +137,7 @@ RECORDS: list[tuple[Codec[Any], BaseModel]] = [
         ),
     ),
     (DEAD_LETTER, DeadLetter(id="l", stage=Stage.READ, error="e", value="", value_size=0)),
+    (DEAD_LETTER, Settled(dead_letter_id="l", how="requeued", attempts=2)),
 ]
 
 
@@ -395,7 +396,7 @@ KNOWN, GONE = FULL_MEMORY.model_dump(mode="json"), RETIRED.model_dump(mode="json
         ("event.text", edited(INSERT, event={**BASE, "text": "\0"})),
         ("evidence.reason", edited(INSERT, evidence={"reason": "because"})),
         ("targets", edited(Replace(**CHANGED, targets=TARGETS), targets=[])),
-        ("partition", edited(Fence(owner="o", partition=0), partition=-1)),
+        ("partition", edited(Fence(partitions=6, owner="o", partition=0), partition=-1)),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -403,6 +404,12 @@ def test_names_what_is_wrong_inside_a_decision(field: str, data: bytes) -> None:
     error = refusal(DECISION, data)
     assert error.field is not None
     assert error.field.startswith(field)
+
+
+@pytest.mark.parametrize("value", ["e30", "{}", "ä", "e30=\n"])
+def test_a_dead_letter_whose_bytes_cannot_be_had_is_refused(value: str) -> None:
+    letter = DeadLetter(id="l", stage=Stage.READ, error="e", value="", value_size=0)
+    assert str(refusal(DEAD_LETTER, edited(letter, value=value))) == "value is not base64"
 
 
 JSON_VALUES = st.recursive(

@@ -49,7 +49,18 @@ class Installation:
 
     def memsieve(self, *arguments: str, code: int = 0) -> str:
         """Run a command to its end; return what it printed, on both ways."""
-        done = subprocess.run(
+        done = self._run(*arguments)
+        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stderr}"
+        return done.stdout + done.stderr
+
+    def json(self, *arguments: str) -> Any:
+        """Run a command with --json; return what it says."""
+        done = self._run(*arguments, "--json")
+        assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stderr}"
+        return json.loads(done.stdout)
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [*COMMAND, *arguments],
             env=self.environment,
             cwd=self.directory,
@@ -58,13 +69,6 @@ class Installation:
             check=False,
             timeout=100,
         )
-        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stderr}"
-        return done.stdout + done.stderr
-
-    def json(self, *arguments: str) -> Any:
-        """Run a command with --json; return what it says."""
-        printed = self.memsieve(*arguments, "--json")
-        return json.loads(printed[printed.index("[") if "[" in printed else printed.index("{") :])
 
     @contextmanager
     def running(self, service: str, *arguments: str) -> "Generator[Running]":

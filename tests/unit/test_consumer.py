@@ -35,10 +35,14 @@ class Failing:
             self._left -= 1
             raise self._failure
         self.seen += [record.offset for record in records]
-        return Handled([], lambda _: None, metadata="noted")
+        return Handled([], _acknowledged, metadata="noted")
 
     def release(self, partition: int) -> None:
         raise AssertionError(f"nobody else takes partition {partition}")
+
+
+async def _acknowledged(offsets: list[int]) -> None:
+    del offsets
 
 
 class Waits:

@@ -7,6 +7,8 @@ import pytest
 from schemas.codec import DEAD_LETTER
 from schemas.outcomes import Stage
 from streams.flow.dead_letters import (
+    ATTEMPTS_HEADER,
+    ATTEMPTS_MAX,
     EVENT_BYTES_MAX,
     ORIGIN_HEADER,
     VALUE_BYTES_MAX,
@@ -50,6 +52,30 @@ def test_whatever_a_record_is_made_of_its_letter_can_be_published(byte: bytes) -
     letter = dead_letter(hostile, Stage.DECODE, NO_EVENT)
     assert len(DEAD_LETTER.encode(letter)) < RECORD_BYTES_MAX
     assert base64.b64decode(letter.value) == byte * VALUE_BYTES_MAX
+
+
+@pytest.mark.parametrize(
+    ("said", "attempts"),
+    [
+        (None, 1),
+        (b"1", 2),
+        (b"41", 42),
+        (b"0", 1),
+        (b"", 1),
+        (b"-1", 1),
+        (b"1.5", 1),
+        (b" 1", 1),
+        (b"\xff", 1),
+        ("\u0661".encode(), 1),
+        (str(ATTEMPTS_MAX).encode(), ATTEMPTS_MAX),
+        (b"9" * 1_000_000, 1),
+    ],
+)
+def test_attempts_are_counted_by_a_header_that_nobody_trusts(
+    said: bytes | None, attempts: int
+) -> None:
+    failed = record(b"{", headers=((ATTEMPTS_HEADER, said),))
+    assert dead_letter(failed, Stage.DECODE, NO_EVENT).attempts == attempts
 
 
 def test_an_event_may_be_as_long_as_is_said_and_no_longer() -> None:

@@ -11,7 +11,8 @@ from streams.adapters.indexes.exact import ExactIndex
 from streams.core.embedding import Embedded
 from streams.core.neighbours import Stored
 from streams.core.overlay import Overlay
-from streams.flow.apply import Logged, apply
+from streams.flow.apply import apply
+from streams.flow.decisions import Logged
 from streams.flow.deduplicate import Deduplicator, Received
 from streams.ports import Fatal, Query
 from tests.builders import at_cosine, event, policy, record, unit

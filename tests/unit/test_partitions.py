@@ -4,7 +4,7 @@ import asyncio
 import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterator, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TypeAlias
 
@@ -110,7 +110,7 @@ class Deciding:
         await self._step("handle", partition)
         self.happened.append(f"handled {partition}")
         decisions = [decision(record.partition, record.offset) for record in records]
-        return Handled(decisions, lambda _: None, metadata="noted")
+        return Handled(decisions, _acknowledged, metadata="noted")
 
     def release(self, partition: int) -> None:
         self.happened.append(f"released {partition}")
@@ -121,6 +121,10 @@ class Deciding:
         if (step, partition) in self.gates:
             await self.gates[step, partition].passed()
         self._failures.strike(step, partition)
+
+
+async def _acknowledged(offsets: list[int]) -> None:
+    del offsets
 
 
 class Waits:
@@ -162,6 +166,7 @@ class Bench:
             report=self.lines.append,
             stop=self.stopped.append,
             measured=self._measure,
+            claiming=lambda _: nullcontext(),
         )
 
     @contextmanager

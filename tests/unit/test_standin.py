@@ -208,6 +208,65 @@ async def test_the_last_of_one_id_wins_though_the_first_would_change_the_judgeme
     assert await payloads(client, name) == {1: {"v": "last"}, 2: {"v": "last"}}
 
 
+@pytest.mark.parametrize(
+    ("mode", "kept"),
+    [
+        (None, {1: "old", 2: "new", 3: "old", 4: "new", 5: "new", 6: "new"}),
+        (models.UpdateMode.UPDATE_ONLY, {1: "old", 2: "new", 3: "old", 4: "new", 5: "new"}),
+    ],
+)
+async def test_each_point_of_an_upsert_may_have_a_condition_of_its_own(
+    client: AsyncQdrantClient, name: str, mode: models.UpdateMode | None, kept: dict[int, str]
+) -> None:
+    before = {1: 5, 2: 5, 3: 8, 4: 8}
+    await client.upsert(name, [point(5, v="old")])
+    await client.upsert(name, [point(id_, n=n, v="old") for id_, n in before.items()])
+    has_5 = models.Filter(must=[field("n", range=models.Range(gte=5)), has_id(1, 5, 6)])
+    has_9 = models.Filter(must=[field("n", range=models.Range(gte=9)), has_id(2, 4)])
+    has_7 = models.Filter(must=[field("n", range=models.Range(gte=7)), has_id(3)])
+    condition = models.Filter(must_not=[has_5, has_9, has_7])
+    changes = [point(id_, v="new") for id_ in range(1, 7)]
+    await client.upsert(name, changes, update_filter=condition, update_mode=mode)
+    assert {id_: found["v"] for id_, found in (await payloads(client, name)).items()} == kept
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize(
+    ("mode", "kept"),
+    [
+        (models.UpdateMode.UPDATE_ONLY, {1: "new", 2: "old", 3: "old", 4: "old", 5: "old"}),
+        (models.UpdateMode.INSERT_ONLY, dict.fromkeys(range(1, 6), "old") | {6: "new"}),
+    ],
+)
+async def test_an_upsert_may_be_judged_by_what_lies_inside_an_object(
+    client: AsyncQdrantClient,
+    name: str,
+    mode: models.UpdateMode,
+    kept: dict[int, str],
+    *,
+    indexed: bool,
+) -> None:
+    if indexed:
+        keyword = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD)
+        await client.create_payload_index(name, "level.index", keyword)
+        await client.create_payload_index(name, "level.offset", models.PayloadSchemaType.INTEGER)
+    levels = [("a", 7), ("b", 7), ("a", 9), ("a", 4)]
+    before = [
+        point(id_, {}, level={"index": index, "offset": offset}, v="old")
+        for id_, (index, offset) in enumerate(levels, 1)
+    ]
+    await client.upsert(name, [*before, point(5, v="old")])
+    between = field("level.offset", range=models.Range(gte=5, lt=9))
+    condition = models.Filter(must=[is_("level.index", "a"), between])
+    changes = [point(id_, {}, v="new") for id_ in range(1, 7)]
+    await client.upsert(name, changes, update_filter=condition, update_mode=mode)
+    assert {id_: found["v"] for id_, found in (await payloads(client, name)).items()} == kept
+
+
+def has_id(*ids: int) -> models.HasIdCondition:
+    return models.HasIdCondition(has_id=[*ids])
+
+
 async def test_a_batch_applies_its_operations_in_order(
     client: AsyncQdrantClient, name: str
 ) -> None:

@@ -17,17 +17,21 @@ from pydantic import TypeAdapter, ValidationError
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.memories import LIVE
+from streams.adapters.indexes.following import new_token, raised
 from streams.adapters.indexes.payload import (
     CONTENT_KEY,
     DECISION_IDS,
     KEYWORDS,
     SCOPE,
     STATUS,
+    VERSION,
     from_payload,
     to_payload,
+    vector_of,
 )
+from streams.core.fences import Reached
 from streams.core.neighbours import Stored
-from streams.ports import FLOAT32_SLACK, Level, NoStore, Query
+from streams.ports import FLOAT32_SLACK, Followed, Level, NoStore, Query
 
 _LEVEL = TypeAdapter(Level)
 _REMEDY = "delete this directory, and the next run builds it anew from the log"
@@ -68,7 +72,7 @@ class EdgeIndex:
     async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
         known: list[engine.PointId] = [i for i in ids if _UUID.fullmatch(i)]
         with _meanings(self._path):
-            records = self._shard.retrieve(known, with_payload=True, with_vector=False)
+            records = self._shard.retrieve(known, with_payload=True, with_vector=True)
             found = [_read(record) for record in records]
         return {stored.memory.id: stored for stored in found}
 
@@ -89,23 +93,13 @@ class EdgeIndex:
         return {identity: found[identity] for identity in ids if identity in found}
 
     async def write(self, changes: Sequence[Stored]) -> None:
-        points = [
-            engine.Point(change.memory.id, change.vector.tolist(), to_payload(change))
-            for change in changes
-            if change.vector is not None
-        ]
-        for start in range(0, len(points), _WRITE_BATCH):
-            batch = points[start : start + _WRITE_BATCH]
+        for start in range(0, len(changes), _WRITE_BATCH):
+            newer = self._newer(changes[start : start + _WRITE_BATCH])
+            points = [_point(change) for change in newer]
             with _meanings(self._path):
-                self._shard.update(engine.UpdateOperation.upsert_points(batch))
+                if points:
+                    self._shard.update(engine.UpdateOperation.upsert_points(points))
             await asyncio.sleep(0)
-        for change in changes:
-            if change.vector is None:
-                payload = to_payload(change)
-                with _meanings(self._path):
-                    self._shard.update(
-                        engine.UpdateOperation.overwrite_payload([change.memory.id], payload)
-                    )
 
     async def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
         of_scope = None if scope is None else engine.Filter(must=[_is(SCOPE, scope)])
@@ -124,15 +118,15 @@ class EdgeIndex:
         except (OSError, ValidationError) as error:
             raise NoStore(f"{self._level} is damaged; {_REMEDY}") from error
 
-    async def keep_level(self, partition: int, offset: int) -> None:
-        before = await self.level()
-        offsets = {} if before is None else dict(before.offsets)
-        level = Level({**offsets, partition: offset}, await self.count())
+    async def keep_level(self, partition: int, reached: Reached, *, since: Followed) -> Followed:
+        kept = raised(await self.level(), partition, reached, since, new_token())
+        content = _LEVEL.dump_json(Level(kept, await self.count()))
         with _meanings(self._path):
             self._shard.flush()
             unfinished = self._level.with_suffix(".unfinished")
-            unfinished.write_bytes(_LEVEL.dump_json(level))
+            unfinished.write_bytes(content)
             unfinished.replace(self._level)
+        return kept[partition]
 
     async def clear(self) -> None:
         self._level.unlink(missing_ok=True)
@@ -145,6 +139,25 @@ class EdgeIndex:
         with _meanings(self._path):
             self._shard.flush()
             self._shard.close()
+
+    def _newer(self, changes: Sequence[Stored]) -> list[Stored]:
+        """Return the changes that are newer than what is stored, or not stored at all.
+
+        No condition in the engine is needed: nobody else has it open, and no other task runs
+        before they are written.
+        """
+        versions = self._versions([change.memory.id for change in changes])
+        return [
+            change
+            for change in changes
+            if versions.get(change.memory.id, 0) < change.memory.version
+        ]
+
+    def _versions(self, ids: Sequence[MemoryId]) -> dict[str, int]:
+        version = engine.PayloadSelector.Include([VERSION])
+        with _meanings(self._path):
+            records = self._shard.retrieve(list(ids), with_payload=version, with_vector=False)
+            return {str(record.id): (record.payload or {})[VERSION] for record in records}
 
     def _scroll(self, condition: engine.Filter | None, *, with_vector: bool) -> Iterator[Stored]:
         """Yield what fits the condition in the order of ids."""
@@ -202,6 +215,10 @@ def _meanings(path: Path) -> Generator[None]:
             raise NoStore(f"{path} is in use by another process; wait until it ends") from error
         reason = " ".join(str(error).split())
         raise NoStore(f"{path} is damaged ({reason}); {_REMEDY}") from error
+
+
+def _point(change: Stored) -> engine.Point:
+    return engine.Point(change.memory.id, vector_of(change).tolist(), to_payload(change))
 
 
 def _request(query: Query) -> engine.QueryRequest:

@@ -9,8 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
+from streams.adapters.indexes.following import new_token, raised
+from streams.adapters.indexes.payload import vector_of
+from streams.core.fences import Reached
 from streams.core.neighbours import Stored
-from streams.ports import FLOAT32_SLACK, Level, Query
+from streams.ports import FLOAT32_SLACK, Followed, Level, Query
 
 
 class ExactIndex:
@@ -26,7 +29,7 @@ class ExactIndex:
         return [self._nearest(query) for query in queries]
 
     async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
-        return {i: replace(self._stored[i], vector=None) for i in ids if i in self._stored}
+        return {i: self._stored[i] for i in ids if i in self._stored}
 
     async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
         wanted = set(keys)
@@ -42,14 +45,10 @@ class ExactIndex:
 
     async def write(self, changes: Sequence[Stored]) -> None:
         for change in changes:
-            memory = change.memory
-            vector = self._stored[memory.id].vector if change.vector is None else change.vector
-            before = self._stored.get(memory.id)
-            for identity, _ in () if before is None else before.decided:
-                self._decided.pop(identity, None)
-            self._decided.update(change.decided)
-            self._stored[memory.id] = replace(change, vector=vector)
-            self._scopes.setdefault(memory.scope, set()).add(memory.id)
+            vector_of(change)  # as the others do, refuse a state without one
+            before = self._stored.get(change.memory.id)
+            if before is None or before.memory.version < change.memory.version:
+                self._replace(before, change)
 
     async def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
         for identity in sorted(self._stored if scope is None else self._scopes.get(scope, ())):
@@ -61,9 +60,10 @@ class ExactIndex:
     async def level(self) -> Level | None:
         return self._level
 
-    async def keep_level(self, partition: int, offset: int) -> None:
-        offsets = dict[int, int]() if self._level is None else self._level.offsets
-        self._level = Level({**offsets, partition: offset}, len(self._stored))
+    async def keep_level(self, partition: int, reached: Reached, *, since: Followed) -> Followed:
+        kept = raised(self._level, partition, reached, since, new_token())
+        self._level = Level(kept, len(self._stored))
+        return kept[partition]
 
     async def clear(self) -> None:
         self._level = None
@@ -74,11 +74,19 @@ class ExactIndex:
     async def close(self) -> None:
         pass
 
+    def _replace(self, before: Stored | None, change: Stored) -> None:
+        memory = change.memory
+        for identity, _ in () if before is None else before.decided:
+            self._decided.pop(identity, None)
+        self._decided.update(change.decided)
+        self._stored[memory.id] = change
+        self._scopes.setdefault(memory.scope, set()).add(memory.id)
+
     def _nearest(self, query: Query) -> list[Stored]:
         ids = sorted(self._scopes.get(query.scope, ()))
-        live = [s for s in (self._stored[i] for i in ids) if s.memory.live and s.vector is not None]
+        live = [s for s in (self._stored[i] for i in ids) if s.memory.live]
         if not live:
             return []
-        scores = np.stack([s.vector for s in live if s.vector is not None]) @ query.vector
+        scores = np.stack([vector_of(s) for s in live]) @ query.vector
         order = np.argsort(-scores, kind="stable")[: query.limit]
         return [live[i] for i in order if scores[i] >= query.floor - FLOAT32_SLACK]

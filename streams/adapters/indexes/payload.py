@@ -12,6 +12,7 @@ from streams.core.neighbours import Stored
 from streams.ports import NoStore
 
 SCOPE, CONTENT_KEY, STATUS, DECISION_IDS = "scope", "content_key", "status", "decision_ids"
+VERSION = "version"
 KEYWORDS = (SCOPE, CONTENT_KEY, STATUS, DECISION_IDS)
 """The fields that are searched by, each with an index; the scope is the tenant."""
 
@@ -33,10 +34,18 @@ def to_payload(stored: Stored) -> dict[str, Any]:
         SCOPE: memory.scope,
         CONTENT_KEY: memory.content_key,
         STATUS: memory.status.value,
+        VERSION: memory.version,
         DECISION_IDS: [identity for identity, _ in stored.decided],
         _CONTENTS: [key for _, key in stored.decided],
         _MEMORY: memory.model_dump_json(),
     }
+
+
+def vector_of(stored: Stored) -> Vector:
+    """Return the vector that a memory is written with; raises TypeError without one."""
+    if stored.vector is None:
+        raise TypeError(f"memory {stored.memory.id} is written without its vector")
+    return stored.vector
 
 
 def from_payload(payload: Mapping[str, Any] | None, vector: Vector | None) -> Stored:

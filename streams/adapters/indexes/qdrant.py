@@ -10,11 +10,12 @@ import re
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from uuid import UUID, uuid5
 
 import grpc
 import numpy as np
+from pydantic import TypeAdapter
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.conversions.common_types import PointId
@@ -22,6 +23,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, ScopeName
 from schemas.memories import LIVE, Standing
+from streams.adapters.indexes.following import new_token, require_followed
 from streams.adapters.indexes.payload import (
     CONTENT_KEY,
     DECISION_IDS,
@@ -29,12 +31,25 @@ from streams.adapters.indexes.payload import (
     SCOPE,
     SEARCHED,
     STATUS,
+    VERSION,
     WHOLE,
     from_payload,
     to_payload,
+    vector_of,
 )
+from streams.core.fences import Reached
 from streams.core.neighbours import Stored
-from streams.ports import FLOAT32_SLACK, Fatal, Level, NoServer, NoStore, Query, Unreachable
+from streams.ports import (
+    FLOAT32_SLACK,
+    UNFOLLOWED,
+    Fatal,
+    Followed,
+    Level,
+    NoServer,
+    NoStore,
+    Query,
+    Unreachable,
+)
 
 VERSION_MIN: Final = (1, 19)
 """Earlier servers may replay a conditional write differently after a crash."""
@@ -52,6 +67,10 @@ _SCAN_PAGE = 500
 _PAYLOAD_LINKS = 16
 _LEVEL = "level"
 _LEVEL_OFFSET = f"{_LEVEL}.offset"
+_INDEX = "index"
+_LEVEL_INDEX = f"{_LEVEL}.{_INDEX}"
+_PARTITION = "partition"
+_REACHED = TypeAdapter(Reached)
 _LEVELS = UUID("6d656d73-6965-5665-8000-000000000002")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OVERLOADED = {408, 425, 429, 500, 502, 503, 504}
@@ -105,6 +124,11 @@ class QdrantIndex:
         self._name = name
         self._dimension = dimension
 
+    @property
+    def name(self) -> str:
+        """What it is called in the server: an alias, or a collection."""
+        return self._name
+
     async def open(self) -> None:
         """Check the server, and make the collection where it is not there.
 
@@ -113,7 +137,45 @@ class QdrantIndex:
         """
         await self._require_version()
         if await self._found() is None:
-            await self._create()
+            await self._create(f"{self._name}.1")
+            await self._ask_unless_there(lambda: self._point_alias_to(f"{self._name}.1"))
+        await self._make_whole()
+
+    async def beside(self) -> "QdrantIndex":
+        """Return a collection beside the one in use, to be filled and then put in its place.
+
+        A new one, or the one that was begun before. Closing either closes the client of both.
+        """
+        used = await self.collection()
+        number = int(used.removeprefix(f"{self._name}.")) + 1
+        fresh = QdrantIndex(self._client, f"{self._name}.{number}", self._dimension, self._place)
+        if await fresh._found() is None:
+            await self._create(fresh.name)
+        await fresh._make_whole()
+        return fresh
+
+    async def put_in_place(self, fresh: "QdrantIndex") -> str:
+        """Let the alias stand for another collection, at once for everybody.
+
+        Returns the name of the one that it stood for; it is kept.
+        """
+        before = await self.collection()
+        await self._ask(lambda: self._point_alias_to(fresh.name, instead=True))
+        return before
+
+    async def drop(self, collection: str) -> None:
+        """Delete a collection."""
+        await self._ask(lambda: self._client.delete_collection(collection))
+
+    async def collection(self) -> str:
+        """Return the name of the collection that the alias stands for."""
+        aliases = (await self._ask(self._client.get_aliases)).aliases
+        found = [one.collection_name for one in aliases if one.alias_name == self._name]
+        if not found:
+            raise NoStore(f"{self._name} of Qdrant is no alias: memsieve did not make it")
+        return found[0]
+
+    async def _make_whole(self) -> None:
         found = await self._fitting()
         for field, schema in _INDEXES.items():
             if field not in found.payload_schema:
@@ -142,7 +204,9 @@ class QdrantIndex:
     async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
         known: list[models.ExtendedPointId] = [i for i in dict.fromkeys(ids) if _UUID.fullmatch(i)]
         records = await self._ask(
-            lambda: self._client.retrieve(self._name, known, with_payload=list(WHOLE))
+            lambda: self._client.retrieve(
+                self._name, known, with_payload=list(WHOLE), with_vectors=True
+            )
         )
         found = [_stored(record) for record in records]
         return {stored.memory.id: stored for stored in found}
@@ -164,10 +228,13 @@ class QdrantIndex:
         return {identity: found[identity] for identity in ids if identity in found}
 
     async def write(self, changes: Sequence[Stored]) -> None:
+        """Write whole points: all of a request are judged and written as one."""
         for batch in _batches(changes):
-            operations = [*_upserts(batch), *_overwrites(batch)]
-            write = partial(self._client.batch_update_points, self._name, operations, wait=True)
-            await self._ask(write)
+            points = [_point(change) for change in batch]
+            upsert = partial(
+                self._client.upsert, self._name, points, update_filter=_are_newer(batch), wait=True
+            )
+            await self._ask(upsert)
 
     async def count(self) -> int:
         memories = models.Filter(must=[_any(STATUS, _STANDINGS)])
@@ -178,28 +245,34 @@ class QdrantIndex:
 
     async def level(self) -> Level | None:
         is_level = models.Filter(must=[_is(STATUS, _LEVEL)])
-        offsets: dict[int, int] = {}
+        partitions: dict[int, Followed] = {}
         async for point in self._points(is_level, with_vectors=False, fields=[_LEVEL]):
-            kept: Mapping[str, int] = (point.payload or {})[_LEVEL]
-            offsets[kept["partition"]] = kept["offset"]
-        return Level(offsets, 0) if offsets else None
+            kept = (point.payload or {})[_LEVEL]
+            partitions[kept[_PARTITION]] = _followed(kept)
+        return Level(partitions, 0) if partitions else None
 
-    async def keep_level(self, partition: int, offset: int) -> None:
+    async def keep_level(self, partition: int, reached: Reached, *, since: Followed) -> Followed:
         """Note the level as a point of the collection, so that an alias moves both.
 
-        Never lowered: an absent point is inserted, whatever the condition says.
+        Its token is made with the point; a collection that an alias is moved to has others.
         """
-        point = models.PointStruct(
-            id=str(uuid5(_LEVELS, str(partition))),
-            vector={},
-            payload={STATUS: _LEVEL, _LEVEL: {"partition": partition, "offset": offset}},
-        )
-        behind = models.FieldCondition(key=_LEVEL_OFFSET, range=models.Range(lt=offset))
+        begun = bool(since.index)
+        index = since.index or new_token()
         await self._ask(
             lambda: self._client.upsert(
-                self._name, [point], update_filter=models.Filter(must=[behind]), wait=True
+                self._name,
+                [_level_point(partition, Followed(reached, index))],
+                update_filter=_is_behind(reached, since),
+                # An upsert inserts what is absent, whatever the filter says.
+                update_mode=models.UpdateMode.UPDATE_ONLY
+                if begun
+                else models.UpdateMode.INSERT_ONLY,
+                wait=True,
             )
         )
+        kept = await self._kept(partition)
+        require_followed(partition, kept, Followed(since.reached, index))
+        return kept
 
     async def clear(self) -> None:
         for values in ([_LEVEL], _STANDINGS):
@@ -215,6 +288,14 @@ class QdrantIndex:
 
     async def close(self) -> None:
         await self._client.close()
+
+    async def _kept(self, partition: int) -> Followed:
+        """Return what is kept of one partition."""
+        records = await self._ask(
+            lambda: self._client.retrieve(self._name, [_level_id(partition)], with_payload=[_LEVEL])
+        )
+        found = [_followed((one.payload or {})[_LEVEL]) for one in records]
+        return found[0] if found else UNFOLLOWED
 
     async def _scroll(
         self, condition: models.Filter, *, with_vectors: bool
@@ -262,9 +343,8 @@ class QdrantIndex:
         except NoStore:
             return None
 
-    async def _create(self) -> None:
-        """Make the collection and its alias. Whoever else makes it meanwhile makes the same."""
-        collection = f"{self._name}.1"
+    async def _create(self, collection: str) -> None:
+        """Make a collection. Whoever else makes it meanwhile makes the same."""
         await self._ask_unless_there(
             lambda: self._client.create_collection(
                 collection,
@@ -276,9 +356,16 @@ class QdrantIndex:
                 ),
             )
         )
-        alias = models.CreateAlias(collection_name=collection, alias_name=self._name)
-        operation = models.CreateAliasOperation(create_alias=alias)
-        await self._ask_unless_there(lambda: self._client.update_collection_aliases([operation]))
+
+    async def _point_alias_to(self, collection: str, *, instead: bool = False) -> None:
+        """Let the alias stand for a collection, in one step where it stood for another."""
+        operations: list[models.AliasOperations] = []
+        if instead:
+            gone = models.DeleteAlias(alias_name=self._name)
+            operations.append(models.DeleteAliasOperation(delete_alias=gone))
+        made = models.CreateAlias(collection_name=collection, alias_name=self._name)
+        operations.append(models.CreateAliasOperation(create_alias=made))
+        await self._client.update_collection_aliases(operations)
 
     async def _create_index(
         self, field: str, schema: models.KeywordIndexParams | models.IntegerIndexParams
@@ -369,9 +456,12 @@ _INDEXES: Mapping[str, models.KeywordIndexParams | models.IntegerIndexParams] = 
         field: models.KeywordIndexParams(
             type=models.KeywordIndexType.KEYWORD, is_tenant=field == SCOPE
         )
-        for field in KEYWORDS
+        for field in (*KEYWORDS, _LEVEL_INDEX)
     },
-    _LEVEL_OFFSET: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER),
+    **{
+        field: models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER)
+        for field in (VERSION, _LEVEL_OFFSET)
+    },
 }
 
 _STATUS_OF_CODE = {
@@ -429,27 +519,46 @@ def _batches(changes: Sequence[Stored]) -> Iterator[list[Stored]]:
         yield batch
 
 
-def _upserts(batch: Sequence[Stored]) -> list[models.UpdateOperation]:
-    points = [
-        models.PointStruct(
-            id=change.memory.id, vector=change.vector.tolist(), payload=to_payload(change)
-        )
-        for change in batch
-        if change.vector is not None
-    ]
-    return [models.UpsertOperation(upsert=models.PointsList(points=points))] if points else []
+def _point(change: Stored) -> models.PointStruct:
+    return models.PointStruct(
+        id=change.memory.id, vector=vector_of(change).tolist(), payload=to_payload(change)
+    )
 
 
-def _overwrites(batch: Sequence[Stored]) -> list[models.UpdateOperation]:
-    return [
-        models.OverwritePayloadOperation(
-            overwrite_payload=models.SetPayload(
-                payload=to_payload(change), points=[change.memory.id]
-            )
-        )
-        for change in batch
-        if change.vector is None
-    ]
+def _are_newer(batch: Sequence[Stored]) -> models.Filter:
+    """Let through the changes that are newer than what is stored, or not stored at all."""
+    ids: dict[int, list[models.ExtendedPointId]] = {}
+    for change in batch:
+        ids.setdefault(change.memory.version, []).append(change.memory.id)
+    return models.Filter(must_not=[_has(version, those) for version, those in ids.items()])
+
+
+def _has(version: int, ids: list[models.ExtendedPointId]) -> models.Filter:
+    """Fit those of the memories that are stored in this version or a later one."""
+    reached = models.FieldCondition(key=VERSION, range=models.Range(gte=version))
+    return models.Filter(must=[reached, models.HasIdCondition(has_id=ids)])
+
+
+def _is_behind(reached: Reached, since: Followed) -> models.Filter:
+    """Let through a level of the same index that goes as far as `since`, and less far than now."""
+    between = models.Range(gte=since.reached.offset, lt=reached.offset)
+    lower = models.FieldCondition(key=_LEVEL_OFFSET, range=between)
+    return models.Filter(must=[_is(_LEVEL_INDEX, since.index), lower])
+
+
+def _level_point(partition: int, level: Followed) -> models.PointStruct:
+    kept = {_PARTITION: partition, _INDEX: level.index, **_REACHED.dump_python(level.reached)}
+    return models.PointStruct(
+        id=_level_id(partition), vector={}, payload={STATUS: _LEVEL, _LEVEL: kept}
+    )
+
+
+def _followed(kept: Mapping[str, Any]) -> Followed:
+    return Followed(_REACHED.validate_python(kept), kept[_INDEX])
+
+
+def _level_id(partition: int) -> str:
+    return str(uuid5(_LEVELS, str(partition)))
 
 
 def _stored(point: models.ScoredPoint | models.Record) -> Stored:

@@ -13,6 +13,7 @@ from aiokafka.helpers import create_ssl_context
 from faststream.kafka.security import parse_security
 from faststream.security import BaseSecurity, SASLPlaintext, SASLScram256, SASLScram512
 
+from schemas.topics import EVENTS
 from streams.ports import Fatal, NoServer, Unreachable
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -59,13 +60,15 @@ STOP_SECONDS = 5.0
 class Connection:
     """A cluster, and the names that memsieve's topics and groups have there.
 
-    `prefix` is put before each name, so that several installations can share a cluster. With
+    `prefix` is put before each name, so that several installations can share a cluster. `run` is
+    put behind all names but that of the events, so that two may decide on the same events. With
     `tls`, `ca_file` names the authorities to trust instead of the system's. `request_seconds` is
     how long an answer may take before it is given up.
     """
 
     bootstrap: str
     prefix: str = ""
+    run: str = ""
     tls: bool = False
     ca_file: Path | None = None
     mechanism: Mechanism | None = None
@@ -75,7 +78,8 @@ class Connection:
 
     def named(self, name: str) -> str:
         """Return what a topic or group of ours is called in the cluster."""
-        return f"{self.prefix}{name}"
+        run = f".{self.run}" if self.run and name != EVENTS.name else ""
+        return f"{self.prefix}{name}{run}"
 
     def place(self, topic: str, partition: int) -> TopicPartition:
         return TopicPartition(self.named(topic), partition)

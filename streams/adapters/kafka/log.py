@@ -160,6 +160,13 @@ class KafkaLog:
             self._next = (place, offset)
         return consumer
 
+    async def beginning(self, topic: str, partition: int) -> int:
+        place = self._connection.place(topic, partition)
+        async with self._connection.meanings():
+            consumer = await self._opened_consumer()
+            beginnings = await consumer.beginning_offsets([place])
+        return beginnings[place]
+
     async def end(self, topic: str, partition: int) -> int:
         async with self._connection.meanings():
             return await self._end(self._connection.place(topic, partition))

@@ -1,0 +1,111 @@
+"""The dead letters of a store or a cluster: read, published again, given up."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
+
+from schemas.codec import DEAD_LETTER, Unreadable
+from schemas.outcomes import DeadLetter, Settled
+from schemas.topics import DEAD_LETTERS, EVENTS
+from streams.adapters.kafka import topics
+from streams.adapters.store_directory import StoreDirectory
+from streams.apps import wiring
+from streams.apps.settings import Settings
+from streams.flow.requeue import Letter, Letters, Readable, event_record, settled_records
+from streams.ports import Fatal, Log, Record
+
+_PAGE = 500
+_TOGETHER = 100
+"""Letters settled with one append: each has an event of up to 1 MiB."""
+
+
+class DeadLetters:
+    """Reads the topic, and settles letters where it was opened for that."""
+
+    def __init__(self, log: Log, place: str) -> None:
+        """`place` says where the log is."""
+        self._log = log
+        self.place = place
+
+    async def all(self) -> list[Letter]:
+        """Return every letter, settled ones included, in the order of the log."""
+        letters = Letters()
+        async for record in self._records():
+            letters.add(record.partition, _read(record))
+        return letters.all()
+
+    async def requeue(
+        self, wanted: Sequence[tuple[Letter, Readable]], done: Callable[[Letter], None]
+    ) -> None:
+        """Publish the events, then settle their letters; `done` is told what is in the log.
+
+        Where it breaks off, an event may be published whose letter is still open: published once
+        more, it counts once.
+        """
+        partitions = await self._log.partitions(EVENTS.name)
+        for start in range(0, len(wanted), _TOGETHER):
+            some = wanted[start : start + _TOGETHER]
+            events = [event_record(letter, event, partitions) for letter, event in some]
+            settled = [r for letter, _ in some for r in settled_records(letter, "requeued")]
+            await self._log.append([*events, *settled])
+            for letter, _ in some:
+                done(letter)
+
+    async def drop(self, letters: Sequence[Letter], done: Callable[[Letter], None]) -> None:
+        """Settle letters whose events nobody wants; they stay in the topic."""
+        for start in range(0, len(letters), _TOGETHER):
+            some = letters[start : start + _TOGETHER]
+            await self._log.append(
+                [r for letter in some for r in settled_records(letter, "dropped")]
+            )
+            for letter in some:
+                done(letter)
+
+    async def _records(self) -> AsyncIterator[Record]:
+        for partition in range(await self._log.partitions(DEAD_LETTERS.name)):
+            offset = 0
+            while page := await self._log.read(DEAD_LETTERS.name, partition, offset, _PAGE):
+                for record in page:
+                    yield record
+                offset = page[-1].offset + 1
+
+
+@asynccontextmanager
+async def opened(
+    settings: Settings, *, embedded: bool, writable: bool = False
+) -> AsyncGenerator[DeadLetters]:
+    """Open the embedded store, or the cluster's log.
+
+    Raises NoStore where there is no store, and, to write, where another process writes it.
+    """
+    if embedded:
+        with _local_log(StoreDirectory(settings.store), writable=writable) as log:
+            yield DeadLetters(log, str(settings.store))
+        return
+    if writable:
+        await topics.require(wiring.connection(settings.kafka))
+    cluster = wiring.kafka_log(settings.kafka)
+    try:
+        yield DeadLetters(cluster, f"{settings.kafka.bootstrap}")
+    finally:
+        await cluster.close()
+
+
+@contextmanager
+def _local_log(directory: StoreDirectory, *, writable: bool) -> Generator[Log]:
+    manifest = directory.require()
+    if not writable:
+        with closing(wiring.log(directory, read_only=True)) as log:
+            yield log
+        return
+    with (
+        directory.written_by_us(manifest),
+        closing(wiring.log(directory, read_only=False)) as log,
+    ):
+        yield log
+
+
+def _read(record: Record) -> DeadLetter | Settled:
+    try:
+        return DEAD_LETTER.decode(record.value or b"")
+    except Unreadable as error:
+        raise Fatal(f"{record.place} is no dead letter: {error}") from error
