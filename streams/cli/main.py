@@ -15,9 +15,11 @@ from streams.cli import (
     dead_letters,
     models,
     publish,
+    replay,
     run,
     schema,
     services,
+    shadow,
     stores,
     topics,
 )
@@ -64,6 +66,8 @@ publish.register(app)
 topics.register(app)
 stores.register(app)
 dead_letters.register(app)
+replay.register(app)
+shadow.register(app)
 configuration.register(app)
 models.register(app)
 schema.register(app)

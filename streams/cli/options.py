@@ -1,6 +1,7 @@
 """The options that several commands share."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +9,7 @@ import typer
 
 from streams.apps import settings
 from streams.apps.settings import Settings
+from streams.flow.past import Bound
 
 
 class UsageError(Exception):
@@ -38,6 +40,25 @@ ScopeBelow = Annotated[
     str | None, typer.Option("--scope", help="Only this scope and the scopes below it.")
 ]
 
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="TIME|OFFSET",
+        help="Begin with what happened then, or lies there; what lies before stays as decided.",
+    ),
+]
+To = Annotated[
+    str | None,
+    typer.Option(
+        "--to", metavar="TIME|OFFSET", help="End before what happened then, or lies there."
+    ),
+]
+Rate = Annotated[float | None, typer.Option("--rate", min=0.001, help="Events per second at most.")]
+Model = Annotated[
+    str | None, typer.Option("--model", help="An embedding model that fastembed lists.")
+]
+
 _LIMIT = 50
 
 
@@ -49,11 +70,16 @@ class Source:
     embedded: bool
 
 
-def source(config: Path | None, store: Path | None, kafka: str | None) -> Source:
+def source(
+    config: Path | None,
+    store: Path | None,
+    kafka: str | None,
+    **flags: Any,  # noqa: ANN401 - see load
+) -> Source:
     """Return what to read: what the options name, else the cluster where the settings have one."""
     if store is not None and kafka is not None:
         raise UsageError("--store and --kafka name two places: give one of them")
-    settings = load(config, store=store, kafka__bootstrap=kafka)
+    settings = load(config, store=store, kafka__bootstrap=kafka, **flags)
     return Source(settings, embedded=store is not None or settings.kafka.bootstrap is None)
 
 
@@ -70,6 +96,21 @@ def load(config: Path | None = None, **flags: Any) -> Settings:  # noqa: ANN401 
     if config is not None and not config.is_file():
         raise UsageError(f"--config {config}: there is no such file")
     return settings.load(tree, config)
+
+
+def bound(name: str, given: str | None) -> Bound | None:
+    """Return the place that `--from` or `--to` names: an offset, or a time in ISO 8601."""
+    if given is None:
+        return None
+    if given.isascii() and given.isdecimal():
+        return Bound(offset=int(given))
+    try:
+        time = datetime.fromisoformat(given)
+    except ValueError as error:
+        raise UsageError(
+            f"{name} {given}: write an offset, or a time such as 2026-03-01T09:00"
+        ) from error
+    return Bound(time=time if time.tzinfo is not None else time.replace(tzinfo=UTC))
 
 
 def limit_of(limit: int | None, *, as_json: bool) -> int | None:

@@ -1,7 +1,8 @@
-"""How far a file has been worked through: a bar on a terminal, else a line now and then."""
+"""How far work has got: a bar on a terminal, else a line now and then."""
 
 import time
 from collections.abc import Awaitable, Callable
+from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
@@ -83,3 +84,48 @@ def _remaining(source: FileSource, elapsed: float) -> str:
 def _percent(source: FileSource) -> str:
     place = source.progress()
     return f" ({place.done / place.total:.0%})" if place.total else ""
+
+
+class Meter:
+    """Progress of work that is counted: a bar on a terminal, else a line now and then."""
+
+    def __init__(self, what: str) -> None:
+        """Count `what`, as in "1,000 events"."""
+        self._what = what
+        self._started = self._told = time.perf_counter()
+        self._done = self._total = 0
+        self._progress = _bar() if err.is_terminal else None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        if self._progress is not None:
+            self._progress.start()
+            self._task = self._progress.add_task(self._what, total=None, rate="")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+        elif self._done:
+            self._tell()
+
+    def advance(self, count: int, total: int) -> None:
+        """Have so many more done, of about `total`."""
+        self.reach(self._done + count, total)
+
+    def reach(self, done: int, total: int) -> None:
+        """Have got to `done` of about `total`."""
+        self._done, self._total = done, max(total, done)
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, completed=done, total=self._total, rate=self._rate)
+        elif time.perf_counter() - self._told >= _PLAIN_SECONDS:
+            self._tell()
+
+    def _tell(self) -> None:
+        self._told = time.perf_counter()
+        note(f"{self._rate} of about {self._total:,}")
+
+    @property
+    def _rate(self) -> str:
+        elapsed = max(time.perf_counter() - self._started, 1e-9)
+        return f"{self._done:,} {self._what}, {self._done / elapsed:,.0f}/s"

@@ -34,9 +34,7 @@ def run(
     *,
     store: options.Store = None,
     policy: options.Policy = None,
-    model: Annotated[
-        str | None, typer.Option("--model", help="An embedding model that fastembed lists.")
-    ] = None,
+    model: options.Model = None,
     index: Annotated[
         str | None, typer.Option("--index", help="The index of a new store: edge or exact. [edge]")
     ] = None,
@@ -93,7 +91,7 @@ async def _run(
     started = time.perf_counter()
     async with embedded(settings, policy, embedder, note) as pipeline:
         if recovered := await pipeline.recover():
-            note(f"finished {recovered:,} events that an interrupted run had taken in")
+            note(f"finished {recovered:,} events that were waiting: taken in before, or requeued")
         for source in sources:
             await shown(source, partial(pipeline.run, source, mapping))
         pipeline.tally.check()

@@ -1,0 +1,149 @@
+"""Building the searchable copy anew from the decisions, and putting it in place of the old one."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from schemas.decisions import Marker
+from schemas.topics import DECISIONS
+from streams.adapters.indexes.exact import ExactIndex
+from streams.adapters.indexes.qdrant import QdrantIndex
+from streams.adapters.store_directory import StoreDirectory
+from streams.apps import wiring
+from streams.apps.reading import opened
+from streams.apps.settings import InvalidSettings, Settings, SinkSettings
+from streams.flow.past import Bound, Past
+from streams.flow.takeover import applied
+from streams.flow.writer import catch_up, written
+from streams.ports import Index, Log, Sink
+
+Report = Callable[[int, int], None]
+"""Told how many records of decisions are done, and of how many."""
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What was built: the place, and the memories in it."""
+
+    place: str
+    memories: int
+
+
+async def rebuild_index(settings: Settings, *, embedded: bool, report: Report) -> Rebuilt:
+    """Build the index anew beside the one in use, and swap the two when it is level.
+
+    Interrupted, it goes on where it was. The services may go on working; a store must not be
+    written meanwhile.
+    """
+    if embedded:
+        return await _rebuild_store(settings, report)
+    if settings.index.kind != "qdrant":
+        raise InvalidSettings(
+            f"index.kind {settings.index.kind} is a directory of the one `memsieve serve`: stop "
+            "it, delete the directory, and its next start builds it anew"
+        )
+    return await _rebuild_collection(settings, report)
+
+
+async def rebuild_sinks(
+    settings: Settings, wanted: SinkSettings, until: Bound | None, *, embedded: bool, report: Report
+) -> Rebuilt:
+    """Write the memories as they were before `until`, or as they are, into new sinks."""
+    scratch = ExactIndex()
+    async with opened(settings, embedded=embedded) as log, wiring.sinks(wanted) as sinks:
+        for sink in sinks:
+            await _require_new(sink, await log.partitions(DECISIONS.name))
+        goals = await _goals(log, until)
+        await _follow(log, goals, scratch, sinks, report)
+        return Rebuilt(", ".join(sink.name for sink in sinks), await scratch.count())
+
+
+async def _rebuild_store(settings: Settings, report: Report) -> Rebuilt:
+    directory = StoreDirectory(settings.store)
+    made = directory.require()
+    if made.index == "exact":
+        raise InvalidSettings(f"{settings.store} has index exact, which every start builds anew")
+    fresh = directory.index.with_name("index.fresh")
+    with directory.written_by_us(made):
+        async with opened(settings, embedded=True) as log:
+            index = wiring.index(made.index, fresh, made.dimension)
+            try:
+                places = [await written(log, p) for p in range(made.partitions)]
+                await _follow(log, [place.offset for place in places], index, (), report)
+                memories = await index.count()
+            finally:
+                await index.close()
+        before = directory.index.with_name("index.before")
+        shutil.rmtree(before, ignore_errors=True)
+        if directory.index.exists():
+            directory.index.replace(before)
+        fresh.replace(directory.index)
+        shutil.rmtree(before, ignore_errors=True)
+    return Rebuilt(str(directory.index), memories)
+
+
+async def _rebuild_collection(settings: Settings, report: Report) -> Rebuilt:
+    index = await wiring.open_index(settings, create=False)
+    if not isinstance(index, QdrantIndex):
+        raise TypeError("index.kind qdrant gives a QdrantIndex")
+    try:
+        fresh = await index.beside()
+        async with opened(settings, embedded=False) as log:
+            while await _behind(log, fresh):
+                await _follow(log, await _goals(log, None), fresh, (), report)
+        before = await index.put_in_place(fresh)
+        await index.drop(before)
+        return Rebuilt(f"collection {await index.collection()}", await index.count())
+    finally:
+        await index.close()
+
+
+async def _behind(log: Log, index: Index) -> bool:
+    """Tell whether the log has more than the index holds."""
+    for partition in range(await log.partitions(DECISIONS.name)):
+        followed = await applied(index, partition)
+        if followed.reached.offset < await log.end(DECISIONS.name, partition):
+            return True
+    return False
+
+
+async def _follow(
+    log: Log, goals: Sequence[int], index: Index, sinks: Sequence[Sink], report: Report
+) -> None:
+    done = 0
+    for partition, goal in enumerate(goals):
+        before = done
+
+        def reached(offset: int, before: int = before) -> None:
+            report(before + offset, sum(goals))
+
+        await catch_up(log, partition, goal, index, sinks, reached=reached)
+        done += goal
+
+
+async def _goals(log: Log, until: Bound | None) -> list[int]:
+    """Return, per partition of decisions, the offset to stop at."""
+    partitions = range(await log.partitions(DECISIONS.name))
+    ends = [await log.end(DECISIONS.name, partition) for partition in partitions]
+    if until is None:
+        return ends
+    return [await _first(log, partition, until, ends[partition]) for partition in partitions]
+
+
+async def _first(log: Log, partition: int, until: Bound, end: int) -> int:
+    """Return the offset of the first decision on what lies at or behind a place."""
+    past = Past(log, partition)
+    while page := await past.page():
+        for logged in page:
+            decision = logged.decision
+            event = None if isinstance(decision, Marker) else decision.event
+            if until.reached_by(decision.source.offset, event):
+                return logged.position.offset
+    return end
+
+
+async def _require_new(sink: Sink, partitions: int) -> None:
+    """Raise InvalidSettings where a sink holds something: it would be mixed with what comes."""
+    for partition in range(partitions):
+        if await sink.level(partition) is not None:
+            raise InvalidSettings(f"{sink.name} holds memories already: name a new one")

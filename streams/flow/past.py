@@ -1,0 +1,236 @@
+"""What a log has decided so far, read again: for those who decide anew, or compare."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from schemas.base import ModelId
+from schemas.codec import EVENT, Unreadable
+from schemas.decisions import Change, Decision, Ignore, Marker, Merge
+from schemas.events import Event
+from schemas.topics import DECISIONS, EVENTS
+from streams.core.embedding import Embedded, unpack
+from streams.flow.decisions import DecisionsReader, Logged
+from streams.ports import Embedder, Log, Record
+
+_PAGE = 500
+
+
+@dataclass(frozen=True)
+class Decided:
+    """An event's record, and what was decided on it; None where nothing was, yet."""
+
+    record: Record
+    event: Event | None
+    decision: Decision | None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A place in every partition of events: an offset, or the first event that happened then."""
+
+    offset: int | None = None
+    time: datetime | None = None
+
+    def reached_by(self, offset: int, event: Event | None) -> bool:
+        """Tell whether an event lies at or behind the place."""
+        if self.offset is not None:
+            return offset >= self.offset
+        return event is not None and self.time is not None and event.occurred_at >= self.time
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which events are meant: of a scope and those below it, from a place on, before another."""
+
+    scope: str | None = None
+    start: Bound | None = None
+    end: Bound | None = None
+
+    def begins_with(self, one: Decided) -> bool:
+        """Tell whether the selection begins here, at the latest."""
+        return self.start is None or self.start.reached_by(one.record.offset, one.event)
+
+    def ends_before(self, one: Decided) -> bool:
+        """Tell whether the selection has ended before this."""
+        return self.end is not None and self.end.reached_by(one.record.offset, one.event)
+
+    def wants(self, event: Event | None) -> bool:
+        """Tell whether an event is of the scope; what cannot be read is of none."""
+        if self.scope is None:
+            return True
+        return event is not None and (
+            event.scope == self.scope or event.scope.startswith(f"{self.scope.rstrip('/')}/")
+        )
+
+
+class Past:
+    """A partition's decisions that count, in their order, each asked for by its event's offset."""
+
+    def __init__(self, log: Log, partition: int) -> None:
+        self._log = log
+        self._partition = partition
+        self._reader = DecisionsReader()
+        self._ahead = deque[Logged]()
+
+    async def page(self) -> list[Logged]:
+        """Return the decisions that come next; empty only at the end of the log."""
+        while not self._ahead and await self._fetch():
+            pass
+        page = list(self._ahead)
+        self._ahead.clear()
+        return page
+
+    async def of(self, offset: int) -> Decision | None:
+        """Return the decision on an event; offsets are asked for in rising order."""
+        while True:
+            while self._ahead and self._ahead[0].decision.source.offset < offset:
+                self._ahead.popleft()
+            if self._ahead:
+                found = self._ahead[0].decision
+                return found if found.source.offset == offset else None
+            if not await self._fetch():
+                return None
+
+    async def _fetch(self) -> bool:
+        offset = self._reader.reached.offset
+        page = await self._log.read(DECISIONS.name, self._partition, offset, _PAGE)
+        self._ahead.extend(self._reader.window(page))
+        return bool(page)
+
+
+class Events(Protocol):
+    """A partition's events with what was decided on them, page by page."""
+
+    async def page(self) -> list[Decided]:
+        """Return what comes next; empty only at the end, for now."""
+        ...
+
+
+class DecidedEvents:
+    """Implements Events by the decisions, which hold the events and are kept forever.
+
+    Records that were no events are left out: their decisions do not hold them.
+    """
+
+    def __init__(self, log: Log, partition: int) -> None:
+        self._past = Past(log, partition)
+
+    async def page(self) -> list[Decided]:
+        while page := await self._past.page():
+            found = [one.decision for one in page if not isinstance(one.decision, Marker)]
+            if found:
+                return [Decided(_record_of(one), one.event, one) for one in found]
+        return []
+
+
+class KeptEvents:
+    """Implements Events by the events topic itself, as far back as it has its records."""
+
+    def __init__(self, log: Log, partition: int) -> None:
+        self._log = log
+        self._partition = partition
+        self._past = Past(log, partition)
+        self._next = 0
+
+    async def page(self) -> list[Decided]:
+        records = await self._log.read(EVENTS.name, self._partition, self._next, _PAGE)
+        if records:
+            self._next = records[-1].offset + 1
+        return [Decided(one, _event_of(one), await self._past.of(one.offset)) for one in records]
+
+
+class Lane:
+    """A partition's events on their way: those that are selected, and not taken in yet."""
+
+    def __init__(self, events: Events, selection: Selection, taken: int) -> None:
+        """`taken` is the offset behind the last event that was taken in before."""
+        self._events = events
+        self._selection = selection
+        self._taken = taken
+        self._ahead = deque[Decided]()
+
+    async def before(self, limit: int) -> list[Decided]:
+        """Return what comes next of that which lies before the selection, up to so many."""
+        return await self._take(limit, self._selection.begins_with)
+
+    async def batch(self, limit: int) -> list[Decided]:
+        """Return what comes next, up to so many; empty at the end, for now."""
+        return await self._take(limit, self._selection.ends_before)
+
+    async def _take(self, limit: int, ends: Callable[[Decided], bool]) -> list[Decided]:
+        taken: list[Decided] = []
+        while len(taken) < limit and (one := await self._peek()) is not None and not ends(one):
+            self._ahead.popleft()
+            if one.record.offset >= self._taken and self._selection.wants(one.event):
+                taken.append(one)
+        return taken
+
+    async def _peek(self) -> Decided | None:
+        if not self._ahead:
+            self._ahead.extend(await self._events.page())
+        return self._ahead[0] if self._ahead else None
+
+
+def _record_of(decision: Change | Ignore) -> Record:
+    source = decision.source
+    return Record(
+        topic=source.topic,
+        partition=source.partition,
+        offset=source.offset,
+        key=decision.event.scope.encode(),
+        value=EVENT.encode(decision.event),
+    )
+
+
+def _event_of(record: Record) -> Event | None:
+    """Read an event; None where the record is none."""
+    try:
+        return EVENT.decode(record.value or b"")
+    except Unreadable:
+        return None
+
+
+class KnownVectors:
+    """Implements ports.Embedder: texts that were decided on have their vector from then.
+
+    Vectors of another model are not taken.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known: dict[str, Embedded] = {}
+
+    @property
+    def model(self) -> ModelId:
+        return self._embedder.model
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    def learn(self, decisions: Sequence[Decision]) -> None:
+        """Know the vectors of these decisions' texts, and no others any more."""
+        self._known = {text: known for one in decisions for text, known in self._of(one)}
+
+    def _of(self, decision: Decision) -> list[tuple[str, Embedded]]:
+        if isinstance(decision, Marker | Ignore):
+            return []
+        said = decision.event_embedding if isinstance(decision, Merge) else decision.embedding
+        texts = [(decision.event.text, said, decision.evidence.truncated)]
+        if isinstance(decision, Merge):
+            texts.append((decision.memory.text, decision.embedding, False))
+        return [
+            (text, Embedded(unpack(made), truncated))
+            for text, made, truncated in texts
+            if made is not None and made.model == self.model
+        ]
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
+        made = (
+            dict(zip(missing, await self._embedder.embed(missing), strict=True)) if missing else {}
+        )
+        return [self._known.get(text) or made[text] for text in texts]
