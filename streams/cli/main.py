@@ -22,6 +22,7 @@ from streams.cli import (
     shadow,
     stores,
     topics,
+    verify,
 )
 from streams.cli.console import note
 from streams.cli.options import NotFound, UsageError
@@ -45,6 +46,7 @@ EXIT_CODES = {
     5: "nothing has the id that was asked for",
     6: "stopped: going on would lose or damage something",
     7: "a server does not answer, or refuses us",
+    8: "verify found what must not be",
     130: "interrupted; the next run goes on from there",
 }
 
@@ -69,6 +71,7 @@ dead_letters.register(app)
 replay.register(app)
 shadow.register(app)
 configuration.register(app)
+verify.register(app)
 models.register(app)
 schema.register(app)
 
