@@ -6,7 +6,7 @@ READY := .venv/.ready
 DEMO := .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test check lint types arch unit sim fmt golden schemas docs bench lock clean
+.PHONY: help setup demo up down test check lint types arch unit sim chaos fmt golden schemas docs bench lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -66,6 +66,9 @@ unit: $(READY) ## The tests alone
 
 sim: $(READY) ## Simulate crashes, takeovers and lost answers for three minutes
 	@$(BIN)/python -m tests.simulation --seconds 180
+
+chaos: $(READY) ## Kill, stall and restart real processes for four minutes; CHAOS="--minutes 30"
+	@$(BIN)/python -m tests.chaos $(CHAOS)
 
 fmt: $(READY) ## Format, and fix what can be fixed
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .

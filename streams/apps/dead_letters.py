@@ -83,7 +83,7 @@ async def opened(
         return
     if writable:
         await topics.require(wiring.connection(settings.kafka))
-    cluster = wiring.kafka_log(settings.kafka)
+    cluster = wiring.kafka_log(settings)
     try:
         yield DeadLetters(cluster, f"{settings.kafka.bootstrap}")
     finally:

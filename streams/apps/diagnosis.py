@@ -122,7 +122,7 @@ async def _topics(settings: Settings) -> str:
 
 
 async def _groups(settings: Settings) -> str:
-    log = wiring.kafka_log(settings.kafka)
+    log = wiring.kafka_log(settings)
     try:
         return _told(*await _waiting(log))
     finally:
@@ -134,7 +134,7 @@ async def _collection(settings: Settings) -> str:
     if settings.index.kind != "qdrant":
         return f"{settings.index.kind}, in the directory of the one `memsieve serve`; not examined"
     index = await wiring.open_index(settings, create=False)
-    log = wiring.kafka_log(settings.kafka)
+    log = wiring.kafka_log(settings)
     try:
         if waiting := await _unapplied(index, log):
             return f"{waiting:,} records are still to be applied; not examined meanwhile"

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from schemas.topics import EVENTS
 from streams.adapters.kafka import topics
-from streams.adapters.kafka.log import KafkaLog
 from streams.adapters.telemetry import SystemClock
 from streams.apps import wiring
 from streams.apps.intake import batches
@@ -65,7 +64,7 @@ async def publisher(settings: Settings) -> AsyncGenerator[Publisher]:
     """Connect to the cluster, check its topics, and give a publisher."""
     connection = wiring.connection(settings.kafka)
     partitions = await topics.require(connection)
-    log = KafkaLog(connection)
+    log = wiring.kafka_log(settings)
     try:
         yield Publisher(log, partitions, SystemClock(), batch_records=settings.run.batch_records)
     finally:

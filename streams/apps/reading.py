@@ -178,7 +178,7 @@ async def opened(settings: Settings, *, embedded: bool) -> AsyncGenerator[Search
         with closing(wiring.log(directory, read_only=True)) as log:
             yield log
         return
-    cluster = wiring.kafka_log(settings.kafka)
+    cluster = wiring.kafka_log(settings)
     try:
         yield cluster
     finally:

@@ -111,7 +111,7 @@ class Service:
     ) -> None:
         """Start part after part, work until `stop`, and end in the opposite order."""
         async with AsyncExitStack() as stack:
-            log = KafkaLog(connection)
+            log = wiring.kafka_log(self._settings)
             stack.push_async_callback(log.close)
             self._status.servers["kafka"] = partial(topics.require, connection)
             await self._answered("Kafka", lambda: topics.require(connection))
@@ -217,6 +217,7 @@ class Service:
             connection,
             session_seconds=service.session_seconds,
             drain_seconds=service.drain_seconds,
+            fetching=wiring.fetching(self._settings.consumer),
         )
         lines = [self._line(process, membership, log, stop) for process in processes]
         self._status.lines = lines

@@ -159,6 +159,58 @@ class ServiceSettings(_Group):
     )
 
 
+class ConsumerSettings(_Group):
+    """How the services fetch records from Kafka."""
+
+    poll_milliseconds: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=15,
+        description=(
+            "How long to wait for records before looking again: the latency of sparse traffic. It "
+            "does not gather records, fetch_bytes_min does."
+        ),
+    )
+    fetch_bytes_min: Annotated[int, Field(ge=1, le=16_777_216)] = Field(
+        default=1,
+        description="Bytes that the broker gathers before it answers; more makes larger batches.",
+    )
+    fetch_wait_milliseconds: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=100, description="How long the broker may wait for fetch_bytes_min."
+    )
+    heartbeats_per_session: Annotated[int, Field(ge=3, le=100)] = Field(
+        default=10,
+        description="Signs of life in service.session_seconds: so many may be lost in a row.",
+    )
+    rebalance_margin_seconds: Annotated[int, Field(ge=5, le=300)] = Field(
+        default=30,
+        description=(
+            "How much longer than service.drain_seconds a rebalance waits for a member that "
+            "finishes a batch; the client's own default, 10 s in all, gives up too early."
+        ),
+    )
+    poll_interval_seconds: Annotated[int, Field(ge=30, le=3_600)] = Field(
+        default=300,
+        description=(
+            "How long a batch may take before the group gives the process up. Partitions that "
+            "wait are paused, and polled on: waiting does not count."
+        ),
+    )
+
+
+class ProducerSettings(_Group):
+    """How records are sent to Kafka: idempotently, acknowledged by all replicas in sync."""
+
+    linger_milliseconds: Annotated[int, Field(ge=0, le=1_000)] = Field(
+        default=5, description="How long a record waits for others to be sent with it."
+    )
+    batch_bytes: Annotated[int, Field(ge=16_384, le=16_777_216)] = Field(
+        default=524_288,
+        description="Records of a partition sent together; 16 KiB is a third as fast.",
+    )
+    compression: Literal["lz4", "gzip", "none"] = Field(
+        default="lz4", description="Decisions carry vectors and text; lz4 costs next to nothing."
+    )
+
+
 class SinkSettings(_Group):
     """Copies of the memories that the writer keeps for other programs, beside the index."""
 
@@ -217,6 +269,8 @@ class Settings(BaseSettings):
     kafka: KafkaSettings = KafkaSettings()
     qdrant: QdrantSettings = QdrantSettings()
     service: ServiceSettings = ServiceSettings()
+    consumer: ConsumerSettings = ConsumerSettings()
+    producer: ProducerSettings = ProducerSettings()
     sinks: SinkSettings = SinkSettings()
     run: RunSettings = RunSettings()
     retry: RetrySettings = RetrySettings()

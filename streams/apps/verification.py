@@ -1,6 +1,6 @@
 """Whether a log is what it must be, and whether all that follows it says the same.
 
-Changes nothing. What is judged is in core/audit.py; here it is read.
+Changes nothing of what they hold. How they are judged is in core/audit.py; here they are read.
 """
 
 import json
@@ -174,7 +174,7 @@ async def _store(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list[C
 
 
 async def _cluster(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list[Copied | Check]]:
-    log = wiring.kafka_log(settings.kafka)
+    log = wiring.kafka_log(settings)
     stack.push_async_callback(log.close)
     kind = settings.index.kind
     if kind != "qdrant":
@@ -514,7 +514,9 @@ class _Reading:
                 expired.add(partition)
                 self._notes.append(_expired(partition, beginning, pairing.untold))
         if untold := self.audit.close_forwards(expired):
-            self._notes.append(f"{untold:,} forwards: no event was found, but the first are not kept")
+            self._notes.append(
+                f"{untold:,} forwards: no event was found, but the first are not kept"
+            )
 
     async def letters(self) -> None:
         """Look for the dead letters that rejects refer to."""
@@ -582,7 +584,7 @@ class _Reading:
         live = sum(stored.memory.live for stored in audit.state.values())
         return Counts(
             events=sum(pairing.events + pairing.expired for pairing in pairings),
-            decisions={kind: audit.kinds[kind] for kind in _KINDS},
+            decisions={**dict.fromkeys(_KINDS, 0), **audit.kinds},
             waiting=sum(pairing.waiting for pairing in pairings),
             in_doubt=sum(pairing.in_doubt for pairing in pairings),
             fences=audit.fences,
@@ -714,6 +716,8 @@ class _Followed:
         copied = self.copied
         findings = self.failed if self.failed.counts else self.audit.compared(self.copy)
         fact = f"{copied.place}: {self.copy.count:,} memories as the log says"
+        if blind := sorted(self.audit.blind(self.copy)):
+            fact += f", but for what was not compared: partition(s) {', '.join(map(str, blind))}"
         if self.behind:
             fact += f", {self.behind:,} records behind it"
         return Check(copied.name, fact, findings, copied.remedy)

@@ -11,6 +11,7 @@ from schemas.base import ModelId
 from streams.adapters.local_broker import LocalBroker
 from streams.adapters.store_directory import IndexKind, StoreDirectory
 from streams.apps.settings import (
+    ConsumerSettings,
     EmbedderSettings,
     InvalidSettings,
     KafkaSettings,
@@ -27,6 +28,7 @@ from streams.runtime.failures import RetryPolicy
 if TYPE_CHECKING:
     from streams.adapters.kafka.connection import Connection
     from streams.adapters.kafka.log import KafkaLog
+    from streams.adapters.kafka.subscribe import Fetching
 
 
 def embedder(settings: EmbedderSettings, report: Callable[[str], None]) -> Embedder:
@@ -101,11 +103,18 @@ async def open_index(settings: Settings, *, create: bool = True) -> Index:
     return made
 
 
-def kafka_log(settings: KafkaSettings) -> "KafkaLog":
+def kafka_log(settings: Settings) -> "KafkaLog":
     """Return the log of a cluster. Raises InvalidSettings where none is named."""
-    from streams.adapters.kafka.log import KafkaLog
+    from streams.adapters.kafka.log import KafkaLog, Sending
 
-    return KafkaLog(connection(settings))
+    return KafkaLog(connection(settings.kafka), Sending(**settings.producer.model_dump()))
+
+
+def fetching(settings: ConsumerSettings) -> "Fetching":
+    """Return how a service's members ask for records."""
+    from streams.adapters.kafka.subscribe import Fetching
+
+    return Fetching(**settings.model_dump())
 
 
 def connection(settings: KafkaSettings) -> "Connection":

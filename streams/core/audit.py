@@ -421,9 +421,10 @@ class Audit:
             self.numbers.add(Problem.FENCE_MISPLACED, place_of(position), what)
 
     def beginning_lost(self, position: Position) -> None:
-        """Learn that the first record that is there is not the first that was."""
-        what = "is the first record that is there: those before it are gone"
+        """Learn that a partition begins behind the first record that it ever had."""
+        what = "is where the decisions begin: what lay before is gone"
         self.log.add(Problem.BEGINNING_LOST, place_of(position), what)
+        self.pairings[position.partition].doubt()
         self._stop(position)
 
     def unread_fence(self, problem: Problem, position: Position, what: str) -> None:

@@ -83,8 +83,13 @@ class Overlay:
         return Fork(self._layer)
 
     def join(self, decisions: Sequence[Decision], offsets: Sequence[int]) -> None:
-        """Take over decisions that the log has acknowledged at these offsets."""
+        """Take over decisions that the log has acknowledged at these offsets.
+
+        What lies before the settled offset the store has already.
+        """
         for decision, offset in zip(decisions, offsets, strict=True):
+            if offset < self._settled:
+                continue
             for scope, identity in _record(self._layer, (self._layer,), decision):
                 self._changed_at[identity] = (offset, scope)
             if isinstance(decision, Change | Ignore):

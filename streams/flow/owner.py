@@ -17,7 +17,18 @@ from streams.flow.dead_letters import oversized
 from streams.flow.decisions import DecisionsReader, decision_record
 from streams.flow.deduplicate import Deduplicator, Elsewhere, Received
 from streams.flow.takeover import DEDUPLICATOR_GROUP, Claim, applied, take_over
-from streams.ports import Clock, Handled, Index, Log, NotYet, Outgoing, Poison, Record, Transient
+from streams.ports import (
+    Clock,
+    Followed,
+    Handled,
+    Index,
+    Log,
+    NotYet,
+    Outgoing,
+    Poison,
+    Record,
+    Transient,
+)
 
 FORWARDED_HEADER = "memsieve-forwarded"
 """Where an event lay that was published anew in its scope's partition: TOPIC/PARTITION/OFFSET."""
@@ -44,10 +55,12 @@ class Limits:
 class _Owned:
     """A partition that is ours since the claim; `next` is where its next decision should go.
 
-    `decided` holds when what was appended up to which offset, as long as it is not applied.
+    `index` is the token of the index that what is settled was left to. `decided` holds when what
+    was appended up to which offset, as long as it is not applied.
     """
 
     claim: Claim
+    index: str
     partitions: int
     letters_partitions: int
     next: int
@@ -58,10 +71,17 @@ class _Owned:
     def overlay(self) -> Overlay:
         return self.claim.overlay
 
-    def settle(self, offset: int) -> None:
-        """Leave what lies before the offset to the index."""
-        self.overlay.settle(offset)
-        while self.decided and self.decided[0][0] < offset:
+    def relies_on(self, followed: Followed) -> bool:
+        """Tell whether this is the index that has what was left to it; any, where nothing was."""
+        return (
+            followed.index == self.index or not self.index
+        ) and followed.reached.offset >= self.overlay.settled
+
+    def settle(self, followed: Followed) -> None:
+        """Leave what the index has to it."""
+        self.index = followed.index
+        self.overlay.settle(followed.reached.offset)
+        while self.decided and self.decided[0][0] < followed.reached.offset:
             self.decided.popleft()
 
 
@@ -101,6 +121,7 @@ class Owner:
         claim = await take_over(self._log, self._index, partition, self._token)
         owned = _Owned(
             claim,
+            claim.index,
             await self._log.partitions(EVENTS.name),
             await self._log.partitions(DEAD_LETTERS.name),
             next=claim.epoch.offset + 1,
@@ -120,11 +141,11 @@ class Owner:
             owned.busy = False
 
     async def _handle(self, partition: int, owned: _Owned, records: Sequence[Record]) -> Handled:
-        owned.settle(await self._level(partition, owned.overlay))
+        owned.settle(await self._followed(partition, owned))
         batch = [Received(record, _read(record, owned.partitions)) for record in records]
         self._require_room(owned, batch)
         made = await self._deduplicator.deduplicate(batch, owned.overlay.fork())
-        await self._level(partition, owned.overlay)  # the index that was asked is still the same
+        await self._followed(partition, owned)  # the index that was asked is still the same
         place = partition % owned.letters_partitions
         before = [
             *(_dead_letter(letter, place) for letter in made.dead_letters),
@@ -163,15 +184,16 @@ class Owner:
                 raise Transient(f"another owner has taken {DECISIONS.name}/{partition}")
         owned.next = own[-1] + 1
 
-    async def _level(self, partition: int, overlay: Overlay) -> int:
-        """Return what the index holds. Transient where it has lost what it was relied on for."""
-        level = (await applied(self._index, partition)).reached.offset
-        if level < overlay.settled:
+    async def _followed(self, partition: int, owned: _Owned) -> Followed:
+        """Return what the index holds. Transient where it is not what was relied on any more."""
+        followed = await applied(self._index, partition)
+        if not owned.relies_on(followed):
             raise Transient(
-                f"the index held {DECISIONS.name}/{partition} up to {overlay.settled:,} and now up "
-                f"to {level:,}: it is built anew, and the log is read for what it lacks"
+                f"the index held {DECISIONS.name}/{partition} up to {owned.overlay.settled:,}, and "
+                f"is another one now, that holds it up to {followed.reached.offset:,}: the log is "
+                "read for what it lacks"
             )
-        return level
+        return followed
 
     def _require_room(self, owned: _Owned, batch: Sequence[Received]) -> None:
         """Raise NotYet where too much waits for the writer: the overlay is held in memory."""
@@ -191,8 +213,8 @@ class Owner:
         level = await self._index.level()
         for partition, owned in self._owned.items():
             followed = None if level is None else level.partitions.get(partition)
-            if followed is not None and not owned.busy:
-                owned.settle(followed.reached.offset)
+            if followed is not None and not owned.busy and owned.relies_on(followed):
+                owned.settle(followed)
 
     @property
     def unapplied(self) -> int:

@@ -4,9 +4,9 @@ import asyncio
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,20 @@ from schemas.codec import APPLIED, DECISION, EVENT
 from schemas.decisions import Decision, Insert, Reinforce
 from schemas.events import Remember
 from schemas.memories import Memory, Standing, Superseded
+from schemas.topics import DECISIONS, TOPICS
 from streams.adapters.indexes.payload import to_payload
+from streams.adapters.memory_log import MemoryLog
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import wiring
+from streams.apps.verification import Flawed, IndexCopy, audited
 from streams.core.decide import Case, forward, recognise
-from streams.core.fences import Epoch
+from streams.core.fences import Epoch, Reached
 from streams.core.neighbours import Stored
 from streams.flow.decisions import decision_record, fence_record
-from streams.ports import Outgoing
+from streams.ports import Outgoing, Record, Transient
 from tests.builders import event, policy
 from tests.commands.conftest import Memsieve, start, write_events
+from tests.simulation.schedule import Schedule
 from tests.support.stores import run
 from tests.support.waiting import wait_until
 
@@ -237,6 +241,89 @@ def test_what_runs_leave_behind_is_sound(
         assert report["counts"]["fences"] == partitions * runs
 
 
+async def test_what_troubled_services_leave_behind_is_sound() -> None:
+    """Crashes, stalls, fences, late records, forwards: none of it is taken for damage."""
+    refused = sent_on = 0
+    for seed in range(40):
+        schedule = Schedule(seed)
+        schedule.run()
+        copied = IndexCopy(schedule.cluster.index, "exact", "")
+        report = await audited(schedule.cluster.log, [copied], nobody)
+        assert [check.findings.shown for check in report.checks if not check.healthy] == []
+        refused += report.counts.refused["stale"]
+        sent_on += report.counts.decisions["forward"]
+    assert refused > 0
+    assert sent_on > 0
+
+
+def nobody(done: int, total: int) -> None:
+    """Listen to no progress."""
+    del done, total
+
+
+class GrowingLog(MemoryLog):
+    """Shows its decisions up to an offset, until it has grown."""
+
+    shown = 0
+
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+        records = await super().read(topic, partition, offset, limit)
+        hidden = topic == DECISIONS.name and self.shown > 0
+        return [one for one in records if not hidden or one.offset < self.shown]
+
+
+@dataclass(frozen=True)
+class Meanwhile(IndexCopy):
+    """An index whose level is known, when decisions are appended and applied to it."""
+
+    log: GrowingLog = field(default_factory=GrowingLog)
+    level: int = 0
+
+    async def levels(self, partitions: int) -> Mapping[int, Reached]:
+        return dict.fromkeys(range(partitions), Reached(self.level))
+
+    async def scan(self, partitions: int) -> AsyncIterator[Stored | Flawed]:
+        self.log.shown = 0
+        async for stored in super().scan(partitions):
+            yield stored
+
+
+async def test_decisions_that_are_applied_meanwhile_are_read_on() -> None:
+    schedule = Schedule(0)
+    schedule.run()
+    log, before = GrowingLog(), schedule.cluster.log
+    for topic in TOPICS:
+        log.create(topic.name, await before.partitions(topic.name))
+        for partition in range(await before.partitions(topic.name)):
+            for one in await before.read(topic.name, partition, 0, 10_000):
+                await log.append(
+                    [Outgoing(one.topic, partition, one.key, one.value or b"", one.headers)]
+                )
+    log.shown = 3
+    copied = Meanwhile(schedule.cluster.index, "exact", "", log=log, level=3)
+    report = await audited(log, [copied], nobody)
+    assert [check.findings.shown for check in report.checks if not check.healthy] == []
+    assert report.counts.waiting == 0
+
+
+@dataclass(frozen=True)
+class Emptied(IndexCopy):
+    """An index that is made anew while it is read."""
+
+    asked: list[int] = field(default_factory=list[int])
+
+    async def levels(self, partitions: int) -> Mapping[int, Reached]:
+        self.asked.append(partitions)
+        return await super().levels(partitions) if len(self.asked) == 1 else {}
+
+
+async def test_an_index_that_is_made_anew_meanwhile_is_not_judged() -> None:
+    schedule = Schedule(0)
+    schedule.run()
+    with pytest.raises(Transient, match="the index was made anew or swapped meanwhile"):
+        await audited(schedule.cluster.log, [Emptied(schedule.cluster.index, "", "")], nobody)
+
+
 def test_nothing_is_changed(memsieve: Memsieve, store: Store) -> None:
     def content() -> dict[Path, bytes]:
         """Return all but what belongs to the engines alone."""
@@ -408,7 +495,7 @@ DAMAGES: Mapping[str, tuple[Damage, Found, str]] = {
     "the beginning is gone": (
         lambda store: store.delete(0),
         {"log": {"beginning-lost": 1}},
-        "memory.decisions/0/1 is the first",
+        "memory.decisions/0/1 is where the decisions begin",
     ),
     "a decision is cut short": (
         lambda store: store.set_value(MERGED, store.value(MERGED)[:-100]),
@@ -453,6 +540,11 @@ DAMAGES: Mapping[str, tuple[Damage, Found, str]] = {
     ),
     "headers are lost": (
         headers_lost,
+        {"log": {"mislabelled": 1}},
+        "memory.decisions/0/8 has a key, or headers",
+    ),
+    "a key is another": (
+        lambda store: store.sql("UPDATE records SET key = x'78' WHERE key = ?", b"acme/ben"),
         {"log": {"mislabelled": 1}},
         "memory.decisions/0/8 has a key, or headers",
     ),
@@ -676,14 +768,41 @@ def test_an_index_that_is_behind_is_compared_as_far_as_it_has_followed(
     assert found(verified(memsieve, code=8)) == {"index": {"lacking": 1}}
 
 
+def test_what_lies_behind_a_damage_is_not_compared_and_that_is_said(
+    memsieve: Memsieve, store: Store
+) -> None:
+    store.set_value(BICYCLE, b"")
+    index_without(store)
+    report = verified(memsieve, code=8)
+    assert found(report) == {"log": {"cut-short": 1}}
+    assert facts(report)["index"].endswith("but for what was not compared: partition(s) 0")
+    [note] = report["notes"]
+    assert "partition 0 was not compared, its decisions do not add up from 3 on" in note
+
+
+def test_behind_a_fence_that_cannot_be_read_the_next_one_counts(
+    memsieve: Memsieve, store: Store, tmp_path: Path
+) -> None:
+    write_events(tmp_path / "more.jsonl", "Ana sails.")
+    assert memsieve("run", "more.jsonl", "--store", "store").code == 0
+    store.set_value(0, b"{")
+    report = verified(memsieve, code=8)
+    assert found(report) == {"log": {"fence-damaged": 1}}
+    counts = report["counts"]
+    assert (counts["fences"], counts["decisions"]["insert"], counts["in_doubt"]) == (1, 1, 8)
+    assert "8 records lie behind a fence that is gone or cannot be read" in report["notes"]
+
+
 def test_what_is_not_kept_any_more_is_noted(memsieve: Memsieve, store: Store) -> None:
     for offset in range(3):
         store.delete(offset, "memory.events")
     store.delete(0, "memory.dead-letters")
+    not_sent_on(store)
     report = verified(memsieve)
-    assert report["counts"]["events"] == 8
+    assert report["counts"]["events"] == 9
     assert report["notes"] == [
         "memory.events/0 begins at 3: what lay before is not kept",
+        "1 forwards: no event was found, but the first are not kept",
         "1 rejects: no dead letter was found, but the first are not kept",
     ]
 

@@ -525,6 +525,7 @@ class TestIndex:
             await index.write([Stored(memory(id=identity(1)), None)])
         assert await everything(index) == []
 
+    @pytest.mark.covers("B127", "D28")
     @pytest.mark.parametrize("version", [1, 2, 3])
     async def test_who_writes_late_changes_nothing(self, index: Index, version: int) -> None:
         decided = ((DecisionId(identity(7)), ContentKey("7" * 32)),)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from schemas.topics import DECISIONS, EVENTS
 from streams.adapters.local_broker import LocalBroker
-from streams.ports import Committed, Fatal, Handled, Outgoing, Poison, Record, Transient
+from streams.ports import Committed, Fatal, Handled, NotYet, Outgoing, Poison, Record, Transient
 from streams.runtime.failures import RetryPolicy
 from streams.runtime.partitions import Partitions
 from tests.fakes.member import ReadingMember
@@ -301,6 +301,38 @@ class TestClaim:
         await bench.feed()
         assert bench.process.lives[0] == [[0, 1], [3, 4]]
         await bench.assert_done(0)
+
+
+class TestWaiting:
+    """Somebody else must catch up first: nothing has failed, so nothing is claimed anew."""
+
+    async def test_the_same_records_are_asked_for_again_and_none_is_passed_over(
+        self, bench: Bench
+    ) -> None:
+        bench.failures.at("handle", 0, *[NotYet("the writer is behind")] * 3)
+        await bench.assign(0)
+        for _ in range(3):
+            await bench.feed(2)
+            assert bench.partitions.held[0].waits_for == "the writer is behind"
+            assert await bench.member.fetch(10) == []  # it is paused
+            await bench.let_wait()
+        assert bench.lines == ["memory.events/0 waits: the writer is behind"]
+        assert bench.member.calls == ["pause 0", "resume 0 at 0"] * 4
+        await bench.feed()
+        assert bench.partitions.held[0].waits_for == ""
+        assert len(bench.process.lives[0]) == 1
+        await bench.assert_done(0)
+
+    async def test_a_partition_that_is_lost_meanwhile_is_not_gone_on_with(
+        self, bench: Bench
+    ) -> None:
+        bench.failures.at("handle", 0, NotYet("the writer is behind"))
+        await bench.assign(0)
+        await bench.feed()
+        await bench.partitions.revoked([0])
+        await bench.let_wait()
+        assert bench.member.calls == ["pause 0", "resume 0 at 0", "pause 0"]
+        assert await bench.decided(0) == []
 
 
 class TestTransientFailures:

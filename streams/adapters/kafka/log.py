@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -17,13 +18,9 @@ from streams.ports import Committed, Fatal, NoStore, Outgoing, Record, Unreachab
 REQUEST_BYTES_MAX: Final = 16_777_216
 """The largest record that is sent: `topics create` makes topics that take it."""
 
-_BATCH_BYTES = 524_288
-"""Records sent together to a partition: with an explicit partition three times as fast as 16 KiB."""
-
 _READ_BYTES = 16_777_216
 """A page of records is not read on past this: it is held in memory whole."""
 
-_LINGER_MILLISECONDS = 5
 _POLL_MILLISECONDS = 200
 _FETCH_WAIT_MILLISECONDS = 10
 """What is read is there: a request that waits for more holds up the next, of another partition."""
@@ -37,6 +34,18 @@ Reader: TypeAlias = "AIOKafkaConsumer[bytes, bytes]"
 Client = TypeVar("Client", "AIOKafkaConsumer[bytes, bytes]", AIOKafkaProducer)
 
 
+@dataclass(frozen=True)
+class Sending:
+    """How records are gathered before they are sent.
+
+    The reasons are with the settings of the same names.
+    """
+
+    linger_milliseconds: int = 5
+    batch_bytes: int = 524_288
+    compression: Literal["lz4", "gzip", "none"] = "lz4"
+
+
 class KafkaLog:
     """Implements ports.Log and ports.Lookup over a cluster.
 
@@ -45,8 +54,9 @@ class KafkaLog:
     that is no member. Every call raises Unreachable, NoServer or Fatal.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, sending: Sending = Sending()) -> None:
         self._connection = connection
+        self._sending = sending
         self._members: dict[str, Reader] = {}
         self._readers: dict[str, Reader] = {}
         self._producer: AIOKafkaProducer | None = None
@@ -251,11 +261,12 @@ class KafkaLog:
     async def _opened_producer(self) -> AIOKafkaProducer:
         async with self._opening:
             if self._producer is None:
+                compression = self._sending.compression
                 producer = AIOKafkaProducer(
                     enable_idempotence=True,
-                    compression_type="lz4",
-                    linger_ms=_LINGER_MILLISECONDS,
-                    max_batch_size=_BATCH_BYTES,
+                    compression_type=None if compression == "none" else compression,
+                    linger_ms=self._sending.linger_milliseconds,
+                    max_batch_size=self._sending.batch_bytes,
                     max_request_size=REQUEST_BYTES_MAX,
                     **self._connection.options(),
                 )

@@ -5,6 +5,7 @@ Nothing on the way to the assignee decodes a record: a parser that raises would 
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
@@ -18,23 +19,37 @@ from streams.adapters.kafka.connection import Connection, bounded
 from streams.adapters.kafka.log import KafkaLog, record_of
 from streams.ports import Assignee, Fatal
 
-_POLL_MILLISECONDS = 15
-_MARGIN_SECONDS = 30
 _GRACE_SECONDS = 2.0
 """The batch under way has ended before; this is for what little comes after it."""
 
-_FETCH_WAIT_MILLISECONDS = 100
-_HEARTBEATS_PER_SESSION = 10
-_POLL_INTERVAL_MILLISECONDS = 300_000
-
 Raw: TypeAlias = "tuple[ConsumerRecord[bytes, bytes], ...]"
+
+
+@dataclass(frozen=True)
+class Fetching:
+    """How a member asks for records, and shows that it is alive.
+
+    The reasons are with the settings of the same names.
+    """
+
+    poll_milliseconds: int = 15
+    fetch_bytes_min: int = 1
+    fetch_wait_milliseconds: int = 100
+    heartbeats_per_session: int = 10
+    rebalance_margin_seconds: int = 30
+    poll_interval_seconds: int = 300
 
 
 class Membership:
     """This process in the groups of a cluster: it only consumes; what is sent goes by KafkaLog."""
 
     def __init__(
-        self, connection: Connection, *, session_seconds: int, drain_seconds: float
+        self,
+        connection: Connection,
+        *,
+        session_seconds: int,
+        drain_seconds: float,
+        fetching: Fetching = Fetching(),
     ) -> None:
         """Prepare; `start` joins.
 
@@ -42,10 +57,12 @@ class Membership:
         a rebalance for so long.
         """
         self._connection = connection
+        self._fetching = fetching
         self._session = session_seconds * 1_000
-        self._rebalance = round((drain_seconds + _MARGIN_SECONDS) * 1_000)
+        margin = fetching.rebalance_margin_seconds
+        self._rebalance = round((drain_seconds + margin) * 1_000)
         # Joining a group takes until the slowest member has let go, or is given up for dead.
-        patience = max(self._session, self._rebalance) + _MARGIN_SECONDS * 1_000
+        patience = max(self._session, self._rebalance) + margin * 1_000
         self._broker = KafkaBroker(
             connection.bootstrap,
             client_id="memsieve",
@@ -67,6 +84,7 @@ class Membership:
             records_max=records_max,
             session_milliseconds=self._session,
             rebalance_milliseconds=self._rebalance,
+            fetching=self._fetching,
         )
 
     async def start(self) -> None:
@@ -96,6 +114,7 @@ class Subscription:
         records_max: int,
         session_milliseconds: int,
         rebalance_milliseconds: int,
+        fetching: Fetching,
     ) -> None:
         self._connection = connection
         self._topic = topic
@@ -105,18 +124,19 @@ class Subscription:
             Topic(connection.named(topic), declare=False),
             batch=True,
             max_records=records_max,
-            batch_timeout_ms=_POLL_MILLISECONDS,
+            batch_timeout_ms=fetching.poll_milliseconds,
             group_id=connection.named(group),
             ack_policy=AckPolicy.MANUAL,
             no_reply=True,
             auto_offset_reset="earliest",
             partition_assignment_strategy=(RangePartitionAssignor,),
-            fetch_max_wait_ms=_FETCH_WAIT_MILLISECONDS,
+            fetch_min_bytes=fetching.fetch_bytes_min,
+            fetch_max_wait_ms=fetching.fetch_wait_milliseconds,
             session_timeout_ms=session_milliseconds,
-            heartbeat_interval_ms=session_milliseconds // _HEARTBEATS_PER_SESSION,
+            heartbeat_interval_ms=session_milliseconds // fetching.heartbeats_per_session,
             isolation_level="read_committed",
             rebalance_timeout_ms=rebalance_milliseconds,
-            max_poll_interval_ms=_POLL_INTERVAL_MILLISECONDS,
+            max_poll_interval_ms=fetching.poll_interval_seconds * 1_000,
             listener=_Listener(self),
             parser=self._parse,
             decoder=_raw,

@@ -170,6 +170,13 @@ ELSEWHERE = TEA.memory.model_copy(update={"scope": BEN})
             id="a decision is lacking",
         ),
         pytest.param(
+            [TEA, changed(TEA, source=case(1).source)],
+            Problem.DOES_NOT_BUILD,
+            "memory.decisions/0/1",
+            "to what it was already",
+            id="a decision comes again",
+        ),
+        pytest.param(
             [TEA_AGAIN],
             Problem.DOES_NOT_BUILD,
             "memory.decisions/0/0",
@@ -278,6 +285,18 @@ def test_where_the_number_of_partitions_is_in_doubt_no_scope_is_said_to_be_mispl
         followed.decision(insert(partition), at(0, partition))
     assert followed.numbers.counts == {Problem.PARTITIONS_DIFFER: 1}
     assert Problem.OTHER_PARTITION not in followed.fold.counts
+
+
+def test_what_was_decided_before_a_lost_beginning_is_in_doubt() -> None:
+    followed = Audit(1, {0: 2})
+    followed.beginning_lost(at(2))
+    followed.decision(again(1, TEA.memory), at(3))
+    pairing = followed.pairing(0)
+    for offset in range(2):
+        pairing.event(offset, lambda: again(1, TEA.memory).event)
+    pairing.close(0, 2)
+    assert of(followed) == {Problem.BEGINNING_LOST: 1}
+    assert pairing.in_doubt == 1
 
 
 def test_what_follows_from_a_record_that_cannot_be_read_is_not_told_as_another_damage() -> None:
@@ -616,6 +635,8 @@ def test_a_copy_is_compared_only_where_the_log_adds_up_to_its_level() -> None:
     assert followed.blind(beyond) == {partition: 1}
     assert [one.place for one in followed.compared(behind).shown] == [TEA.memory.id, ben.memory.id]
     assert [one.place for one in followed.compared(beyond).shown] == [ben.memory.id]
+    followed.topic("memory.events", 3)  # whose scope lies where cannot be told any more
+    assert not followed.compared(beyond).counts
 
 
 def test_of_each_problem_the_first_are_shown_and_all_are_counted() -> None:

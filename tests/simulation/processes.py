@@ -1,0 +1,155 @@
+"""The simulated processes: the real owner and the real writer, driven step by step."""
+
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from streams.flow.deduplicate import Deduplicator
+from streams.flow.owner import Limits, Owner
+from streams.flow.takeover import DEDUPLICATOR_GROUP
+from streams.flow.writer import WRITER_GROUP, Writer
+from streams.ports import NotYet, Process, Transient
+from streams.runtime.consumer import work
+from tests.fakes.clock import StandingClock
+from tests.simulation.cluster import Cluster, Divergence, Tenure, turn
+from tests.simulation.ports import SimulatedEmbedder, SimulatedIndex, SimulatedLog
+from tests.simulation.stream import POLICY, embedder
+
+_BATCHES = {DEDUPLICATOR_GROUP: (1, 2, 3, 5, 100), WRITER_GROUP: (1, 1, 2, 3, 100)}
+"""How many records at most; writers that lag behind have more to trip over."""
+_CALM = 0.1
+"""The risk of those who do nothing."""
+
+
+@dataclass(eq=False)
+class Actor:
+    """What a process does in one place: goes on turn by turn, from turn `wakes` on.
+
+    `asks` is the index that it is connected to. `settled`: up to which change of the world it has
+    found nothing left to do.
+    """
+
+    name: str
+    cluster: Cluster
+    steps: Coroutine[Any, Any, None]
+    wakes: int = 0
+    asks: int = 0
+    settled: int = -1
+
+    def step(self) -> float:
+        """Go on to the next turn; return its risk."""
+        self.cluster.asked = self.asks
+        try:
+            return self.steps.send(None) or 1.0
+        except Divergence:
+            raise
+        except Exception as error:
+            raise Divergence(f"{self.name} stopped: {type(error).__name__}: {error}") from error
+
+    def rest(self, turns: int) -> None:
+        self.wakes = self.cluster.turns + self.cluster.rng.randint(0, turns)
+
+    def begin(self) -> None:
+        """Begin something, on the index that there is now."""
+        self.asks = self.cluster.asked = self.cluster.indexes
+
+    async def idle(self, settled: int) -> None:
+        self.settled = settled
+        await turn(_CALM)
+
+
+class Life:
+    """A process from its start to its end; `believed` are the partitions it takes for its own.
+
+    It has an actor for each partition, and an owner one more, which watches what was applied.
+    """
+
+    def __init__(self, cluster: Cluster, name: str, group: str, number: int) -> None:
+        self.name = name
+        self.group = group
+        self.number = number
+        self.who = f"{name}.{number}"
+        self.believed: dict[int, Tenure | None] = dict.fromkeys(range(cluster.partitions))
+        self._cluster = cluster
+        self._log = SimulatedLog(cluster, self.who, self.believed)
+        self._process = self._made(SimulatedIndex(cluster, self.who))
+        self.actors = [self._worker(partition) for partition in self.believed]
+        if isinstance(self._process, Owner):
+            self.actors.append(self._watcher(self._process))
+
+    def end(self) -> None:
+        for actor in self.actors:
+            actor.steps.close()
+
+    def _made(self, index: SimulatedIndex) -> Process:
+        if self.group == WRITER_GROUP:
+            return Writer(index, self._log, lambda _: None)
+        reader = SimulatedEmbedder(self._cluster, self.who, embedder())
+        return Owner(
+            Deduplicator(reader, index, index, POLICY),
+            self._log,
+            index,
+            lambda _: None,
+            token=self.who,
+            clock=StandingClock(),
+            limits=Limits(memories_max=self._cluster.room),
+        )
+
+    def _worker(self, partition: int) -> Actor:
+        async def steps() -> None:
+            await self._work(actor, partition)
+
+        actor = Actor(f"{self.who}/{partition}", self._cluster, steps())
+        return actor
+
+    def _watcher(self, owner: Owner) -> Actor:
+        async def steps() -> None:
+            while True:
+                actor.rest(150)
+                await turn(_CALM)
+                actor.begin()
+                with suppress(Transient):
+                    await owner.settle()
+
+        actor = Actor(f"{self.who}/watch", self._cluster, steps())
+        return actor
+
+    async def _work(self, actor: Actor, partition: int) -> None:
+        """Work on a partition as long as it is believed to be our own, over and over."""
+        while True:
+            if (tenure := self.believed[partition]) is None:
+                await actor.idle(self._cluster.changes)
+                continue
+            position = None
+            while self.believed[partition] is tenure:
+                position = await self._guarded(actor, partition, position)
+            self._process.release(partition)
+
+    async def _guarded(self, actor: Actor, partition: int, position: int | None) -> int | None:
+        """Do one step, as runtime.partitions does; return where to go on, None for a claim."""
+        actor.begin()
+        try:
+            if position is None:
+                return await self._process.claim(partition)
+            return await self._step(actor, partition, position)
+        except NotYet as error:
+            return await self._back_off(actor, error, position)
+        except Transient as error:
+            return await self._back_off(actor, error, None)
+
+    async def _step(self, actor: Actor, partition: int, position: int) -> int:
+        before, size = self._cluster.changes, self._cluster.rng.choice(_BATCHES[self.group])
+        records = await self._log.read(self._process.topic, partition, position, size)
+        if records:
+            return await work(self._process, self._log, records)
+        await actor.idle(before)
+        return position
+
+    async def _back_off(self, actor: Actor, error: Transient, position: int | None) -> int | None:
+        self._cluster.tell(f"{actor.name} waits: {error}")
+        if "another owner" in str(error):
+            self._cluster.happened["an owner found that it was fenced out"] += 1
+        actor.rest(20)
+        await turn()
+        return position

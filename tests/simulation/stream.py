@@ -1,0 +1,69 @@
+"""Small streams of events in which every kind of decision occurs, and most depend on others."""
+
+from collections.abc import Mapping
+from random import Random
+
+from schemas.base import ScopeName
+from schemas.codec import EVENT
+from schemas.topics import EVENTS
+from streams.core.embedding import Vector
+from streams.core.policy import Policy
+from streams.core.scope import partition_of
+from streams.ports import Embedder, Outgoing
+from tests.builders import at_cosine, event, later, policy, unit
+from tests.fakes.sentences import SentenceEmbedder
+
+TABLE: Mapping[str, Vector] = {
+    "Ana likes coffee.": unit(1),
+    "ana LIKES  coffee.": unit(1),
+    "Ana truly likes coffee.": at_cosine(0.97, 2),
+    "Does Ana like coffee?": at_cosine(0.96, 3),
+    "Ana likes coffee. Ben plays chess.": unit(0.85, 0, 0, 0, 0, 0.5268),
+    "Ana buys cups.": at_cosine(0.72, 7),
+    "Ben plays chess.": unit(0, 0, 0, 0, 0, 1),
+}
+TEXTS = tuple(TABLE)
+SCOPES = (ScopeName("acme/ana"), ScopeName("acme/ben"))
+"""Of two partitions they have one each."""
+
+POLICY: Policy = policy(merge={"characters_max": 100})
+
+
+def embedder() -> Embedder:
+    return SentenceEmbedder(TABLE, characters_max=85)
+
+
+def stream(rng: Random, partitions: int) -> list[Outgoing]:
+    """Return 6 to 14 events on one or more texts: new, repeated, reused, renamed, redelivered, astray, and unreadable."""
+    made: list[Outgoing] = []
+    texts = rng.sample(TEXTS, rng.randint(1, len(TEXTS)))
+    for number in range(rng.randint(6, 14)):
+        shape = rng.random()
+        if made and shape < 0.2:
+            made.append(rng.choice(made))
+        elif shape < 0.25:
+            made.append(_record(rng.choice(SCOPES), b"{", partitions))
+        else:
+            made.append(_event(rng, rng.choice(texts), number, partitions))
+    return made
+
+
+def _event(rng: Random, text: str, number: int, partitions: int) -> Outgoing:
+    scope = rng.choice((*SCOPES[:1] * 3, *SCOPES))
+    said = event(
+        text,
+        scope=scope,
+        event_id=f"e{rng.randint(0, 2)}" if rng.random() < 0.15 else f"event {number}",
+        memory_id=rng.choice((None, None, None, "drink", "game")),
+        occurred_at=later(rng.randint(0, 3)),
+        tags=[f"seen {number}"],
+    )
+    record = _record(scope, EVENT.encode(said), partitions)
+    if rng.random() < 0.07:
+        partition = rng.randrange(partitions)
+        return Outgoing(EVENTS.name, partition, b"no scope", record.value)
+    return record
+
+
+def _record(scope: ScopeName, value: bytes, partitions: int) -> Outgoing:
+    return Outgoing(EVENTS.name, partition_of(scope, partitions), scope.encode(), value)
