@@ -69,6 +69,7 @@ def wait_for(installation: Installation, *letters: tuple[str, int]) -> list[Any]
     return sorted(installation.json("dead-letters", "list"), key=lambda one: one["stage"])
 
 
+@pytest.mark.timeout(300)  # a dozen commands, each a process of its own
 @pytest.mark.covers("B125")
 async def test_dead_letters_are_requeued_mended_and_dropped_while_the_service_decides(
     served: Installation, tmp_path: Path

@@ -1,0 +1,172 @@
+"""Events as a hard day brings them: new, repeated, nearly repeated, redelivered, astray, poisoned."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from schemas.base import ScopeName
+from schemas.codec import EVENT
+from schemas.topics import EVENTS
+from streams.core.scope import partition_of
+from streams.flow.owner import FORWARDED_HEADER
+from streams.ports import Outgoing
+from tests.builders import START, event
+from tests.chaos.embedder import FILLERS
+
+_SHAPES = {
+    "new": 52,
+    "repeated": 10,
+    "nearly repeated": 14,
+    "punctuated": 3,
+    "extended": 5,
+    "named": 8,
+    "redelivered": 5,
+    "poisoned": 1,
+}
+_ASTRAY = 0.03
+_OLDER = 0.1
+_RECENT = 300
+
+_PEOPLE = (
+    "Ana",
+    "Ben",
+    "Carla",
+    "Dmitri",
+    "Esther",
+    "Farouk",
+    "Gudrun",
+    "Hiroshi",
+    "Ida",
+    "Jonas",
+)
+_VERBS = ("keeps", "needs", "wants", "repairs", "borrowed", "paints", "forgot", "measures")
+_COLOURS = ("amber", "blue", "crimson", "green", "ivory", "silver", "violet", "yellow")
+_THINGS = (
+    *("lantern", "compass", "kettle", "violin", "bicycle", "notebook", "blanket", "telescope"),
+    *("hammer", "mirror", "basket", "ladder", "umbrella", "suitcase", "chessboard", "microscope"),
+)
+_PLACES = (
+    *("kitchen", "cellar", "attic", "garden", "workshop", "library", "harbour", "orchard"),
+    *("stable", "chapel", "tower", "bakery", "cottage", "meadow", "station", "greenhouse"),
+)
+
+
+@dataclass
+class _Scope:
+    """What has been said of a scope, and under which ids."""
+
+    name: ScopeName
+    said: list[str] = field(default_factory=list[str])
+    ids: list[str] = field(default_factory=list[str])
+
+
+class Stream:
+    """Makes events of many scopes, each depending on those before; the same seed, the same events.
+
+    With `astray`, some lie in another partition than their scope's, or under another key.
+    """
+
+    def __init__(
+        self, rng: Random, partitions: int, *, scopes: int = 60, astray: bool = True
+    ) -> None:
+        self._rng = rng
+        self._partitions = partitions
+        self._scopes = [_Scope(ScopeName(f"chaos/scope-{n}")) for n in range(scopes)]
+        self._astray = astray
+        self._number = 0
+        self._sent: list[Outgoing] = []
+
+    def take(self, count: int) -> list[Outgoing]:
+        """Return the records of the next events."""
+        return [self._next() for _ in range(count)]
+
+    def _next(self) -> Outgoing:
+        self._number += 1
+        [shape] = self._rng.choices(list(_SHAPES), list(_SHAPES.values()))
+        scope = self._rng.choice(self._scopes)
+        if shape == "redelivered" and self._sent:
+            return self._rng.choice(self._sent[-_RECENT:] if self._chance(0.7) else self._sent)
+        if shape == "poisoned":
+            return self._poison(scope)
+        record = self._placed(scope, self._encoded(scope, **self._content(shape, scope)))
+        self._sent.append(record)
+        return record
+
+    def _content(self, shape: str, scope: _Scope) -> dict[str, Any]:
+        """Return an event's text, and its name for the memory where it has one."""
+        if shape == "named":
+            return {"text": self._fact(scope), "memory_id": f"name-{self._rng.randrange(5)}"}
+        if not scope.said or shape in {"new", "redelivered"}:
+            return {"text": self._fact(scope)}
+        known = self._rng.choice(scope.said)
+        if shape == "nearly repeated":
+            first, rest = known.split(" ", 1)
+            said = f"{first} {self._rng.choice(FILLERS)} {rest}"
+            scope.said.append(said)
+            return {"text": said}
+        if shape == "punctuated":
+            return {"text": f"{known.removesuffix('.')}!"}
+        if shape == "extended":
+            return {"text": f"{known} {known.split(' ', 1)[0]} is certain."}
+        return {"text": self._rng.choice([known, known.upper(), known.replace(" ", "  ")])}
+
+    def _fact(self, scope: _Scope) -> str:
+        choose = self._rng.choice
+        number = self._rng.randrange(1, 2_000)
+        made = (
+            f"{choose(_PEOPLE)} {choose(_VERBS)} the {choose(_COLOURS)} {choose(_THINGS)} {number} "
+            f"in the {choose(_PLACES)}."
+        )
+        scope.said.append(made)
+        return made
+
+    def _encoded(self, scope: _Scope, **fields: Any) -> bytes:
+        """Encode an event with an id of its own, later than those before or, seldom, older."""
+        name = fields.pop("event_id", f"event-{self._number}")
+        scope.ids.append(name)
+        minutes = self._number - (self._rng.randrange(2_000) if self._chance(_OLDER) else 0)
+        made = event(
+            scope=scope.name,
+            event_id=name,
+            occurred_at=START + timedelta(minutes=minutes),
+            turn=self._number,
+            tags=[f"tag-{self._number % 7}"],
+            **fields,
+        )
+        return EVENT.encode(made)
+
+    def _placed(self, scope: _Scope, value: bytes) -> Outgoing:
+        place = partition_of(scope.name, self._partitions)
+        right = Outgoing(EVENTS.name, place, scope.name.encode(), value)
+        if not self._astray or not self._chance(_ASTRAY):
+            return right
+        elsewhere = self._rng.randrange(self._partitions)
+        return self._rng.choice(
+            [
+                Outgoing(EVENTS.name, elsewhere, right.key, value),
+                Outgoing(EVENTS.name, elsewhere, None, value),
+                Outgoing(EVENTS.name, place, None, value),
+                Outgoing(EVENTS.name, place, b"chaos/nobody", value),
+            ]
+        )
+
+    def _poison(self, scope: _Scope) -> Outgoing:
+        """Return a record that can never be decided on."""
+        good = self._encoded(scope, text=self._fact(scope))
+        place, key = partition_of(scope.name, self._partitions), scope.name.encode()
+        reused = self._encoded(scope, text=self._fact(scope), event_id=self._rng.choice(scope.ids))
+        value, headers = self._rng.choice(
+            [
+                (b"{", ()),
+                (b"", ()),
+                (good.replace(b'"schema_version":1', b'"schema_version":99'), ()),
+                (good.replace(key, b"chaos/*"), ()),
+                (reused, ()),
+                (good, ((FORWARDED_HEADER, b"memory.events/0/0"),)),
+            ]
+        )
+        return Outgoing(EVENTS.name, place, b"astray" if headers else key, value, headers)
+
+    def _chance(self, share: float) -> bool:
+        return self._rng.random() < share
