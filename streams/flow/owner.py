@@ -55,12 +55,10 @@ class Limits:
 class _Owned:
     """A partition that is ours since the claim; `next` is where its next decision should go.
 
-    `index` is the token of the index that what is settled was left to. `decided` holds when what
-    was appended up to which offset, as long as it is not applied.
+    `decided` holds when what was appended up to which offset, as long as it is not applied.
     """
 
     claim: Claim
-    index: str
     partitions: int
     letters_partitions: int
     next: int
@@ -71,15 +69,8 @@ class _Owned:
     def overlay(self) -> Overlay:
         return self.claim.overlay
 
-    def relies_on(self, followed: Followed) -> bool:
-        """Tell whether this is the index that has what was left to it; any, where nothing was."""
-        return (
-            followed.index == self.index or not self.index
-        ) and followed.reached.offset >= self.overlay.settled
-
     def settle(self, followed: Followed) -> None:
         """Leave what the index has to it."""
-        self.index = followed.index
         self.overlay.settle(followed.reached.offset)
         while self.decided and self.decided[0][0] < followed.reached.offset:
             self.decided.popleft()
@@ -121,7 +112,6 @@ class Owner:
         claim = await take_over(self._log, self._index, partition, self._token)
         owned = _Owned(
             claim,
-            claim.index,
             await self._log.partitions(EVENTS.name),
             await self._log.partitions(DEAD_LETTERS.name),
             next=claim.epoch.offset + 1,
@@ -141,11 +131,12 @@ class Owner:
             owned.busy = False
 
     async def _handle(self, partition: int, owned: _Owned, records: Sequence[Record]) -> Handled:
-        owned.settle(await self._followed(partition, owned))
+        followed = await self._followed(partition, owned)
+        owned.settle(followed)
         batch = [Received(record, _read(record, owned.partitions)) for record in records]
         self._require_room(owned, batch)
         made = await self._deduplicator.deduplicate(batch, owned.overlay.fork())
-        await self._followed(partition, owned)  # the index that was asked is still the same
+        await self._require_same(partition, owned, followed)
         place = partition % owned.letters_partitions
         before = [
             *(_dead_letter(letter, place) for letter in made.dead_letters),
@@ -185,15 +176,27 @@ class Owner:
         owned.next = own[-1] + 1
 
     async def _followed(self, partition: int, owned: _Owned) -> Followed:
-        """Return what the index holds. Transient where it is not what was relied on any more."""
+        """Return what the index holds. Transient where that is less than was left to it."""
         followed = await applied(self._index, partition)
-        if not owned.relies_on(followed):
+        level, settled = followed.reached.offset, owned.overlay.settled
+        if level < settled:
             raise Transient(
-                f"the index held {DECISIONS.name}/{partition} up to {owned.overlay.settled:,}, and "
-                f"is another one now, that holds it up to {followed.reached.offset:,}: the log is "
-                "read for what it lacks"
+                f"the index held {DECISIONS.name}/{partition} up to {settled:,} and now up to "
+                f"{level:,}: the log is read for what it lacks"
             )
         return followed
+
+    async def _require_same(self, partition: int, owned: _Owned, before: Followed) -> None:
+        """Raise Transient where the index that was asked was lost, or swapped, meanwhile.
+
+        Its answers would be those of two: what neither had at its time would be unknown.
+        """
+        after = await self._followed(partition, owned)
+        if before.index and after.index != before.index:
+            raise Transient(
+                f"the index of {DECISIONS.name}/{partition} was made anew or swapped while it was "
+                "asked: it is asked again"
+            )
 
     def _require_room(self, owned: _Owned, batch: Sequence[Received]) -> None:
         """Raise NotYet where too much waits for the writer: the overlay is held in memory."""
@@ -213,7 +216,7 @@ class Owner:
         level = await self._index.level()
         for partition, owned in self._owned.items():
             followed = None if level is None else level.partitions.get(partition)
-            if followed is not None and not owned.busy and owned.relies_on(followed):
+            if followed is not None and not owned.busy:
                 owned.settle(followed)
 
     @property

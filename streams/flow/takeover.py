@@ -16,12 +16,10 @@ _READ = 500
 class Claim:
     """A partition taken: its fence, its unapplied decisions, and the event to go on from.
 
-    `index` is the token of the index that has all the others, "" where it has none. `records`
-    were read for it, of which `refused` did not count.
+    `records` were read for it, of which `refused` did not count.
     """
 
     epoch: Epoch
-    index: str
     overlay: Overlay
     next_event: int
     records: int
@@ -35,8 +33,7 @@ async def take_over(log: Log, index: Index, partition: int, owner: str) -> Claim
     before it is all there is. The next event follows from the decisions themselves; the group's
     commit only counts where it is further, because a person moved it past a record.
     """
-    followed = await applied(index, partition)
-    level = followed.reached
+    level = (await applied(index, partition)).reached
     await require_log(log, level, partition)
     committed = await log.committed(DEDUPLICATOR_GROUP, EVENTS.name, partition)
     position = 0 if committed is None else committed.offset
@@ -52,7 +49,7 @@ async def take_over(log: Log, index: Index, partition: int, owner: str) -> Claim
     next_event = max(position, reader.reached.next_event)
     await _require_events(log, partition, next_event)
     records = offset + 1 - level.offset
-    return Claim(epoch, followed.index, overlay, next_event, records, reader.refused)
+    return Claim(epoch, overlay, next_event, records, reader.refused)
 
 
 async def applied(index: Index, partition: int) -> Followed:

@@ -162,7 +162,9 @@ class Run:
         await self._begun()
         telling = asyncio.create_task(self._tell_progress())
         try:
-            await asyncio.gather(trouble.run(options.seconds), self._publish())
+            async with asyncio.TaskGroup() as group:
+                group.create_task(trouble.run(options.seconds))
+                group.create_task(self._publish())
         finally:
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
@@ -172,9 +174,9 @@ class Run:
     async def _begun(self) -> None:
         """Wait until every worker works: those that still start cannot be hit."""
         async with asyncio.timeout(_START_SECONDS):
-            while not all(worker.works for worker in self._fleet.all()):
-                self._fleet.mend()
+            while not all(one.works for role in self._fleet.roles for one in self._fleet.of(role)):
                 await asyncio.sleep(_PAUSE_SECONDS)
+                self._fleet.mend()
         self._say("all workers work")
 
     async def _publish(self) -> None:
@@ -291,9 +293,10 @@ class Run:
 
     async def _memories_otherwise(self, store: Path) -> list[str]:
         asked = ("memories", "--retired", "--json")
-        _, here = await self._memsieve(*asked)
-        _, there = await self._memsieve(*asked, "--store", str(store))
-        return [] if here == there else ["`memsieve memories` differs from the run alone"]
+        here = await self._memsieve(*asked)
+        there = await self._memsieve(*asked, "--store", str(store))
+        same = here == there and here[0] == 0
+        return [] if same else ["`memsieve memories` is not what it is after the run alone"]
 
     async def _unsound(self) -> list[str]:
         code, said = await self._memsieve("verify")

@@ -130,6 +130,7 @@ class Trouble:
         """Stop one for longer than its session; it wakes up as a zombie."""
         worker = await self._chosen(role)
         if worker is not None:
+            self._hit(worker)
             self._hung(worker, SESSION_SECONDS + self._rng.uniform(1.0, 5.0))
         return worker is not None
 
@@ -141,7 +142,6 @@ class Trouble:
         return await self._kill("deduplicator") and bool(writers)
 
     def _hung(self, worker: Worker, seconds: float) -> None:
-        self._hit(worker)
         worker.suspend()
         self._count(f"stop {worker.role}", worker)
         self._later(seconds, partial(self._wake, worker))

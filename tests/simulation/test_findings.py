@@ -117,7 +117,6 @@ async def test_an_index_that_is_lost_within_its_first_window_is_noticed() -> Non
         await bench.apply()
 
 
-@pytest.mark.xfail(reason="a partition without events holds what no index but the lost one applied")
 async def test_what_another_index_has_applied_is_not_waited_for_where_no_event_comes() -> None:
     """Else it would count as unapplied for ever, and leave no room for other partitions."""
     bench = Bench(ExactIndex())

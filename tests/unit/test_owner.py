@@ -111,7 +111,7 @@ async def test_an_index_that_was_lost_meanwhile_is_not_taken_for_an_empty_world(
     await bench.publish(said("Ben plays chess.", 8))
     with pytest.raises(
         Transient,
-        match=r"held memory\.decisions/0 up to 3, and is another one now, that holds it up to 0",
+        match=r"held memory\.decisions/0 up to 3 and now up to 0",
     ):
         await bench.decide(3)
     assert await bench.owner.claim(0) == 3
