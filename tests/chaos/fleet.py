@@ -1,6 +1,5 @@
 """The workers as processes: started, killed, stopped like a machine that hangs, woken, replaced."""
 
-import json
 import re
 import signal
 import subprocess
@@ -42,13 +41,12 @@ class Worker:
 
     @property
     def said(self) -> str:
-        return self._file.read_text("utf-8")
+        return self._file.read_text("utf-8", "replace")
 
     @property
     def last_words(self) -> str:
         """The last line that it logged."""
-        lines = self.said.strip().splitlines() or [""]
-        return json.loads(lines[-1])["event"] if lines[-1].startswith("{") else lines[-1]
+        return (self.said.strip().splitlines() or ["nothing"])[-1]
 
     @property
     def code(self) -> int | None:
