@@ -6,7 +6,7 @@ READY := .venv/.ready
 DEMO := .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test check lint types arch unit sim chaos fmt golden schemas docs bench lock clean
+.PHONY: help setup demo up down test check lint types arch unit sim chaos fmt golden schemas docs bench quality lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -85,6 +85,9 @@ docs: $(READY) ## Write the generated reference pages anew
 bench: $(READY) ## Measure speed against plain fastembed, and what delivery costs
 	@$(BIN)/python benchmarks/speed.py
 	@$(BIN)/python benchmarks/delivery.py
+
+quality: $(READY) ## Measure what is found and what is lost, on labelled pairs
+	@$(BIN)/python benchmarks/quality.py
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml
 

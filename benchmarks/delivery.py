@@ -32,14 +32,16 @@ from schemas.events import Remember
 from schemas.topics import EVENTS, TOPICS
 from streams.adapters.indexes.edge import EdgeIndex
 from streams.adapters.indexes.exact import ExactIndex
+from streams.adapters.lexicons import english
 from streams.adapters.local_broker import LocalBroker
 from streams.apps import policies
-from streams.core.decide import Case, Encoded, Undecided, decide
+from streams.core.decide import Case, Encoded, Unworded, decide
 from streams.core.embedding import Embedded, pack
 from streams.core.fences import Epoch
 from streams.flow import decisions as reading
 from streams.flow.decisions import INDEXED, decision_record, fence_record
 from streams.flow.deduplicate import Deduplicator
+from streams.flow.judging import Judging
 from streams.flow.owner import Owner
 from streams.flow.takeover import take_over
 from streams.flow.writer import Writer, catch_up
@@ -159,7 +161,7 @@ async def _decided(log: LocalBroker, count: int) -> None:
             packed = pack(embedded.vector, vectors.model)
             encoded = Encoded(embedded.vector, packed, truncated=False)
             decision = decide(Case(event, source, POLICY, None), encoded, [], [])
-            if isinstance(decision, Undecided):
+            if isinstance(decision, Unworded):
                 raise TypeError("with nothing near an event is new")
             made.append(decision_record(decision, DECISION.encode(decision), 0, epoch))
         await log.append(made)
@@ -196,7 +198,7 @@ async def _deciding() -> float:
             await log.append(
                 [Outgoing(EVENTS.name, 0, e.scope.encode(), EVENT.encode(e)) for e in events]
             )
-            deduplicator = Deduplicator(_Vectors(), index, index, POLICY)
+            deduplicator = Deduplicator(_Vectors(), index, index, POLICY, Judging(english(), {}))
             owner = Owner(
                 deduplicator, log, index, lambda _: None, token="bench", clock=_Standing()
             )

@@ -158,7 +158,7 @@ def _require_discriminators(schema: dict[str, Any]) -> None:
     """On the wire every record names its kind and version, though Python may leave them out."""
     tags = [name for name in ("kind", "schema_version") if name in schema.get("properties", {})]
     if tags:
-        schema["required"] = [*tags, *schema.get("required", [])]
+        schema["required"] = list(dict.fromkeys([*tags, *schema.get("required", [])]))
 
 
 class Record(BaseModel):

@@ -18,8 +18,8 @@ from schemas.decisions import (
     Reject,
     Replace,
 )
-from schemas.events import Event, Remember
-from schemas.outcomes import Applied, DeadLetter, Settled
+from schemas.events import Answer, Event, Remember
+from schemas.outcomes import Applied, DeadLetter, Review, Settled
 
 Model = TypeVar("Model", bound=BaseModel)
 Lift = Callable[[dict[str, Any]], dict[str, Any]]
@@ -174,9 +174,14 @@ def _problem(problem: ErrorDetails) -> str:
     return f"{path} {message[0].lower()}{message[1:]}, but it is {shown}"
 
 
+_EVENTS = {"remember", "answer"}
+
+
 def _path(problem: ErrorDetails) -> str | None:
     """Name a field; the names in it are untrusted, and may be text by mistake."""
-    parts = (str(part) for part in problem["loc"])
+    loc = problem["loc"]
+    kinds = {1 + at for at, part in enumerate(loc) if part == "event"}  # not a field: its kind
+    parts = (str(part) for at, part in enumerate(loc) if at not in kinds or part not in _EVENTS)
     path = ".".join(part if len(part) <= _SHOWN_MAX else f"{part[:_SHOWN_MAX]}…" for part in parts)
     readable = path if path.isprintable() else path.encode("unicode_escape").decode("ascii")
     return readable[:_PATH_MAX].strip() or None
@@ -202,7 +207,7 @@ def _json_type(value: object) -> str:
     return next((name for type_, name in names if isinstance(value, type_)), "null")
 
 
-EVENT: Codec[Event] = Codec({"remember": Remember})
+EVENT: Codec[Event] = Codec({"remember": Remember, "answer": Answer})
 DECISION: Codec[Decision | Fence] = Codec(
     {
         "insert": Insert,
@@ -215,5 +220,6 @@ DECISION: Codec[Decision | Fence] = Codec(
         "fence": Fence,
     }
 )
+REVIEW: Codec[Review] = Codec({"review": Review})
 APPLIED: Codec[Applied] = Codec({"applied": Applied})
 DEAD_LETTER: Codec[DeadLetter | Settled] = Codec({"dead-letter": DeadLetter, "settled": Settled})

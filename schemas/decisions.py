@@ -21,6 +21,7 @@ from schemas.base import (
     Position,
     Record,
     Scope,
+    Unit,
 )
 from schemas.events import Event
 from schemas.memories import Memory
@@ -52,6 +53,11 @@ class Reason(StrEnum):
     NOTHING_NEAR = "nothing-near"
     DISTINCT = "distinct"
     UNSURE = "unsure"
+    KEPT_FOR_REVIEW = "kept-for-review"
+    CONTRADICTS_KNOWN = "contradicts-known"
+    BRAKED = "braked"
+    SWITCHED_OFF = "switched-off"
+    STRAYED = "strayed"
     TRUNCATED = "truncated"
     TOO_LONG_TO_MERGE = "too-long-to-merge"
     CANNOT_BE_JOINED = "cannot-be-joined"
@@ -62,12 +68,38 @@ class Reason(StrEnum):
     KNOWN_IN_FULL = "known-in-full"
     ADDS_TO_KNOWN = "adds-to-known"
     NEARLY_IDENTICAL = "nearly-identical"
+    BETTER_THAN_KNOWN = "better-than-known"
+    NO_BETTER_THAN_KNOWN = "no-better-than-known"
     NEWER_CONTRADICTION = "newer-contradiction"
+    SUPERSEDES_BY_NAME = "supersedes-by-name"
+    ANSWERED = "answered"
+    ANSWERED_TOO_LATE = "answered-too-late"
     SAME_EVENT = "same-event"
 
 
+Said = Annotated[str, Field(max_length=200)]
+"""A few words of a text, quoted."""
+
+
+class Finding(Record):
+    """What a guard found in a pair: a difference that forbids to join them, or a doubt.
+
+    `event_says` and `memory_says` quote the two spellings, as far as there are such.
+    """
+
+    guard: Label
+    outcome: Literal["differs", "cannot-tell"]
+    what: Said
+    event_says: Said = ""
+    memory_says: Said = ""
+
+
 class Compared(Record):
-    """One neighbour as it was seen: which version, how similar, in which band, and the verdict."""
+    """One neighbour as it was seen: which version, how similar, in which band, and the verdict.
+
+    `judge` gave the verdict; `probabilities` are what it holds of each, rounded to three decimals,
+    where it tells them. `findings` are what guards object to.
+    """
 
     memory_id: MemoryId
     version: Annotated[int, Field(ge=1)]
@@ -75,23 +107,43 @@ class Compared(Record):
     band: Band
     verdict: Verdict
     judge: Label
+    probabilities: dict[Verdict, Unit] | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+Strategy = Literal["append", "keep-better", "newer-wins", "llm"]
+"""How a merged text is made: each sentence once; one of the texts; a model's wording."""
+
+
+class Carried(Record):
+    """Something that a source says, and the words of the merged text that say it too."""
+
+    origin: Label
+    kind: Literal["number", "name", "negation", "word"]
+    item: Said
+    by: Said
 
 
 class MergeProof(Record):
-    """Where each sentence of a merged text comes from: sentence i from `origins[i]`.
+    """Why nothing is lost in a merged text, and nothing invented.
 
-    An origin is a target's memory id, or the decision's event id for what the event added.
+    Sentence i comes from `origins[i]`: a target's memory id, or the event id for what the event
+    added. Where the merged text does not hold every sentence of a source word for word, `carried`
+    shows for each number, name, negation and content word of that source what says it there.
     """
 
+    strategy: Strategy = "append"
     sentences: tuple[str, ...]
     origins: tuple[Label, ...]
+    carried: tuple[Carried, ...] = ()
 
 
 class Evidence(Record):
     """Why the decision is what it is; `neighbours` come most similar first.
 
     `truncated`: the embedding does not cover the whole text. `degraded`: judges that should have
-    answered and did not.
+    answered and did not, with what kept them. `reviews`: the questions put to a person. `refused`:
+    memories that the event named and that it may not retire, with the reason.
     """
 
     reason: Reason
@@ -99,6 +151,8 @@ class Evidence(Record):
     truncated: bool = False
     degraded: tuple[Label, ...] = ()
     merge: MergeProof | None = None
+    reviews: tuple[Label, ...] = ()
+    refused: tuple[Label, ...] = ()
 
 
 class Target(Record):
@@ -126,10 +180,10 @@ class Insert(_Decided):
 
 
 class Replace(_Decided):
-    """The event supersedes its targets.
+    """The memory supersedes the targets.
 
-    Where `memory` has a target's id, the producer addressed that memory by name: it changes in
-    place instead of being retired.
+    Where `memory` has a target's id it changes in place instead of being retired: its producer
+    addressed it by name, or an answer says that it stands for another target as well.
     """
 
     kind: Literal["replace"] = "replace"

@@ -1,5 +1,6 @@
 """The stored record: one memory with its provenance, and what became of it."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
@@ -54,6 +55,12 @@ class Turns(Record):
     last: Count
 
 
+def valid_in_order(start: datetime | None, end: datetime | None) -> None:
+    """Raise ValueError where something ends before it begins."""
+    if start is not None and end is not None and end < start:
+        raise ValueError(f"valid_until {end} is before valid_from {start}")
+
+
 class Memory(Record):
     """One memory of a scope.
 
@@ -70,6 +77,7 @@ class Memory(Record):
     version: Annotated[int, Field(ge=1)]
     status: Standing = Standing.ACTIVE
     persistence: Persistence | None = None
+    title: Label | None = None
     category: Label | None = None
     importance: Unit | None = None
     confidence: Unit | None = None
@@ -78,6 +86,9 @@ class Memory(Record):
     sources: tuple[Label, ...] = ()
     sessions: tuple[Label, ...] = ()
     turns: Turns | None = None
+    valid_from: Moment | None = None
+    valid_until: Moment | None = None
+    pinned: bool = False
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
     observation_count: Annotated[int, Field(ge=1)] = 1
     created_at: Moment

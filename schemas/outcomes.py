@@ -1,4 +1,4 @@
-"""What became of a record: a change in the store, or a dead letter, and what became of that."""
+"""What became of a record: a change in the store, a question, a dead letter, and what of that."""
 
 import base64
 from enum import StrEnum
@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from schemas.base import DecisionId, Label, MemoryId, Position, Record
+from schemas.base import DecisionId, Label, MemoryId, Moment, Position, Record, Scope
+from schemas.decisions import Compared
 from schemas.memories import Memory
 
 
@@ -23,6 +24,24 @@ class Applied(Record):
     memory: Memory
     decision_id: DecisionId
     decided: Position
+
+
+class Review(Record):
+    """Two live memories of a scope that no judge could settle, put to a person.
+
+    `newer` is the memory that the decision inserted, `older` its neighbour as it was seen. The
+    answer comes back as an event.
+    """
+
+    kind: Literal["review"] = "review"
+    schema_version: Literal[1] = 1
+    id: Label
+    scope: Scope
+    decision_id: DecisionId
+    newer: Memory
+    older: Memory
+    compared: Compared
+    asked_at: Moment
 
 
 class Stage(StrEnum):

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from schemas.decisions import Decision, Fence
 from schemas.events import Event
-from schemas.outcomes import Applied, DeadLetter, Settled
+from schemas.outcomes import Applied, DeadLetter, Review, Settled
 
 
 @dataclass(frozen=True)
@@ -58,4 +58,12 @@ DEAD_LETTERS = Topic(
     retention=timedelta(days=30),
     purpose="Records that can never succeed, with their bytes and the reason, and what became of them.",
 )
-TOPICS = (EVENTS, DECISIONS, CHANGES, DEAD_LETTERS)
+REVIEWS = Topic(
+    name="memory.reviews",
+    payloads=(TypeAdapter(Review),),
+    key="scope",
+    partitions="any",
+    retention=timedelta(days=90),
+    purpose="Pairs of memories that no judge could settle; the answers come back as events.",
+)
+TOPICS = (EVENTS, DECISIONS, CHANGES, REVIEWS, DEAD_LETTERS)

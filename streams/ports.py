@@ -12,7 +12,9 @@ from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, Position, Sc
 from schemas.outcomes import Applied
 from streams.core.embedding import Embedded, Vector
 from streams.core.fences import BEGINNING, Reached
+from streams.core.merge import Part
 from streams.core.neighbours import Stored
+from streams.core.verdict import Opinion, Pair
 
 
 class Poison(Exception):
@@ -309,6 +311,28 @@ class SearchableLog(Log, Lookup, Protocol):
     """A log that also finds records by header."""
 
 
+@dataclass(frozen=True)
+class NoAnswer:
+    """Why a judge has nothing to say: a short reason without any memory's text, like "timeout"."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class ToWord:
+    """The texts to be made one, oldest first, each with when it was last said and by whom.
+
+    `missing` is what an earlier attempt left out, `invented` what it added: one repair is asked for.
+    """
+
+    scope: ScopeName
+    parts: tuple[Part, ...]
+    characters_max: int
+    attempt: str | None = None
+    missing: tuple[str, ...] = ()
+    invented: tuple[str, ...] = ()
+
+
 class Embedder(Protocol):
     """Turns texts into unit vectors of one model.
 
@@ -325,6 +349,32 @@ class Embedder(Protocol):
 
     async def embed(self, texts: Sequence[str]) -> list[Embedded]:
         """Return one result per text, in order. Texts are not blank; any length."""
+        ...
+
+
+class Verifier(Protocol):
+    """Judges pairs of an event and a memory that similarity has nominated and no guard parts.
+
+    Its answer is advice: whatever it says, guards and the lossless check have their say too.
+    """
+
+    @property
+    def name(self) -> str:
+        """What policies and evidence call it."""
+        ...
+
+    async def verify(self, pairs: Sequence[Pair]) -> list[Opinion | NoAnswer]:
+        """Return one answer per pair, in order. Never raises for what a pair says."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Wording(Protocol):
+    """Words one text for several that say parts of the same fact."""
+
+    async def word(self, request: ToWord) -> str | NoAnswer:
+        """Return the text; untrusted, to be checked. Never raises for what the parts say."""
         ...
 
 

@@ -10,8 +10,10 @@ from schemas.events import Remember
 from schemas.memories import Memory
 from streams.core.embedding import Vector
 from streams.core.identity import content_key
+from streams.core.language.lexicon import Lexicon
 from streams.core.neighbours import Stored
 from streams.core.policy import Policy
+from streams.flow.judging import Judging
 from streams.ports import Record
 
 MODEL = ModelId("fake")
@@ -74,12 +76,23 @@ def stored(text: str = "Ana likes tea.", vector: Vector | None = None, **fields:
     return Stored(memory(text, **fields), unit(1) if vector is None else vector)
 
 
+def judging() -> Judging:
+    """Build a judging without judges and without a dictionary."""
+    return Judging(Lexicon({}, (), {}, {}), {})
+
+
 def policy(**sections: Any) -> Policy:
-    """Build a policy for the fake model: match from .95, review from .8, log from .7."""
+    """Build a policy for the fake model: match from .95, review from .8, log from .7.
+
+    Nobody is asked, no guard objects: what is nearly identical is merged.
+    """
     content: dict[str, Any] = {
         "name": "test",
         "model": MODEL,
         "bands": {"match": 0.95, "review": 0.8, "log": 0.7},
+        "guards": False,
+        "judges": {"chain": []},
+        "with_verdict": {"contradicts": "supersede"},
         "without_verdict": {"match": "merge", "review": "keep-both"},
         "calibration": {"dataset": "none", "date": "2026-03-01", "command": "none"},
         **sections,

@@ -11,7 +11,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from schemas.base import ModelId
-from schemas.decisions import Decision
+from schemas.decisions import Decision, Insert, Marker, Reason
 from schemas.outcomes import Applied
 from streams.core.embedding import Embedded
 from streams.ports import Embedder
@@ -37,6 +37,35 @@ class Metrics:
             "memsieve_decisions",
             "How many decisions were published, by kind; reject counts the dead letters.",
             ["kind"],
+            registry=self.registry,
+        )
+        self.braked = Counter(
+            "memsieve_braked_decisions",
+            "How many events were kept beside a memory because the brake was on.",
+            registry=self.registry,
+        )
+        self.judged = Counter(
+            "memsieve_judged_pairs",
+            "How many pairs of an event and a near memory got a verdict, by who gave it.",
+            ["judge", "verdict"],
+            registry=self.registry,
+        )
+        self.unanswered = Counter(
+            "memsieve_unanswered_decisions",
+            "How many decisions were made without a judge that should have answered, by what kept "
+            "it.",
+            ["judge"],
+            registry=self.registry,
+        )
+        self.removal_rate = Gauge(
+            "memsieve_removal_rate",
+            "The share of the newest 1,000 changes of each partition that retire memories, or "
+            "would if the brake were off; 0.05 to 0.2 is usual, alert above 0.5.",
+            registry=self.registry,
+        )
+        self.merge_rate = Gauge(
+            "memsieve_merge_rate",
+            "The share of the newest 1,000 changes of each partition that are merges.",
             registry=self.registry,
         )
         self.changes = Counter(
@@ -114,6 +143,13 @@ class Metrics:
     def decided(self, decisions: Sequence[Decision]) -> None:
         for decision in decisions:
             self.decisions.labels(decision.kind).inc()
+            if isinstance(decision, Insert) and decision.evidence.reason is Reason.BRAKED:
+                self.braked.inc()
+            if not isinstance(decision, Marker):
+                for near in decision.evidence.neighbours:
+                    self.judged.labels(near.judge, near.verdict.value).inc()
+                for silent in decision.evidence.degraded:
+                    self.unanswered.labels(silent).inc()
 
     def applied(self, changes: Sequence[Applied]) -> None:
         self.changes.inc(len(changes))

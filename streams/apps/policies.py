@@ -1,11 +1,49 @@
-"""Policies by name or file."""
+"""Policies by name or file: read, checked, compared."""
 
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any, cast
 
-from streams.core.policy import InvalidPolicy, Policy, parse
+from schemas.base import ScopeName
+from streams.apps.settings import Settings
+from streams.core.calibration import as_toml
+from streams.core.policy import InvalidPolicy, Policy, Rules, dotted, parse
 
 _POLICIES = resources.files("streams") / "policies"
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A policy that comes with memsieve; `summary` is the first line of its file's comment."""
+
+    name: str
+    policy: Policy
+    summary: str
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What checking a policy found; `policy` is None where it cannot be used.
+
+    `problems` must be mended; `warnings` name what the settings at hand would make of it.
+    """
+
+    name: str
+    policy: Policy | None
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One key on which two policies differ; None where one of them does not have it."""
+
+    key: str
+    first: object
+    second: object
 
 
 def names() -> list[str]:
@@ -14,15 +52,36 @@ def names() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
 
 
+def shipped() -> list[Shipped]:
+    """Return the policies that come with memsieve, with what their files say of them."""
+    return [Shipped(name, load(name), _summary(text(name))) for name in names()]
+
+
 def load(name: str) -> Policy:
     """Return a policy that comes with memsieve, or that of a TOML file.
 
-    Raises InvalidPolicy, naming the policy, the key and the reason.
+    Raises InvalidPolicy, naming the policy, the keys and the remedies.
     """
+    content = text(name)
     try:
-        return parse(_text(name))
+        return parse(content)
     except InvalidPolicy as error:
         raise InvalidPolicy(f"policy {name}: {error}") from error
+
+
+def text(name: str) -> str:
+    """Return a policy's TOML, as it was written. Raises InvalidPolicy where there is none."""
+    if name in names():
+        return (_POLICIES / f"{name}.toml").read_text(encoding="utf-8")
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidPolicy(f"policy {name}: the file is not text in UTF-8") from error
+    except OSError as error:
+        raise InvalidPolicy(
+            f"policy {name}: there is no such policy or file{_nearest(name)}; policies here: "
+            f"{', '.join(names())}"
+        ) from error
 
 
 def require_model(policy: Policy, model: str) -> None:
@@ -34,12 +93,84 @@ def require_model(policy: Policy, model: str) -> None:
         )
 
 
-def _text(name: str) -> str:
-    if name in names():
-        return (_POLICIES / f"{name}.toml").read_text(encoding="utf-8")
+def check(name: str, settings: Settings) -> Checked:
+    """Tell all that is wrong with a policy, or would be with these settings."""
     try:
-        return Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidPolicy(
-            f"there is no such policy or file; policies here: {', '.join(names())}"
-        ) from error
+        policy = parse(text(name))
+    except InvalidPolicy as error:
+        problems = (problem.removeprefix(f"policy {name}: ") for problem in error.problems)
+        return Checked(name, None, tuple(problems))
+    return Checked(name, policy, warnings=tuple(dict.fromkeys(_warnings(policy, settings))))
+
+
+def rules_as_toml(policy: Policy, scope: ScopeName) -> str:
+    """Return the rules that are in force in a scope, as TOML."""
+    return as_toml(rules_of(policy, scope), [f"{policy.id}, in scope {scope}"])
+
+
+def rules_of(policy: Policy, scope: ScopeName) -> dict[str, Any]:
+    """Return the rules that are in force in a scope, as JSON values."""
+    return policy.rules(scope).model_dump(mode="json", include=set(Rules.model_fields))
+
+
+def differences(first: Policy, second: Policy) -> list[Difference]:
+    """Return where two policies differ, key by key; where their bands come from does not count."""
+    ours, theirs = _flat(first), _flat(second)
+    return [
+        Difference(key, ours.get(key), theirs.get(key))
+        for key in dict.fromkeys([*ours, *theirs])
+        if ours.get(key) != theirs.get(key)
+    ]
+
+
+def _nearest(name: str) -> str:
+    near = difflib.get_close_matches(name, names(), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _summary(written: str) -> str:
+    return written.partition("\n")[0].removeprefix("#").strip()
+
+
+def _warnings(policy: Policy, settings: Settings) -> Iterator[str]:
+    if policy.model != settings.embedder.model:
+        yield (
+            f"model: the settings embed with {settings.embedder.model}, which this policy will "
+            "refuse; set embedder.model, or calibrate a policy for that model"
+        )
+    if settings.llm.base_url is not None:
+        return
+    for where, rules in _all_rules(policy):
+        if "llm" in rules.judges.chain:
+            yield (
+                f"{where}judges.chain names llm, but llm.base_url is not set: it will not answer; "
+                "set llm.base_url and llm.model, or take it out"
+            )
+        if rules.merge.strategy == "llm":
+            yield (
+                f"{where}merge.strategy is llm, but llm.base_url is not set: its fallback, "
+                f"{rules.merge.fallback}, is taken; set llm.base_url and llm.model, or another "
+                "strategy"
+            )
+
+
+def _all_rules(policy: Policy) -> Iterator[tuple[str, Rules]]:
+    yield "", policy
+    for scope, overrides in policy.scopes.items():
+        if overrides.keys() & {"judges", "merge"}:
+            yield f"{dotted(('scopes', scope))}.", policy.rules(scope)
+
+
+def _flat(policy: Policy) -> dict[str, object]:
+    content = policy.model_dump(mode="json", exclude={"calibration"})
+    return {dotted(path): value for path, value in _leaves(content, ())}
+
+
+def _leaves(
+    tree: Mapping[str, object], at: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], object]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(cast("dict[str, object]", value), (*at, key))
+        else:
+            yield (*at, key), value

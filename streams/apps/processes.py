@@ -23,10 +23,28 @@ from streams.flow.decisions import decision_record, fence_record
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.owner import Owner
 from streams.flow.writer import Writer, restore
-from streams.ports import Clock, Embedder, Fatal, IntakeLog, Log, Process, Record, Source
+from streams.ports import (
+    Clock,
+    Embedder,
+    Fatal,
+    IntakeLog,
+    Log,
+    Outgoing,
+    Process,
+    Record,
+    Source,
+)
 from streams.runtime.consumer import Consumer
 
-_NOT_COMPARED = {Reason.SAME_EVENT, Reason.SAME_CONTENT, Reason.SAME_MEMORY_ID}
+_NOT_COMPARED = {
+    Reason.SAME_EVENT,
+    Reason.SAME_CONTENT,
+    Reason.SAME_MEMORY_ID,
+    Reason.SUPERSEDES_BY_NAME,
+    Reason.SWITCHED_OFF,
+    Reason.ANSWERED,
+    Reason.ANSWERED_TOO_LATE,
+}
 
 
 @dataclass
@@ -122,6 +140,13 @@ class EmbeddedPipeline:
             progress(len(batch))
         await self._log.take_in([], source.name, source.mark(last, complete=True))
 
+    async def take(self, records: Sequence[Outgoing]) -> None:
+        """Decide on events that are in no file, and apply what was decided."""
+        self._require_space()
+        await self._log.append(records)
+        self.tally.rows += len(records)
+        await self._work()
+
     async def seed(self, decided: Sequence[tuple[Record, Decision]], token: str) -> None:
         """Take events over with the decisions that another log has on them.
 
@@ -194,14 +219,16 @@ async def embedded(
             sinks = await stack.enter_async_context(wiring.sinks(settings.sinks))
             await restore(index, broker, report)
             tally = Tally()
+            judging = await stack.enter_async_context(wiring.judging(settings, SystemClock()))
             owner = Owner(
-                Deduplicator(embedder, index, DecidedInLog(broker), policy),
+                Deduplicator(embedder, index, DecidedInLog(broker), policy, judging),
                 broker,
                 index,
                 tally.add,
                 token=wiring.owner_token(),
                 clock=SystemClock(),
                 limits=wiring.limits(settings.service),
+                warn=report,
             )
             writer = Writer(index, broker, report, sinks=sinks)
             retry = wiring.retry(settings.retry)

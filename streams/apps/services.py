@@ -21,6 +21,7 @@ from streams.apps.settings import InvalidSettings, Settings
 from streams.apps.status import Line, Status
 from streams.core.policy import Policy
 from streams.flow.deduplicate import Deduplicator
+from streams.flow.judging import Judging
 from streams.flow.owner import Owner
 from streams.flow.takeover import Claim, applied, require_log
 from streams.flow.writer import Writer, restore
@@ -123,7 +124,8 @@ class Service:
             if self._settings.index.kind != "qdrant":
                 await self._answered("the log", lambda: _level_with(log, index, self._report))
             sinks = await stack.enter_async_context(self._sinks())
-            processes = self._processes(policy, embedder, index, log, sinks)
+            judging = await stack.enter_async_context(wiring.judging(self._settings, SystemClock()))
+            processes = self._processes(policy, embedder, index, log, sinks, judging)
             self._status.waits = "its groups"
             await stack.enter_async_context(self._subscribed(connection, processes, log, stop))
             self._report("working")
@@ -164,11 +166,12 @@ class Service:
         index: Index,
         log: KafkaLog,
         sinks: Sequence[Sink],
+        judging: Judging,
     ) -> list[Process]:
         processes: list[Process] = []
         if embedder is not None:
             policies.require_model(policy, embedder.model)
-            deduplicator = Deduplicator(embedder, index, index, policy)
+            deduplicator = Deduplicator(embedder, index, index, policy, judging)
             self._owner = owner = Owner(
                 deduplicator,
                 log,
@@ -178,7 +181,10 @@ class Service:
                 clock=SystemClock(),
                 limits=wiring.limits(self._settings.service),
                 claimed=self._claimed,
+                warn=self._warn,
             )
+            self._metrics.removal_rate.set_function(lambda: owner.rates.removals)
+            self._metrics.merge_rate.set_function(lambda: owner.rates.merges)
             self._metrics.unapplied.set_function(lambda: owner.unapplied)
             self._metrics.unapplied_seconds.set_function(lambda: owner.unapplied_seconds)
             processes.append(owner)

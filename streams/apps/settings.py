@@ -251,6 +251,60 @@ class RetrySettings(_Group):
     )
 
 
+class ReviewSettings(_Group):
+    """How people answer reviews."""
+
+    author: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        default=None, description="Who answers; unset takes the login name."
+    )
+
+
+class LlmSettings(_Group):
+    """A language model that judges pairs and words merges, for policies that ask for it."""
+
+    base_url: Annotated[str, Field(pattern=r"^https?://[^@?#\s]+$")] | None = Field(
+        default=None,
+        description=(
+            "An OpenAI-compatible endpoint, like http://HOST:PORT/v1; unset asks no language "
+            "model. No password in it."
+        ),
+    )
+    model: str = Field(default="", description="What the endpoint calls the model.")
+    api_key: SecretStr | None = Field(default=None, description="The key that it asks for.")
+    timeout_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
+        default=20.0,
+        description="How long one answer may take, attempts and pauses included; then there is none.",
+    )
+    attempts_max: Annotated[int, Field(ge=1, le=10)] = Field(
+        default=3, description="Attempts at a question while the endpoint is busy or away."
+    )
+    concurrency_max: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=4, description="Questions that may be under way at once."
+    )
+    requests_per_minute: Annotated[int, Field(ge=1)] = Field(
+        default=120,
+        description="Requests of this process in a minute; beyond, both memories are kept.",
+    )
+    requests_per_minute_tenant: Annotated[int, Field(ge=1)] = Field(
+        default=60, description="The same for one tenant: the first segment of a scope."
+    )
+    cache_entries: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default=10_000, description="Verdicts kept in memory, so that a pair is asked about once."
+    )
+    verify_prompt: Path | None = Field(
+        default=None, description="A file with other instructions for judging a pair."
+    )
+    merge_prompt: Path | None = Field(
+        default=None, description="A file with other instructions for wording a merge."
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if (self.base_url is None) != (self.model == ""):
+            raise ValueError("base_url and model go together: set both, or neither")
+        return self
+
+
 class Settings(BaseSettings):
     """All of memsieve's settings."""
 
@@ -272,6 +326,8 @@ class Settings(BaseSettings):
     consumer: ConsumerSettings = ConsumerSettings()
     producer: ProducerSettings = ProducerSettings()
     sinks: SinkSettings = SinkSettings()
+    llm: LlmSettings = LlmSettings()
+    reviews: ReviewSettings = ReviewSettings()
     run: RunSettings = RunSettings()
     retry: RetrySettings = RetrySettings()
 

@@ -15,20 +15,24 @@ from streams.apps.settings import (
     EmbedderSettings,
     InvalidSettings,
     KafkaSettings,
+    LlmSettings,
     RetrySettings,
     ServiceSettings,
     Settings,
     SinkSettings,
 )
 from streams.flow.decisions import INDEXED
+from streams.flow.judging import Judging
 from streams.flow.owner import Limits
-from streams.ports import Embedder, Index, NoStore, Sink
+from streams.ports import Clock, Embedder, Index, NoStore, Sink, Verifier, Wording
 from streams.runtime.failures import RetryPolicy
 
 if TYPE_CHECKING:
     from streams.adapters.kafka.connection import Connection
     from streams.adapters.kafka.log import KafkaLog
     from streams.adapters.kafka.subscribe import Fetching
+    from streams.adapters.verifiers.openai_compatible import LlmVerifier
+    from streams.core.policy import JudgeName
 
 
 def embedder(settings: EmbedderSettings, report: Callable[[str], None]) -> Embedder:
@@ -166,6 +170,34 @@ async def sinks(settings: SinkSettings) -> AsyncGenerator[list[Sink]]:
         yield opened
 
 
+def llm_verifier(settings: LlmSettings, clock: Clock) -> "LlmVerifier | None":
+    """Return the language model as a judge; None where none is configured."""
+    from streams.adapters.verifiers.chat import Chat, Endpoint
+    from streams.adapters.verifiers.openai_compatible import LlmVerifier
+
+    if settings.base_url is None:
+        return None
+    endpoint = Endpoint(
+        base_url=settings.base_url,
+        model=settings.model,
+        api_key=None if settings.api_key is None else settings.api_key.get_secret_value(),
+        timeout_seconds=settings.timeout_seconds,
+        attempts_max=settings.attempts_max,
+        concurrency_max=settings.concurrency_max,
+        requests_per_minute=settings.requests_per_minute,
+        requests_per_minute_tenant=settings.requests_per_minute_tenant,
+        cache_entries=settings.cache_entries,
+    )
+    return LlmVerifier(Chat(endpoint, clock), settings.verify_prompt)
+
+
+def llm_wording(settings: LlmSettings, verifier: "LlmVerifier | None") -> Wording | None:
+    """Return the same language model as a writer, over the judge's client and budget."""
+    from streams.adapters.verifiers.openai_compatible import LlmWording
+
+    return None if verifier is None else LlmWording(verifier.chat, settings.merge_prompt)
+
+
 def owner_token() -> str:
     """Return a token that no other process has: it tells this owner's fences from all others."""
     return secrets.token_hex(8)
@@ -173,6 +205,24 @@ def owner_token() -> str:
 
 def limits(settings: ServiceSettings) -> Limits:
     return Limits(settings.overlay_memories_max, settings.overlay_scope_memories_max)
+
+
+@asynccontextmanager
+async def judging(settings: Settings, clock: Clock) -> AsyncGenerator[Judging]:
+    """Open the judges that the settings give; a policy says which of them are asked."""
+    from streams.adapters.lexicons import english
+    from streams.adapters.verifiers.built_in import BuiltInVerifier
+
+    lexicon = english()
+    verifiers: dict[JudgeName, Verifier] = {"built-in": BuiltInVerifier(lexicon)}
+    model = llm_verifier(settings.llm, clock)
+    if model is not None:
+        verifiers["llm"] = model
+    try:
+        yield Judging(lexicon, verifiers, llm_wording(settings.llm, model))
+    finally:
+        for verifier in verifiers.values():
+            await verifier.close()
 
 
 def retry(settings: RetrySettings) -> RetryPolicy:

@@ -9,13 +9,19 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
+from streams.apps.labelled import Unmeasurable
 from streams.apps.settings import InvalidSettings
 from streams.cli import (
+    analyze,
+    calibrate,
     configuration,
     dead_letters,
+    evaluate,
     models,
+    policies,
     publish,
     replay,
+    reviews,
     run,
     schema,
     services,
@@ -68,8 +74,13 @@ publish.register(app)
 topics.register(app)
 stores.register(app)
 dead_letters.register(app)
+reviews.register(app)
 replay.register(app)
 shadow.register(app)
+evaluate.register(app)
+calibrate.register(app)
+analyze.register(app)
+policies.register(app)
 configuration.register(app)
 verify.register(app)
 models.register(app)
@@ -119,7 +130,7 @@ def main() -> None:
 def exit_code(error: Exception) -> int:
     """Return the exit code of a failure."""
     codes: list[tuple[tuple[type[Exception], ...], int]] = [
-        ((InvalidSettings, InvalidPolicy, UsageError, Unusable), 2),
+        ((InvalidSettings, InvalidPolicy, Unmeasurable, UsageError, Unusable), 2),
         ((NoStore,), 3),
         ((NoModel,), 4),
         ((NoServer, Unreachable), 7),

@@ -121,3 +121,11 @@ def limit_of(limit: int | None, *, as_json: bool) -> int | None:
 def below(scope: str, wanted: str | None) -> bool:
     """Tell whether a scope is the wanted one or lies below it."""
     return wanted is None or scope == wanted or scope.startswith(f"{wanted.rstrip('/')}/")
+
+
+def write(option: str, path: Path, content: str) -> None:
+    """Write what an option asks for. Raises UsageError where that cannot be."""
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{option} {path}: {error.strerror}") from error

@@ -118,6 +118,6 @@ _MEANS = {
     "merge": "joined with what was known, nothing lost",
     "replace": "took the place of older memories",
     "reinforce": "known already, counted",
-    "ignore": "events decided before",
+    "ignore": "changed nothing: decided before, or an answer",
     "dead letters": "could not be used: memsieve dead-letters list",
 }

@@ -18,8 +18,10 @@ class Bands(Record):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not self.match >= self.review >= self.log:
+            high, low = ("match", "review") if self.review > self.match else ("review", "log")
             raise ValueError(
-                f"bands must fall: match {self.match} ≥ review {self.review} ≥ log {self.log}"
+                f"bands must fall: match {self.match} ≥ review {self.review} ≥ log {self.log}; "
+                f"raise {high}, or lower {low}"
             )
         return self
 

@@ -1,7 +1,9 @@
 """The heart: an event, what is near it, the verdicts and the policy → one decision.
 
 Pure and total. In doubt both are kept: a duplicate can be merged later, a lost memory cannot come
-back. Nothing is replaced, merged or reinforced on the strength of a truncated text.
+back. A rule of the policy says what should follow; whatever would lose something that only one
+side says becomes a merge that keeps it, or keeps both. Nothing is replaced, merged or reinforced on
+the strength of a truncated text, and a pinned memory is neither merged nor replaced.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,15 +28,22 @@ from schemas.decisions import (
     Target,
     Verdict,
 )
-from schemas.events import Remember
-from schemas.memories import Memory, Superseded
+from schemas.events import Event, Remember
+from schemas.memories import Memory, Persistence, Standing, Superseded
 from schemas.outcomes import DeadLetter
 from streams.core import survivorship
+from streams.core.better import Preference, better
 from streams.core.embedding import Vector
-from streams.core.identity import decision_id, forwarding_id, memory_id, rejection_id
-from streams.core.merge import Joined, contains, join
+from streams.core.identity import (
+    decision_id,
+    forwarding_id,
+    memory_id,
+    rejection_id,
+    review_id,
+)
+from streams.core.merge import Joined, Part
 from streams.core.neighbours import Neighbour
-from streams.core.policy import Policy
+from streams.core.policy import Act, Policy, Rules
 from streams.core.verdict import Judgement
 
 
@@ -48,29 +57,39 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class Undecided:
-    """A merge that needs the embedding of its text before it can be decided."""
+class Unworded:
+    """A merge that is agreed on: its text is made, checked and embedded before it is decided.
 
-    text: str
-    complete: Callable[[Encoded], Change]
+    `parts` are oldest first; `better` is the origin of the one that the quality rule prefers.
+    """
+
+    parts: tuple[Part, ...]
+    better: str
+    merged: Callable[[Joined, Encoded, tuple[str, ...]], Change]
+    kept_both: Callable[[Reason, tuple[str, ...]], Change]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One event on the table: where it came from, and the policy it is decided by.
+    """One event on the table: where it came from, and what it is decided by.
 
     `named` is the id of the memory that the producer's own name stands for, where that name is
-    free: the memory that this event may create gets it.
+    free: the memory that this event may create gets it. `braked`: nothing may be retired now.
     """
 
     event: Remember
     source: Position
     policy: Policy
     named: MemoryId | None = None
+    braked: bool = False
 
     @cached_property
     def decision_id(self) -> DecisionId:
         return decision_id(self.event.scope, self.event.event_id)
+
+    @cached_property
+    def rules(self) -> Rules:
+        return self.policy.rules(self.event.scope)
 
     @property
     def new_memory_id(self) -> MemoryId:
@@ -78,13 +97,13 @@ class Case:
         return self.named or memory_id(self.decision_id)
 
 
-def ignore(case: Case, reason: Reason) -> Ignore:
+def ignore(event: Event, source: Position, policy: Policy, reason: Reason) -> Ignore:
     """Change nothing."""
     return Ignore(
-        decision_id=case.decision_id,
-        event=case.event,
-        source=case.source,
-        policy_id=case.policy.id,
+        decision_id=decision_id(event.scope, event.event_id),
+        event=event,
+        source=source,
+        policy_id=policy.id,
         evidence=Evidence(reason=reason),
     )
 
@@ -98,7 +117,7 @@ def reject(source: Position, letter: DeadLetter) -> Reject:
     )
 
 
-def forward(source: Position, event: Remember, partition: int) -> Forward:
+def forward(source: Position, event: Event, partition: int) -> Forward:
     """Mark the place of a record whose event was published anew in its scope's partition."""
     return Forward(
         decision_id=forwarding_id(source.topic, source.partition, source.offset),
@@ -111,7 +130,8 @@ def forward(source: Position, event: Remember, partition: int) -> Forward:
 
 def recognise(case: Case, known: Memory) -> Reinforce:
     """Reinforce the live memory that says the very words of the event."""
-    return _reinforce(case, known, Evidence(reason=Reason.SAME_CONTENT), None)
+    because = Evidence(reason=Reason.SAME_CONTENT, refused=_unheeded(case, "the words are known"))
+    return _reinforce(case, known, because, None)
 
 
 def rename(case: Case, known: Memory, encoded: Encoded) -> Replace:
@@ -121,60 +141,366 @@ def rename(case: Case, known: Memory, encoded: Encoded) -> Replace:
         event=case.event,
         source=case.source,
         policy_id=case.policy.id,
-        evidence=Evidence(reason=Reason.SAME_MEMORY_ID, truncated=encoded.truncated),
+        evidence=Evidence(
+            reason=Reason.SAME_MEMORY_ID,
+            truncated=encoded.truncated,
+            refused=_unheeded(case, "it gives a memory new words"),
+        ),
         memory=survivorship.renewed(known, case.event, truncated=encoded.truncated),
         embedding=encoded.embedding,
         targets=(_target(known),),
     )
 
 
+def add(case: Case, encoded: Encoded) -> Insert:
+    """Keep an event as a memory of its own where its scope is not deduplicated."""
+    because = Evidence(
+        reason=Reason.SWITCHED_OFF,
+        truncated=encoded.truncated,
+        refused=_unheeded(case, "switched off here"),
+    )
+    return _insert(case, encoded, because)
+
+
+def _unheeded(case: Case, why: str) -> tuple[str, ...]:
+    """Tell that none of the memories that an event names is retired by it."""
+    return tuple(f"{name}: {why}"[:200] for name in case.event.supersedes)
+
+
+def supersede(case: Case, encoded: Encoded, named: Sequence[tuple[str, Memory | None]]) -> Change:
+    """Let an event take the place of the memories that it names, as far as it may.
+
+    `named` gives each name with the live memory of the scope that has it. What may not be retired
+    is kept, and the evidence says why.
+    """
+    refused = {name: _may_not_retire(case, memory) for name, memory in named}
+    targets = [memory for name, memory in named if memory is not None and refused[name] is None]
+    allowed = targets[: case.rules.supersede.named_max]
+    reason = Reason.SUPERSEDES_BY_NAME if allowed else Reason.NOTHING_NEAR
+    refused |= {memory.id: "more than the policy allows" for memory in targets[len(allowed) :]}
+    if allowed and case.braked:
+        refused |= {memory.id: "the brake is on" for memory in allowed}
+        reason, allowed = Reason.BRAKED, []
+    evidence = Evidence(
+        reason=reason,
+        truncated=encoded.truncated,
+        refused=tuple(f"{name}: {why}"[:200] for name, why in refused.items() if why),
+    )
+    if not allowed:
+        return _insert(case, encoded, evidence)
+    return _replace(case, encoded, allowed, evidence)
+
+
+def _may_not_retire(case: Case, memory: Memory | None) -> str | None:
+    """Return what keeps an event from retiring a memory that it names; None where nothing does."""
+    if memory is None:
+        return "no live memory of this scope"
+    if memory.pinned:
+        return "pinned"
+    if _holds_longer(memory.persistence, case.event.persistence):
+        return f"{memory.persistence} is not replaced by {case.event.persistence}"
+    return None
+
+
+def _holds_longer(memory: Persistence | None, event: Persistence | None) -> bool:
+    """Tell whether a memory is meant to outlive what would take its place."""
+    ladder = tuple(Persistence)
+    return memory is not None and event is not None and ladder.index(memory) > ladder.index(event)
+
+
 def decide(
-    case: Case,
-    encoded: Encoded,
-    near: Sequence[Neighbour],
-    verdicts: Sequence[Judgement],
-    degraded: tuple[str, ...] = (),
-) -> Change | Undecided:
+    case: Case, encoded: Encoded, near: Sequence[Neighbour], judgements: Sequence[Judgement]
+) -> Change | Unworded:
     """Decide on an event whose words and name are new to its scope.
 
-    `verdicts` has one judgement per neighbour, in the same order, nearest first. Returns Undecided
-    where a merged text has to be embedded first.
+    `judgements` has one per neighbour, in the same order, nearest first. Returns Unworded where a
+    merged text has to be made first.
     """
-    evidence = _Evidence(near, verdicts, degraded, truncated=encoded.truncated)
-    acting = evidence.by_verdict()
-    if _on_truncated_text(encoded, acting):
-        return _insert(case, encoded, evidence.because(Reason.TRUNCATED))
-    if known := acting[Verdict.SAME]:
-        because = evidence.because(Reason.SAME_FACT)
-        return _reinforce(case, known[0].memory, because, encoded.embedding)
-    if known := acting[Verdict.REFINED_BY]:
-        because = evidence.because(Reason.KNOWN_IN_FULL)
-        return _reinforce(case, known[0].memory, because, encoded.embedding)
-    if contradicted := acting[Verdict.CONTRADICTS]:
-        return _contradict(case, encoded, contradicted, evidence)
-    if refined := acting[Verdict.REFINES]:
-        return _merge(case, encoded, refined, evidence, Reason.ADDS_TO_KNOWN)
-    if unsure := acting[Verdict.UNSURE]:
-        if _merges_unverified(case.policy, unsure[0]):
-            return _merge(case, encoded, unsure[:1], evidence, Reason.NEARLY_IDENTICAL)
-        return _insert(case, encoded, evidence.because(Reason.UNSURE))
-    return _insert(case, encoded, evidence.because(_why_new(near)))
+    return _Deciding(case, encoded, list(zip(near, judgements, strict=True))).outcome()
 
 
-def _merges_unverified(policy: Policy, neighbour: Neighbour) -> bool:
-    rule = policy.without_verdict
-    return (rule.match if neighbour.band is Band.MATCH else rule.review) == "merge"
+_OF_ONE_THING = frozenset(
+    [
+        "category",
+        "negation",
+        "opposites",
+        "quantifiers",
+        "comparison",
+        "modality",
+        "question",
+        "tense",
+        "substance",
+    ]
+)
+"""Guards that object to two answers to one question; what all others find are two things."""
 
 
-def _on_truncated_text(encoded: Encoded, acting: dict[Verdict, list[Neighbour]]) -> bool:
-    compared = [neighbour for group in acting.values() for neighbour in group]
-    return bool(compared) and (
-        encoded.truncated or any(neighbour.memory.truncated for neighbour in compared)
+class _Deciding:
+    """One event against its neighbours, by the rules of its scope."""
+
+    def __init__(
+        self, case: Case, encoded: Encoded, pairs: Sequence[tuple[Neighbour, Judgement]]
+    ) -> None:
+        self._case = case
+        self._rules = case.rules
+        self._encoded = encoded
+        self._pairs = pairs
+
+    def outcome(self) -> Change | Unworded:
+        """Go down from what is certain to what is in doubt; the nearest of each counts."""
+        if self._reads_a_part():
+            return self._kept_both(Reason.TRUNCATED)
+        if same := self._with(Verdict.SAME):
+            return self._same(*same[0])
+        if known := self._with(Verdict.REFINED_BY):
+            return self._reinforced(known[0][0].memory, Reason.KNOWN_IN_FULL)
+        if outdated := self._outdated():
+            return self._replaced([outdated], Reason.BETTER_THAN_KNOWN)
+        if contradicted := self._with(Verdict.CONTRADICTS):
+            return self._contradicted(contradicted)
+        if refined := self._with(Verdict.REFINES):
+            return self._refined(refined)
+        if unsure := self._with(Verdict.UNSURE):
+            return self._unsure(*unsure[0])
+        far = not self._pairs or self._pairs[0][0].band is Band.NONE
+        return self._kept_both(Reason.NOTHING_NEAR if far else Reason.DISTINCT)
+
+    def _with(self, verdict: Verdict) -> list[tuple[Neighbour, Judgement]]:
+        return [pair for pair in self._pairs if pair[1].verdict is verdict]
+
+    def _reads_a_part(self) -> bool:
+        acting = [n for n, judgement in self._pairs if judgement.verdict is not Verdict.DISTINCT]
+        return bool(acting) and (
+            self._encoded.truncated or any(neighbour.memory.truncated for neighbour in acting)
+        )
+
+    def _same(self, neighbour: Neighbour, judgement: Judgement) -> Change | Unworded:
+        return self._act(self._rules.with_verdict.same, neighbour, judgement, Reason.SAME_FACT)
+
+    def _refined(self, refined: Sequence[tuple[Neighbour, Judgement]]) -> Change | Unworded:
+        """Decide where the event says all of these and more."""
+        memories = [neighbour.memory for neighbour, _ in refined]
+        match self._rules.with_verdict.refines:
+            case "keep-both":
+                return self._kept_both(Reason.UNSURE)
+            case "replace" if all(self._may_go(n.memory, judgement) for n, judgement in refined):
+                return self._repeated(memories, Reason.ADDS_TO_KNOWN)
+            case "replace" | "merge":
+                return self._merged(memories, Reason.ADDS_TO_KNOWN)
+
+    def _contradicted(
+        self, contradicted: Sequence[tuple[Neighbour, Judgement]]
+    ) -> Change | Unworded:
+        """Both cannot hold; which does, only time tells, where the policy lets it."""
+        match self._rules.with_verdict.contradicts:
+            case "keep-both":
+                return self._kept_both(Reason.CONTRADICTS_KNOWN)
+            case "review":
+                return self._asked(contradicted[0][0])
+            case "supersede":
+                return self._dated([neighbour.memory for neighbour, _ in contradicted])
+
+    def _dated(self, contradicted: Sequence[Memory]) -> Change:
+        """Let the newer statement stand, by the events' own times; the older is kept, retired."""
+        event = self._case.event
+        newest = max(contradicted, key=lambda memory: memory.last_seen_at)
+        if event.occurred_at >= newest.last_seen_at:
+            return self._replaced(contradicted, Reason.NEWER_CONTRADICTION)
+        if self._case.braked:
+            return self._kept_both(Reason.BRAKED)
+        inserted = self._kept_both(Reason.OLDER_CONTRADICTION)
+        superseded = Superseded(
+            by=newest.id, at=newest.last_seen_at, reason=Reason.OLDER_CONTRADICTION.value
+        )
+        history = survivorship.retired(inserted.memory, superseded)
+        return inserted.model_copy(update={"memory": history.model_copy(update={"version": 1})})
+
+    def _unsure(self, neighbour: Neighbour, judgement: Judgement) -> Change | Unworded:
+        rule = self._rules.without_verdict
+        act = rule.match if neighbour.band is Band.MATCH else rule.review
+        return self._act(act, neighbour, judgement, Reason.NEARLY_IDENTICAL)
+
+    def _act(
+        self, act: Act, neighbour: Neighbour, judgement: Judgement, reason: Reason
+    ) -> Change | Unworded:
+        """Do what the policy asks for, or what loses nothing in its place."""
+        memory = neighbour.memory
+        match act:
+            case "keep-both":
+                return self._kept_both(Reason.UNSURE)
+            case "review":
+                return self._asked(neighbour)
+            case "merge":
+                return self._joined(memory, reason)
+            case "reinforce":
+                return self._kept(memory, judgement, reason)
+            case "replace":
+                return self._taken_over(memory, judgement, reason)
+            case "keep-better":
+                preference = self._preference(memory)
+                if preference.winner == "tie":
+                    return self._act(self._rules.better.tie, neighbour, judgement, reason)
+                if preference.winner == "event":
+                    return self._taken_over(memory, judgement, Reason.BETTER_THAN_KNOWN)
+                return self._kept(memory, judgement, Reason.NO_BETTER_THAN_KNOWN)
+
+    def _kept(self, memory: Memory, judgement: Judgement, reason: Reason) -> Change | Unworded:
+        """Keep the memory alone, where it says all that the event says."""
+        if judgement.event_alone:
+            return self._joined(memory, reason)
+        return self._reinforced(memory, reason)
+
+    def _taken_over(
+        self, memory: Memory, judgement: Judgement, reason: Reason
+    ) -> Change | Unworded:
+        """Keep the event alone, where it says all that the memory says."""
+        if self._may_go(memory, judgement):
+            return self._repeated([memory], reason)
+        return self._joined(memory, reason)
+
+    def _may_go(self, memory: Memory, judgement: Judgement) -> bool:
+        """Tell whether nothing is lost with a memory, neither now nor later."""
+        return not (judgement.memory_alone or self._is_stronger(memory))
+
+    def _is_stronger(self, memory: Memory) -> bool:
+        """Tell whether a memory is believed where the event is a guess, or is to hold longer."""
+        event = self._case.event
+        guess = event.status == "tentative" and memory.status is Standing.ACTIVE
+        return guess or _holds_longer(memory.persistence, event.persistence)
+
+    def _outdated(self) -> Memory | None:
+        """Return a guess that the event settles: tentative, near, and to be judged by quality.
+
+        What was only a guess is not a fact to be lost, whether the event confirms or refutes it;
+        but the event must speak of the same thing, and hold as long.
+        """
+        for neighbour, judgement in self._pairs:
+            if not {finding.guard for finding in judgement.findings} <= _OF_ONE_THING:
+                continue
+            if self._is_stronger(neighbour.memory):
+                continue
+            act = {
+                Band.MATCH: self._rules.without_verdict.match,
+                Band.REVIEW: self._rules.without_verdict.review,
+            }.get(neighbour.band)
+            preference = self._preference(neighbour.memory)
+            if act == "keep-better" and (preference.winner, preference.by) == ("event", "status"):
+                return neighbour.memory
+        return None
+
+    def _preference(self, memory: Memory) -> Preference:
+        return better(self._case.event, memory, self._rules.better)
+
+    def _asked(self, neighbour: Neighbour) -> Insert:
+        """Keep both, and put the question to a person."""
+        identity = review_id(self._case.decision_id, neighbour.memory.id)
+        evidence = self._because(Reason.KEPT_FOR_REVIEW)
+        return _insert(
+            self._case, self._encoded, evidence.model_copy(update={"reviews": (identity,)})
+        )
+
+    def _kept_both(self, reason: Reason) -> Insert:
+        return _insert(self._case, self._encoded, self._because(reason))
+
+    def _reinforced(self, memory: Memory, reason: Reason) -> Reinforce:
+        return _reinforce(self._case, memory, self._because(reason), self._encoded.embedding)
+
+    def _replaced(self, memories: Sequence[Memory], reason: Reason) -> Change:
+        if any(memory.pinned or self._is_stronger(memory) for memory in memories):
+            return self._kept_both(Reason.UNSURE)
+        if self._case.braked:
+            return self._kept_both(Reason.BRAKED)
+        return _replace(self._case, self._encoded, memories, self._because(reason))
+
+    def _repeated(self, memories: Sequence[Memory], reason: Reason) -> Change:
+        """Let the event take the place of memories that it repeats, with what is noted of them."""
+        replaced = self._replaced(memories, reason)
+        if not isinstance(replaced, Replace):
+            return replaced
+        memory = survivorship.repeated(replaced.memory, memories)
+        return replaced.model_copy(update={"memory": memory})
+
+    def _joined(self, memory: Memory, reason: Reason) -> Change | Unworded:
+        """Merge two texts that each say something alone, where both are meant to hold as long."""
+        if _holds_longer(self._case.event.persistence, memory.persistence):
+            return self._kept_both(Reason.UNSURE)
+        return self._merged([memory], reason)
+
+    def _merged(self, memories: Sequence[Memory], reason: Reason) -> Change | Unworded:
+        """Make one memory of the event and the nearest of these, oldest first.
+
+        What the event says only for now, or as a guess, is not made to last, or believed, by a
+        memory that is.
+        """
+        fitting = [m for m in memories if not (m.pinned or self._is_stronger(m))]
+        targets = fitting[: self._rules.merge.parts_max - 1]
+        if not targets:
+            return self._kept_both(Reason.UNSURE)
+        if self._case.braked:
+            return self._kept_both(Reason.BRAKED)
+        targets = sorted(targets, key=lambda memory: (memory.created_at, memory.id))
+        case, encoded, event = self._case, self._encoded, self._case.event
+
+        def merged(joined: Joined, whole: Encoded, degraded: tuple[str, ...]) -> Merge:
+            identity, text = case.new_memory_id, joined.text
+            return Merge(
+                decision_id=case.decision_id,
+                event=event,
+                source=case.source,
+                policy_id=case.policy.id,
+                evidence=self._because(reason, joined.proof, degraded),
+                memory=survivorship.merged(targets, event, identity, text, truncated=False),
+                embedding=whole.embedding,
+                event_embedding=encoded.embedding,
+                targets=tuple(_target(memory) for memory in targets),
+            )
+
+        def kept_both(why: Reason, degraded: tuple[str, ...]) -> Insert:
+            return _insert(case, encoded, self._because(why, None, degraded))
+
+        preferred = self._preference(targets[0]).winner == "event"
+        return Unworded(
+            parts=(*(_part(memory) for memory in targets), _part_of_event(event)),
+            better=event.event_id if preferred else targets[0].id,
+            merged=merged,
+            kept_both=kept_both,
+        )
+
+    def _because(
+        self, reason: Reason, proof: MergeProof | None = None, degraded: tuple[str, ...] = ()
+    ) -> Evidence:
+        silent = (name for _, judgement in self._pairs for name in judgement.degraded)
+        return Evidence(
+            reason=reason,
+            neighbours=tuple(_compared(neighbour, j) for neighbour, j in self._pairs),
+            truncated=self._encoded.truncated,
+            degraded=tuple(dict.fromkeys((*silent, *degraded))),
+            merge=proof,
+        )
+
+
+def _compared(neighbour: Neighbour, judgement: Judgement) -> Compared:
+    opinion = judgement.opinion
+    told = None if opinion is None else opinion.probabilities
+    return Compared(
+        memory_id=neighbour.memory.id,
+        version=neighbour.memory.version,
+        similarity=neighbour.similarity,
+        band=neighbour.band,
+        verdict=judgement.verdict,
+        judge=judgement.judge,
+        probabilities=None if told is None else {v: round(p, 3) for v, p in told.items()},
+        findings=judgement.findings,
     )
 
 
-def _why_new(near: Sequence[Neighbour]) -> Reason:
-    return Reason.DISTINCT if near and near[0].band is not Band.NONE else Reason.NOTHING_NEAR
+def _part(memory: Memory) -> Part:
+    return Part(memory.id, memory.text, memory.last_seen_at, memory.sources)
+
+
+def _part_of_event(event: Remember) -> Part:
+    sources = () if event.source is None else (event.source,)
+    return Part(event.event_id, event.text, event.occurred_at, sources)
 
 
 def _insert(case: Case, encoded: Encoded, evidence: Evidence) -> Insert:
@@ -205,124 +531,20 @@ def _reinforce(
     )
 
 
-def _contradict(
-    case: Case, encoded: Encoded, contradicted: Sequence[Neighbour], evidence: "_Evidence"
-) -> Change:
-    """Let the newer statement stand, by the events' own times; the older one is kept, retired."""
-    newest = max(contradicted, key=lambda neighbour: neighbour.memory.last_seen_at)
-    if case.event.occurred_at < newest.memory.last_seen_at:
-        inserted = _insert(case, encoded, evidence.because(Reason.OLDER_CONTRADICTION))
-        superseded = Superseded(
-            by=newest.memory.id,
-            at=newest.memory.last_seen_at,
-            reason=Reason.OLDER_CONTRADICTION.value,
-        )
-        history = survivorship.retired(inserted.memory, superseded)
-        return inserted.model_copy(update={"memory": history.model_copy(update={"version": 1})})
+def _replace(
+    case: Case, encoded: Encoded, targets: Sequence[Memory], evidence: Evidence
+) -> Replace:
     return Replace(
         decision_id=case.decision_id,
         event=case.event,
         source=case.source,
         policy_id=case.policy.id,
-        evidence=evidence.because(Reason.NEWER_CONTRADICTION),
+        evidence=evidence,
         memory=survivorship.born(case.event, case.new_memory_id, truncated=encoded.truncated),
         embedding=encoded.embedding,
-        targets=tuple(_target(neighbour.memory) for neighbour in contradicted),
+        targets=tuple(_target(memory) for memory in targets),
     )
-
-
-def _merge(
-    case: Case,
-    encoded: Encoded,
-    parts: Sequence[Neighbour],
-    evidence: "_Evidence",
-    reason: Reason,
-) -> Change | Undecided:
-    """Make one memory of the event and the parts, oldest first, each sentence once."""
-    memories = sorted(
-        (part.memory for part in parts), key=lambda memory: (memory.created_at, memory.id)
-    )
-    joined = _joined(case.event, memories)
-    if len(joined.text) > case.policy.merge.characters_max:
-        return _insert(case, encoded, evidence.because(Reason.TOO_LONG_TO_MERGE))
-    texts = [*(memory.text for memory in memories), case.event.text]
-    if not all(contains(joined.text, text) for text in texts):
-        # One may lean on the other's words, or where one ends may be in doubt.
-        return _insert(case, encoded, evidence.because(Reason.CANNOT_BE_JOINED))
-
-    def complete(whole: Encoded) -> Change:
-        if whole.truncated:
-            return _insert(case, encoded, evidence.because(Reason.TRUNCATED))
-        return Merge(
-            decision_id=case.decision_id,
-            event=case.event,
-            source=case.source,
-            policy_id=case.policy.id,
-            evidence=evidence.because(reason, joined.proof),
-            memory=survivorship.merged(
-                memories, case.event, case.new_memory_id, joined.text, truncated=False
-            ),
-            embedding=whole.embedding,
-            event_embedding=encoded.embedding,
-            targets=tuple(_target(memory) for memory in memories),
-        )
-
-    if joined.text == case.event.text:
-        return complete(encoded)
-    return Undecided(joined.text, complete)
-
-
-def _joined(event: Remember, memories: Sequence[Memory]) -> Joined:
-    """Join the texts; where the event already says it all, its own wording stands."""
-    parts = [(memory.id, memory.text) for memory in memories]
-    whole = join([(event.event_id, event.text), *parts])
-    return join([*parts, (event.event_id, event.text)]) if whole.added else whole
 
 
 def _target(memory: Memory) -> Target:
     return Target(memory_id=memory.id, version=memory.version)
-
-
-class _Evidence:
-    """What was compared, ready to be given a reason."""
-
-    def __init__(
-        self,
-        near: Sequence[Neighbour],
-        verdicts: Sequence[Judgement],
-        degraded: tuple[str, ...],
-        *,
-        truncated: bool,
-    ) -> None:
-        self._pairs = list(zip(near, verdicts, strict=True))
-        self._degraded = degraded
-        self._truncated = truncated
-
-    def by_verdict(self) -> dict[Verdict, list[Neighbour]]:
-        """Return the neighbours that call for more than an insert, nearest first."""
-        groups: dict[Verdict, list[Neighbour]] = {
-            verdict: [] for verdict in Verdict if verdict is not Verdict.DISTINCT
-        }
-        for neighbour, judgement in self._pairs:
-            if judgement.verdict is not Verdict.DISTINCT:
-                groups[judgement.verdict].append(neighbour)
-        return groups
-
-    def because(self, reason: Reason, proof: MergeProof | None = None) -> Evidence:
-        return Evidence(
-            reason=reason,
-            neighbours=tuple(
-                Compared(
-                    memory_id=neighbour.memory.id,
-                    version=neighbour.memory.version,
-                    similarity=neighbour.similarity,
-                    band=neighbour.band,
-                    verdict=judgement.verdict,
-                    judge=judgement.judge,
-                )
-                for neighbour, judgement in self._pairs
-            ),
-            truncated=self._truncated,
-            degraded=self._degraded,
-            merge=proof,
-        )

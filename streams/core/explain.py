@@ -7,6 +7,7 @@ from schemas.decisions import (
     Band,
     Compared,
     Decision,
+    Finding,
     Forward,
     Ignore,
     Insert,
@@ -18,13 +19,21 @@ from schemas.decisions import (
     Replace,
     Verdict,
 )
-from streams.core.policy import Policy
+from streams.core.policy import Act, Policy, Rules
 
 _WHY = {
     Reason.NOTHING_NEAR: "no memory of this scope is similar",
-    Reason.DISTINCT: "the nearest memory is related at most, by the policy's bands",
-    Reason.UNSURE: "a memory is similar, but no judge could tell whether it says the same; "
+    Reason.DISTINCT: "what is near says something else",
+    Reason.UNSURE: "a memory is similar, but it is not settled whether it says the same; "
     "in doubt both are kept",
+    Reason.KEPT_FOR_REVIEW: "a memory is similar, and a person is asked what they are to each "
+    "other; until then both are kept",
+    Reason.CONTRADICTS_KNOWN: "a memory says otherwise, and the policy keeps both",
+    Reason.BRAKED: "it would have taken the place of a memory, but too many were replaced or "
+    "merged of late: the brake is on, and both are kept",
+    Reason.SWITCHED_OFF: "its scope is not deduplicated",
+    Reason.STRAYED: "the text that was made of it and a memory lies too far from what it says; "
+    "both are kept",
     Reason.TRUNCATED: "a memory is similar, but the model did not read the whole of a text; "
     "nothing is merged on a part, both are kept",
     Reason.TOO_LONG_TO_MERGE: "a memory is nearly identical, but together they would be longer "
@@ -39,6 +48,11 @@ _WHY = {
     Reason.ADDS_TO_KNOWN: "it says all of what is known, and more",
     Reason.NEARLY_IDENTICAL: "it is nearly identical to what is known; every sentence of both is "
     "kept",
+    Reason.BETTER_THAN_KNOWN: "it is the better of the two, by the policy's quality rule",
+    Reason.NO_BETTER_THAN_KNOWN: "a memory is the better of the two, by the policy's quality rule",
+    Reason.SUPERSEDES_BY_NAME: "its producer named the memories that it takes the place of",
+    Reason.ANSWERED: "a person was asked, and has answered",
+    Reason.ANSWERED_TOO_LATE: "a person has answered, but what was asked about has changed since",
     Reason.NEWER_CONTRADICTION: "it contradicts an older memory and is newer",
     Reason.SAME_EVENT: "this event was decided before",
 }
@@ -78,7 +92,8 @@ def outcome(decision: Decision) -> str:
             retired = [t.memory_id for t in decision.targets if t.memory_id != decision.memory.id]
             if not retired:
                 return f"memory {decision.memory.id} now says this"
-            return f"the new memory {decision.memory.id} takes the place of {', '.join(retired)}"
+            new = "the new " if len(retired) == len(decision.targets) else ""
+            return f"{new}memory {decision.memory.id} takes the place of {', '.join(retired)}"
         case Merge():
             targets = ", ".join(target.memory_id for target in decision.targets)
             return f"merged with {targets} into the new memory {decision.memory.id}"
@@ -124,9 +139,12 @@ def explain(
     lines += ["", *_compared(decision.evidence.neighbours, texts)]
     if decision.evidence.truncated:
         lines.append("the model read only the beginning of the text.")
+    lines += [f"not retired: {refused}." for refused in decision.evidence.refused]
+    lines += [f"asked: memsieve reviews show {review}" for review in decision.evidence.reviews]
     if decision.evidence.degraded:
         lines.append(f"did not answer: {', '.join(decision.evidence.degraded)}.")
-    return [*lines, "", *_policy(decision.policy_id, policy)]
+    rules = None if policy is None else policy.rules(event.scope)
+    return [*lines, "", *_policy(decision.policy_id, rules)]
 
 
 def _before(decision: Replace, texts: Mapping[tuple[MemoryId, int], str]) -> list[str]:
@@ -155,22 +173,57 @@ def _compared(
         lines += [
             f"  {near.similarity:.3f}  {near.band.value:<6}  {near.memory_id}",
             f'         "{text}"',
-            f"         {_BAND[near.band]}; {_VERDICT[near.verdict]} ({near.judge})",
+            *(f"         {line}" for line in opinions(near)),
         ]
     return lines
 
 
-def _policy(policy_id: str, policy: Policy | None) -> list[str]:
-    if policy is None:
+def opinions(near: Compared) -> list[str]:
+    """Tell what was made of a neighbour: its band and verdict, what guards and judges say."""
+    return [
+        f"{_BAND[near.band]}; {_VERDICT[near.verdict]} ({near.judge})",
+        *(_objection(finding) for finding in near.findings),
+        *_likelihood(near),
+    ]
+
+
+def _objection(finding: Finding) -> str:
+    """Tell in one line what a guard found."""
+    if finding.outcome == "cannot-tell":
+        return f"guard {finding.guard} cannot tell: {finding.what}"
+    said = f'"{finding.event_says}"' if finding.event_says else "nothing of it"
+    known = f'"{finding.memory_says}"' if finding.memory_says else "nothing of it"
+    return f"guard {finding.guard}: another {finding.what}; event {said}, memory {known}"
+
+
+def _likelihood(near: Compared) -> list[str]:
+    """Tell what the judge holds of each verdict, the likeliest first."""
+    if near.probabilities is None:
+        return []
+    ranked = sorted(near.probabilities.items(), key=lambda one: -one[1])
+    told = ", ".join(f"{verdict.value} {p:.0%}" for verdict, p in ranked if p >= _SHOWN_MIN)
+    return [f"{near.judge} gives: {told}"]
+
+
+def _policy(policy_id: str, rules: Rules | None) -> list[str]:
+    if rules is None:
         return [f"policy {policy_id}"]
-    bands = policy.bands
-    unsettled = policy.without_verdict
+    bands, unsettled = rules.bands, rules.without_verdict
+    judges = ", then ".join(rules.judges.chain) or "nobody"
     line = (
         f"policy {policy_id}: match from {bands.match}, review from {bands.review}, "
-        f"log from {bands.log}; where no judge settles it, a match is {_RULE[unsettled.match]}, "
-        f"a review {_RULE[unsettled.review]}"
+        f"log from {bands.log}; {judges} is asked; where that settles nothing, a match is "
+        f"{_ACT[unsettled.match]}, a review {_ACT[unsettled.review]}"
     )
     return [line]
 
 
-_RULE = {"merge": "merged", "keep-both": "kept beside the other"}
+_ACT: Mapping[Act, str] = {
+    "reinforce": "counted as seen again",
+    "replace": "replaced by the newer",
+    "keep-better": "decided by quality",
+    "merge": "merged",
+    "keep-both": "kept beside the other",
+    "review": "kept beside the other and put to a person",
+}
+_SHOWN_MIN = 0.005

@@ -5,6 +5,7 @@ import unicodedata
 from uuid import UUID, uuid5
 
 from schemas.base import ContentKey, DecisionId, EventId, MemoryId, ScopeName
+from schemas.events import Event, Remember
 
 _NAMESPACE = UUID("6d656d73-6965-5665-8000-000000000001")
 _SEPARATOR = "\x1f"
@@ -26,6 +27,14 @@ def content_key(scope: ScopeName, text: str) -> ContentKey:
     """
     digest = hashlib.sha256(f"{scope}{_SEPARATOR}{normalised(text)}".encode())
     return ContentKey(digest.hexdigest()[:32])
+
+
+def event_key(event: Event) -> ContentKey:
+    """Return the key of what an event says: of two with one id, whether they are the same."""
+    if isinstance(event, Remember):
+        return content_key(event.scope, event.text)
+    settled = (event.review_id, event.newer.memory_id, event.older.memory_id, event.verdict)
+    return content_key(event.scope, _SEPARATOR.join(settled))
 
 
 def decision_id(scope: ScopeName, event: EventId) -> DecisionId:
@@ -67,6 +76,16 @@ def dead_letter_id(stage: str, origin: str, content: bytes) -> str:
     """Return the id of a dead letter: the same bytes failing at the same place have one id."""
     digest = hashlib.sha256(content).hexdigest()
     return _derived("dead-letter", stage, origin.replace(_SEPARATOR, " "), digest)
+
+
+def review_id(decision: DecisionId, older: MemoryId) -> str:
+    """Return the id of the question what a decision's memory is to an older one."""
+    return _derived("review", decision, older)
+
+
+def answer_id(review: str, verdict: str, author: str) -> EventId:
+    """Return the id of an answer: the same person saying the same twice has answered once."""
+    return EventId(_derived("answer", review, verdict, author))
 
 
 def _derived(*names: str) -> str:

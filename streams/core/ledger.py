@@ -23,7 +23,7 @@ from schemas.decisions import (
 from schemas.memories import Superseded
 from streams.core import survivorship
 from streams.core.embedding import unpack
-from streams.core.identity import content_key
+from streams.core.identity import event_key
 from streams.core.neighbours import DECIDED_MAX, Stored
 
 
@@ -154,5 +154,4 @@ def _require_known(before: Stored, effect: Effect) -> None:
 
 
 def _decided(decision: Change) -> tuple[tuple[DecisionId, ContentKey]]:
-    event = decision.event
-    return ((decision.decision_id, content_key(event.scope, event.text)),)
+    return ((decision.decision_id, event_key(decision.event)),)

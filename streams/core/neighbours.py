@@ -1,13 +1,14 @@
 """The memories near an event: what index and overlay found, combined, measured and ranked."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from schemas.base import ContentKey, DecisionId
 from schemas.decisions import Band
 from schemas.memories import Memory
 from streams.core.bands import Bands
 from streams.core.embedding import Vector, similarity
+from streams.core.identity import normalised
 
 DECIDED_MAX = 64
 """A memory remembers so many of its newest decisions: enough to know a redelivered event."""
@@ -28,28 +29,41 @@ class Stored:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A live memory of the event's scope, measured against the event."""
+    """A live memory of the event's scope, measured against the event; `vector` is its own."""
 
     memory: Memory
     similarity: float
     band: Band
+    vector: Vector | None = field(default=None, compare=False, repr=False)
 
 
 def rank(
-    vector: Vector, candidates: Iterable[Stored], *, bands: Bands, floor: float, limit: int
+    vector: Vector,
+    candidates: Iterable[Stored],
+    *,
+    bands: Bands,
+    floor: float,
+    limit: int,
+    title: str | None = None,
 ) -> list[Neighbour]:
     """Measure the candidates and return the nearest, nearest first.
 
     At most `limit`, none below `floor`; equal similarities are ordered by memory id, so the
-    result does not depend on who nominated whom.
+    result does not depend on who nominated whom. One that has the `title` is in the band MATCH.
     """
     measured = (
-        (similarity(vector, candidate.vector), candidate.memory)
+        (similarity(vector, candidate.vector), candidate.memory, candidate.vector)
         for candidate in candidates
         if candidate.vector is not None
     )
     near = sorted(
-        ((score, memory) for score, memory in measured if score >= floor),
-        key=lambda pair: (-pair[0], pair[1].id),
-    )
-    return [Neighbour(memory, score, bands.of(score)) for score, memory in near[:limit]]
+        (entry for entry in measured if entry[0] >= floor),
+        key=lambda entry: (-entry[0], entry[1].id),
+    )[:limit]
+    titled = None if title is None else normalised(title)
+
+    def band(score: float, memory: Memory) -> Band:
+        named = memory.title is not None and normalised(memory.title) == titled
+        return Band.MATCH if named else bands.of(score)
+
+    return [Neighbour(memory, score, band(score, memory), own) for score, memory, own in near]

@@ -12,10 +12,12 @@ import numpy as np
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.decisions import Change, Decision, Ignore
 from schemas.memories import Memory
+from streams.core.brake import Recent
 from streams.core.embedding import NEAR_TIE, Vector
-from streams.core.identity import content_key
+from streams.core.identity import event_key
 from streams.core.ledger import Retire, effects, memory_of, version_after
 from streams.core.neighbours import Stored
+from streams.core.policy import Brake
 
 _FIELDS = set(Memory.model_fields)
 
@@ -64,6 +66,7 @@ class Overlay:
         self._changed_at: dict[MemoryId, tuple[int, ScopeName]] = {}
         self._decided_at: dict[DecisionId, int] = {}
         self._settled = 0
+        self._recent = Recent()
 
     def __len__(self) -> int:
         """Return how many memories the store does not hold in their newest state."""
@@ -78,15 +81,27 @@ class Overlay:
         """The offset before which everything was left to the store."""
         return self._settled
 
+    @property
+    def recent(self) -> Recent:
+        """The newest changes, as the brake looks at them."""
+        return self._recent
+
     def fork(self) -> "Fork":
         """Return a view that a batch may record its decisions on, without touching this one."""
-        return Fork(self._layer)
+        return Fork(self._layer, self._recent.fork())
+
+    def recall(self, decisions: Sequence[Decision]) -> None:
+        """Know what was decided of late, also where the store has it."""
+        for decision in decisions:
+            if isinstance(decision, Change):
+                self._recent.add(decision)
 
     def join(self, decisions: Sequence[Decision], offsets: Sequence[int]) -> None:
         """Take over decisions that the log has acknowledged at these offsets.
 
         What lies before the settled offset the store has already.
         """
+        self.recall(decisions)
         for decision, offset in zip(decisions, offsets, strict=True):
             if offset < self._settled:
                 continue
@@ -113,12 +128,19 @@ class Overlay:
 class Fork:
     """An overlay with the decisions of the batch at hand on top."""
 
-    def __init__(self, base: _Layer) -> None:
+    def __init__(self, base: _Layer, recent: Recent) -> None:
         self._layers = (base, _Layer())
+        self._recent = recent
 
     def record(self, decision: Decision) -> None:
         """Let the events that follow see a decision."""
         _record(self._layers[1], self._layers, decision)
+        if isinstance(decision, Change):
+            self._recent.add(decision)
+
+    def braked(self, scope: ScopeName, rule: Brake) -> bool:
+        """Tell whether the scope's next merge or replacement must not be made."""
+        return self._recent.engaged(scope, rule)
 
     def decided(self, decision: DecisionId) -> ContentKey | None:
         """Return the content that a decision was made on; None when it is not known here."""
@@ -170,7 +192,7 @@ def _record(
     changed: list[tuple[ScopeName, MemoryId]] = []
     if isinstance(decision, Change | Ignore):
         event = decision.event
-        layer.decided[decision.decision_id] = content_key(event.scope, event.text)
+        layer.decided[decision.decision_id] = event_key(event)
         for effect in effects(decision):
             identity, version = memory_of(effect), version_after(effect)
             if layer.versions.get(identity, 0) >= version:

@@ -1,40 +1,130 @@
 """The policy: every choice that judgement leaves open, as a validated value with an id."""
 
+import difflib
 import hashlib
+import json
+import re
 import tomllib
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
-from schemas.base import Cosine, ModelId, PolicyId, Record
+from schemas.base import Cosine, ModelId, PolicyId, Record, Scope, ScopeName, Unit
+from schemas.decisions import Strategy
 from streams.core.bands import Bands
 
-Unverified = Literal["merge", "keep-both"]
+Act = Literal["reinforce", "replace", "keep-better", "merge", "keep-both", "review"]
+"""What follows for an event and its neighbour.
+
+`reinforce` counts the memory once more, `replace` lets the event take its place, `keep-better` asks
+the quality rule which of the two, `merge` makes one of both, `keep-both` makes two, and `review`
+makes two and asks a person. Whatever would lose something that only one side says becomes a merge,
+or keeps both.
+"""
+JudgeName = Literal["built-in", "llm"]
+Quality = Literal["status", "length", "persistence", "importance", "recency"]
 
 
 class Nominate(Record):
-    """How many neighbours are compared at most, and how similar they are at least."""
+    """How many neighbours are compared at most, and how similar they are at least.
+
+    `same_title`: one that has the event's title is in the band `match`, whatever its similarity.
+    """
 
     neighbours_max: Annotated[int, Field(ge=1, le=64)] = 8
     similarity_min: Cosine = 0.5
+    same_title: bool = False
+
+
+class Judges(Record):
+    """Who is asked about a pair that the guards let pass: one after the other, until one answers.
+
+    A verdict counts from its least probability on; below, the pair is unsure. A judge that tells no
+    probability is believed. Texts less similar than `words_below` are two facts, and nobody is
+    asked, where they share less than `shared_words_min` of the shorter one's content words, names
+    apart: asking costs more than finding them, and judges are hardly ever sure there.
+    """
+
+    chain: tuple[JudgeName, ...] = ("built-in",)
+    shared_words_min: Unit = 0.0
+    words_below: Cosine = 0.85
+    same_min: Unit = 0.5
+    refines_min: Unit = 0.5
+    contradicts_min: Unit = 0.5
+    distinct_min: Unit = 0.5
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        if len(set(self.chain)) != len(self.chain):
+            raise ValueError(f"chain names a judge twice: {', '.join(self.chain)}")
+        return self
+
+
+class WithVerdict(Record):
+    """What follows from a verdict.
+
+    `same`: both say the same. `refines`: the event says more. `contradicts`: `supersede` lets the
+    newer of the two stand, by the events' own times.
+    """
+
+    same: Literal["reinforce", "replace", "keep-better"] = "reinforce"
+    refines: Literal["merge", "replace", "keep-both"] = "merge"
+    contradicts: Literal["keep-both", "supersede", "review"] = "keep-both"
 
 
 class WithoutVerdict(Record):
-    """What to do, per band, with a pair that no judge has settled.
+    """What to do, per band, with a pair that no judge has settled."""
 
-    "merge" keeps every sentence of both in one memory; "keep-both" makes two.
+    match: Act = "keep-both"
+    review: Act = "keep-both"
+
+
+class BetterRule(Record):
+    """Which of two texts stands, for `keep-better`: the first of these that tells them apart.
+
+    `status`: active before tentative. `length`: an event more than `length_ratio` times as long as
+    the memory. `persistence`: the stronger. `importance`: the higher, after it has decayed by
+    `importance_decay` for each 30 days without being seen, by whole days. `recency`: the later. Where none tells
+    them apart, `tie` says what is done.
     """
 
-    match: Unverified
-    review: Unverified
+    order: tuple[Quality, ...] = ("status", "length", "persistence")
+    length_ratio: Annotated[float, Field(ge=1.0, le=100.0)] = 1.5
+    importance_decay: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    tie: Literal["reinforce", "replace", "merge"] = "reinforce"
 
 
 class MergeRule(Record):
-    """`append` keeps each sentence once. A longer text than `characters_max` is not made."""
+    """How one text is made of several; longer than `characters_max` none is made.
 
-    strategy: Literal["append"] = "append"
+    `fallback` is taken where `strategy` gives nothing that is lossless.
+    """
+
+    strategy: Strategy = "append"
+    fallback: Literal["append", "keep-both"] = "append"
     characters_max: Annotated[int, Field(ge=1, le=65_536)] = 600
+    parts_max: Annotated[int, Field(ge=2, le=64)] = 4
+
+
+class Brake(Record):
+    """When merging and replacing stops by itself.
+
+    Of a partition's last 1,000 changes, at most the share `removals_max` may want to retire
+    memories; fewer than `decisions_min` tell nothing. Of a scope's own among them the same holds.
+    """
+
+    enabled: bool = True
+    decisions_min: Annotated[int, Field(ge=1, le=1_000)] = 50
+    removals_max: Unit = 0.5
+
+
+class Supersede(Record):
+    """How many memories an event may retire by naming them; 0 refuses all."""
+
+    named_max: Annotated[int, Field(ge=0, le=64)] = 0
 
 
 class Calibration(Record):
@@ -45,27 +135,58 @@ class Calibration(Record):
     command: str
 
 
-class Policy(Record):
-    """Everything that a decision depends on besides the event, its neighbours and the verdicts.
+class Rules(Record):
+    """What is decided by, in one scope.
 
-    `model` is the embedding model that the bands were calibrated for; no other may be used.
+    `enabled` false makes every event a memory of its own, compared with nothing.
     """
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
-    model: Annotated[ModelId, Field(min_length=1)]
+    enabled: bool = True
     bands: Bands
     nominate: Nominate = Nominate()
-    without_verdict: WithoutVerdict
+    guards: bool = True
+    judges: Judges = Judges()
+    with_verdict: WithVerdict = WithVerdict()
+    without_verdict: WithoutVerdict = WithoutVerdict()
+    better: BetterRule = BetterRule()
     merge: MergeRule = MergeRule()
-    calibration: Calibration
+    supersede: Supersede = Supersede()
+    brake: Brake = Brake()
 
     @model_validator(mode="after")
     def _all_bands_are_nominated(self) -> Self:
         if self.nominate.similarity_min > self.bands.log:
             raise ValueError(
                 f"nominate.similarity_min {self.nominate.similarity_min} is above bands.log "
-                f"{self.bands.log}: neighbours of that band would never be seen"
+                f"{self.bands.log}: neighbours of that band would never be seen; lower it"
             )
+        return self
+
+
+class Policy(Rules):
+    """Everything that a decision depends on besides the event, its neighbours and the verdicts.
+
+    `model` is the embedding model that the bands were calibrated for; no other may be used.
+    `scopes` overrides rules below a scope: of several the longest path counts, alone.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
+    model: Annotated[ModelId, Field(min_length=1)]
+    calibration: Calibration
+    scopes: dict[Scope, dict[str, JsonValue]] = Field(
+        default_factory=dict[Scope, dict[str, JsonValue]]
+    )
+
+    @model_validator(mode="after")
+    def _overrides_are_rules(self) -> Self:
+        told: list[str] = []
+        for scope in self.scopes:
+            try:
+                self._overridden(scope)
+            except ValidationError as error:
+                told += _problems(error, ("scopes", scope), Rules)
+        if told:
+            raise ValueError("; ".join(told))
         return self
 
     @cached_property
@@ -74,17 +195,54 @@ class Policy(Record):
 
         Comments, layout and the calibration's provenance do not count.
         """
-        content = self.model_dump_json(exclude={"calibration"})
-        digest = hashlib.sha256(content.encode()).hexdigest()
+        content = self.model_dump(mode="json", exclude={"calibration"})
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         return PolicyId(f"{self.name}-{digest[:12]}")
+
+    def rules(self, scope: ScopeName) -> Rules:
+        """Return what holds in a scope."""
+        return next(
+            (self._by_scope[path] for path in ancestry(scope) if path in self._by_scope), self
+        )
+
+    @cached_property
+    def _by_scope(self) -> dict[str, Rules]:
+        return {scope: self._overridden(scope) for scope in self.scopes}
+
+    def _overridden(self, scope: ScopeName) -> Rules:
+        content = self.model_dump(mode="json", include=set(Rules.model_fields))
+        return Rules.model_validate(_deeply(content, self.scopes[scope]))
+
+
+def ancestry(scope: str) -> Iterator[str]:
+    """Yield a scope and the paths above it, the longest first."""
+    while scope:
+        yield scope
+        scope = scope.rpartition("/")[0]
+
+
+def _deeply(base: dict[str, JsonValue], over: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return a tree with another's leaves in place of its own."""
+    joined = dict(base)
+    for key, value in over.items():
+        before = base.get(key)
+        if isinstance(before, dict) and isinstance(value, dict):
+            joined[key] = _deeply(before, value)
+        else:
+            joined[key] = value
+    return joined
 
 
 class InvalidPolicy(ValueError):
-    """A policy text that cannot be used; the message names the key and the reason."""
+    """A policy that cannot be used: what is wrong, each problem with its key and the remedy."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
 
 
 def parse(text: str) -> Policy:
-    """Read a policy from TOML. Raises InvalidPolicy with all problems in one line."""
+    """Read a policy from TOML. Raises InvalidPolicy with all problems."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -92,8 +250,86 @@ def parse(text: str) -> Policy:
     try:
         return Policy.model_validate(content)
     except ValidationError as error:
-        problems = (
-            f"{'.'.join(str(part) for part in problem['loc']) or 'policy'}: {problem['msg']}"
-            for problem in error.errors(include_url=False, include_input=False)
-        )
-        raise InvalidPolicy("; ".join(problems)) from error
+        raise InvalidPolicy(*_problems(error, (), Policy)) from error
+
+
+_VALUE_ERROR = "Value error, "
+_REMEDIES = {
+    "name": "what decisions are to call the policy: small letters, digits and hyphens, 40 at most",
+    "model": "the embedding model that the bands are for",
+    "bands": "the lower bounds match, review and log",
+    "calibration": "dataset, date and command that the bands come from",
+}
+"""What to write for a key that every policy must have."""
+
+
+def _problems(error: ValidationError, at: tuple[str, ...], rules: type[Record]) -> list[str]:
+    """Return each problem in a line; `at` is where in the TOML the rules begin."""
+    return [
+        _problem(problem, at, rules)
+        for problem in error.errors(include_url=False, include_context=False)
+    ]
+
+
+def _problem(problem: ErrorDetails, at: tuple[str, ...], rules: type[Record]) -> str:
+    where = tuple(part for part in problem["loc"] if part != "[key]")
+    key, told = dotted((*at, *where)), problem["msg"]
+    if problem["type"] == "extra_forbidden":
+        return f"{key} is no key of a policy; {_instead(where, at, rules)}"
+    if problem["type"] == "missing":
+        wanted = _REMEDIES.get(key)
+        return f"{key} is missing: {f'write {wanted}' if wanted else 'add it'}"
+    if told.startswith(_VALUE_ERROR):
+        told = told.removeprefix(_VALUE_ERROR)
+        return told if not key or told.startswith(key) else f"{key}: {told}"
+    if problem["type"] in {"model_type", "dict_type"}:
+        return f"{key} is no table: write [{key}] and its keys below"
+    if problem["type"] == "bool_parsing":
+        told = "should be true or false"
+    told = told.removeprefix("Input ").removeprefix("String ")
+    instead = f", not {_shown(problem['input'])}" if told.startswith("should ") else ""
+    wanted = f"; it is {_REMEDIES[key]}" if key in _REMEDIES else ""
+    return f"{key}: {told}{instead}{wanted}"
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """Write a path as TOML does; entries of a list are counted from 1."""
+    dotted = ""
+    for part in path:
+        if isinstance(part, int):
+            dotted += f", entry {part + 1}"
+        elif re.fullmatch(r"[A-Za-z0-9_-]+", part):
+            dotted += f".{part}" if dotted else part
+        else:
+            dotted += f'."{part}"'
+    return dotted
+
+
+def _instead(where: Sequence[str | int], at: tuple[str, ...], rules: type[Record]) -> str:
+    """Say which key may have been meant, or which there are in that table."""
+    *table, written = (str(part) for part in where)
+    known = list(_keys(rules, ()))
+    here = [path[-1] for path in known if list(path[:-1]) == table]
+    if near := difflib.get_close_matches(written, here, n=1):
+        return f"did you mean {dotted((*at, *table, near[0]))}?"
+    if elsewhere := [path for path in known if path[-1] == written]:
+        return f"did you mean {dotted((*at, *elsewhere[0]))}?"
+    return f"there are {', '.join(here)}"
+
+
+def _keys(rules: type[Record], at: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the path of every key."""
+    for name, field in rules.model_fields.items():
+        yield (*at, name)
+        table = field.annotation
+        if isinstance(table, type) and issubclass(table, Record):
+            yield from _keys(table, (*at, name))
+
+
+def _shown(value: object) -> str:
+    """Quote a value as TOML writes it, as far as that is short."""
+    written = json.dumps(value, ensure_ascii=False, default=str)
+    return written if len(written) <= _SHOWN_MAX else f"{written[:_SHOWN_MAX]}…"
+
+
+_SHOWN_MAX = 60

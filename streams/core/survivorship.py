@@ -1,10 +1,13 @@
 """Which fields live on when a memory is born, seen again, merged or retired.
 
 Earliest created, latest seen, counts summed, labels united, importance and confidence the higher,
-persistence the stronger, belief the firmer. Nothing here drops a value that only one side has.
+persistence the stronger, belief the firmer, pinned if one is. Of title, category and metadata what
+was known first stays. Nothing here drops a value that only one side has, but for one: the end of a
+fact, where another fact in the same memory has none.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from pydantic import JsonValue
 
@@ -31,6 +34,7 @@ def born(event: Remember, identity: MemoryId, *, truncated: bool) -> Memory:
         version=1,
         status=Standing(event.status),
         persistence=event.persistence,
+        title=event.title,
         category=event.category,
         importance=event.importance,
         confidence=event.confidence,
@@ -39,6 +43,9 @@ def born(event: Remember, identity: MemoryId, *, truncated: bool) -> Memory:
         sources=_maybe(event.source),
         sessions=_maybe(event.session),
         turns=None if event.turn is None else Turns(first=event.turn, last=event.turn),
+        valid_from=event.valid_from,
+        valid_until=event.valid_until,
+        pinned=event.pinned,
         metadata=event.metadata,
         observation_count=1,
         created_at=event.occurred_at,
@@ -56,7 +63,10 @@ def seen_again(memory: Memory, event: Remember) -> Memory:
 
 
 def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
-    """Return a memory addressed by its name, with the event's text in place of its own."""
+    """Return a memory addressed by its name, with the event's text in place of its own.
+
+    Belief and validity are the event's too: they are said of its text. So is a title it gives.
+    """
     seen = born(event, memory.id, truncated=truncated)
     update = {
         **_united([memory, seen]),
@@ -64,23 +74,62 @@ def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
         "text": event.text,
         "content_key": seen.content_key,
         "status": seen.status,
+        "title": seen.title or memory.title,
+        "valid_from": seen.valid_from,
+        "valid_until": seen.valid_until,
         "truncated": truncated,
     }
     return memory.model_copy(update=update)
 
 
 def merged(
-    targets: Sequence[Memory], event: Remember, identity: MemoryId, text: str, *, truncated: bool
+    targets: Sequence[Memory],
+    event: Remember | None,
+    identity: MemoryId,
+    text: str,
+    *,
+    truncated: bool,
 ) -> Memory:
-    """Return the memory that takes the place of the targets and the event."""
-    seen = born(event, identity, truncated=truncated)
+    """Return the memory that takes the place of the targets, and of the event if there is one."""
+    seen = [] if event is None else [born(event, identity, truncated=truncated)]
+    sources = [*targets, *seen]
     update = {
-        **_united([*targets, seen]),
+        **_united(sources),
+        "id": identity,
+        "version": 1,
         "text": text,
-        "content_key": content_key(event.scope, text),
+        "content_key": content_key(sources[0].scope, text),
+        "truncated": truncated,
         "merged_from": tuple(memory.id for memory in targets),
     }
+    return sources[0].model_copy(update=update)
+
+
+def repeated(seen: Memory, known: Sequence[Memory]) -> Memory:
+    """Return a memory that an event made alone as it takes the place of those that it repeats.
+
+    It has their counts and labels as if it were merged with them; but its own title, category and
+    values of metadata, which are said of its text, go before theirs.
+    """
+    newest_first = [seen, *known]
+    update = {
+        **_united([*known, seen]),
+        "title": _first(memory.title for memory in newest_first),
+        "category": _first(memory.category for memory in newest_first),
+        "metadata": _joined_metadata(newest_first),
+        "merged_from": tuple(memory.id for memory in known),
+    }
     return seen.model_copy(update=update)
+
+
+def united(survivor: Memory, other: Memory) -> Memory:
+    """Return the next version of a memory that stands for another as well; its text stays."""
+    update = {
+        **_united([survivor, other]),
+        "version": survivor.version + 1,
+        "merged_from": tuple(dict.fromkeys([*survivor.merged_from, other.id])),
+    }
+    return survivor.model_copy(update=update)
 
 
 def retired(memory: Memory, superseded: Superseded) -> Memory:
@@ -95,10 +144,11 @@ def retired(memory: Memory, superseded: Superseded) -> Memory:
 
 
 def _united(memories: Sequence[Memory]) -> dict[str, object]:
-    """Return the fields that several memories, oldest first, give to their survivor."""
+    """Return the fields that several memories, the one that goes first first, leave to one."""
     return {
         "status": _firmest(memories),
         "persistence": _strongest(memories),
+        "title": _first(memory.title for memory in memories),
         "category": _first(memory.category for memory in memories),
         "importance": _highest(memory.importance for memory in memories),
         "confidence": _highest(memory.confidence for memory in memories),
@@ -107,11 +157,43 @@ def _united(memories: Sequence[Memory]) -> dict[str, object]:
         "sources": _union(memory.sources for memory in memories)[:LABELS_MAX],
         "sessions": _union(memory.sessions for memory in memories)[-SESSIONS_MAX:],
         "turns": _widened(memories),
+        "valid_from": _start(memories),
+        "valid_until": _end(memories),
+        "pinned": any(memory.pinned for memory in memories),
         "metadata": _joined_metadata(memories),
         "observation_count": sum(memory.observation_count for memory in memories),
         "created_at": min(memory.created_at for memory in memories),
         "last_seen_at": max(memory.last_seen_at for memory in memories),
     }
+
+
+def _start(memories: Sequence[Memory]) -> datetime | None:
+    """Return the earliest start that is known, unless a fact without one was seen before that.
+
+    Everything that was seen so lies behind the start: it hides nothing.
+    """
+    start = min((memory.valid_from for memory in memories if memory.valid_from), default=None)
+    if start is None or any(_seen_before(memory, start) for memory in memories):
+        return None
+    return start
+
+
+def _seen_before(memory: Memory, start: datetime) -> bool:
+    return memory.valid_from is None and memory.created_at < start
+
+
+def _end(memories: Sequence[Memory]) -> datetime | None:
+    """Return the latest end, or none where one of the facts has none: it would be hidden too.
+
+    The same words are one fact: an end that one of them tells is its end, unless it was seen again
+    after that.
+    """
+    end = max((memory.valid_until for memory in memories if memory.valid_until), default=None)
+    endless = [memory for memory in memories if memory.valid_until is None]
+    if end is None or not endless:
+        return end
+    one_fact = len({memory.content_key for memory in memories}) == 1
+    return end if one_fact and all(memory.last_seen_at <= end for memory in endless) else None
 
 
 def _joined_metadata(memories: Sequence[Memory]) -> dict[str, JsonValue]:

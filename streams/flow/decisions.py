@@ -15,7 +15,7 @@ from schemas.codec import DECISION, Unreadable
 from schemas.decisions import Decision, Fence, Forward, Marker
 from schemas.topics import DECISIONS
 from streams.core.fences import BEGINNING, Epoch, Reached, admits
-from streams.core.identity import content_key
+from streams.core.identity import event_key
 from streams.core.ledger import touched
 from streams.ports import Fatal, Log, Outgoing, Record
 
@@ -62,7 +62,7 @@ def decision_record(decision: Decision, value: bytes, partition: int, epoch: Epo
     elif not isinstance(decision, Marker):
         scope, event = decision.event.scope, decision.event
         headers.append((EVENT_ID_HEADER, event.event_id))
-        headers.append((CONTENT_KEY_HEADER, content_key(scope, event.text)))
+        headers.append((CONTENT_KEY_HEADER, event_key(event)))
     return Outgoing(
         topic=DECISIONS.name,
         partition=partition,

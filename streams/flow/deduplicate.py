@@ -7,30 +7,38 @@ order of the log, each event seeing the decisions before it.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
 
-from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
+from schemas.base import ContentKey, DecisionId, Embedding, EventId, MemoryId, ScopeName
 from schemas.codec import DECISION
-from schemas.decisions import Change, Decision, Reason
-from schemas.events import Event, Remember
-from schemas.outcomes import DeadLetter, Stage
+from schemas.decisions import Change, Decision, Insert, Reason
+from schemas.events import Answer, Event, Remember
+from schemas.memories import Memory
+from schemas.outcomes import DeadLetter, Review, Stage
 from streams.core.decide import (
     Case,
     Encoded,
-    Undecided,
+    Unworded,
+    add,
     decide,
     forward,
     ignore,
     recognise,
     reject,
     rename,
+    supersede,
 )
 from streams.core.embedding import NEAR_TIE, SIMILARITY_DECIMALS, Vector, pack, similarity
-from streams.core.identity import content_key, decision_id, named_memory_id
+from streams.core.identity import content_key, decision_id, event_key, named_memory_id
 from streams.core.neighbours import Neighbour, Stored, rank
 from streams.core.overlay import Fork
-from streams.core.policy import Policy
-from streams.core.verdict import judge
+from streams.core.policy import Nominate, Policy, Rules
+from streams.core.reviewing import answered, questions
+from streams.core.verdict import Judgement
 from streams.flow.dead_letters import dead_letter
+from streams.flow.judging import Judging, Question
+from streams.flow.merging import Merging, Unmerged
 from streams.ports import Decided, Embedder, Index, Poison, Query, Record
 
 DECISION_BYTES_MAX = 14_680_064
@@ -59,14 +67,20 @@ class Received:
 
 @dataclass(frozen=True)
 class Decisions:
-    """One decision per received record, in order, and the dead letters that rejects refer to.
+    """One decision per received record, in order, with what they refer to.
 
-    `encoded` are the decisions as they travel.
+    `encoded` are the decisions as they travel; rejects refer to `dead_letters`, inserts to
+    `reviews`.
     """
 
-    decisions: list[Decision]
-    encoded: list[bytes]
-    dead_letters: list[DeadLetter]
+    decisions: list[Decision] = field(default_factory=list[Decision])
+    encoded: list[bytes] = field(default_factory=list[bytes])
+    dead_letters: list[DeadLetter] = field(default_factory=list[DeadLetter])
+    reviews: list[Review] = field(default_factory=list[Review])
+
+
+_Asked: TypeAlias = tuple[ScopeName, EventId, str, MemoryId, int]
+"""What a judgement is about: an event, by id and words, and a version of a memory."""
 
 
 @dataclass
@@ -80,6 +94,8 @@ class _Seen:
     hits: dict[tuple[ScopeName, str], list[Stored]] = field(
         default_factory=dict[tuple[ScopeName, str], list[Stored]]
     )
+    judgements: dict[_Asked, Judgement] = field(default_factory=dict[_Asked, Judgement])
+    reviews: dict[DecisionId, list[Review]] = field(default_factory=dict[DecisionId, list[Review]])
 
 
 @dataclass(frozen=True)
@@ -90,100 +106,178 @@ class Deduplicator:
     index: Index
     decided: Decided
     policy: Policy
+    judging: Judging
+
+    @cached_property
+    def _merging(self) -> Merging:
+        return Merging(self.judging.readings.lexicon, self.judging.wording)
 
     async def deduplicate(self, batch: Sequence[Received], fork: Fork) -> Decisions:
         """Decide on a batch in the order of the log, recording each decision on the fork.
 
         Equal to deciding the records one by one. Changes nothing but the fork.
         """
-        seen = await self._look_up([i.event for i in batch if isinstance(i.event, Remember)], fork)
-        made = Decisions([], [], [])
+        events = [i.event for i in batch if isinstance(i.event, Remember | Answer)]
+        seen = await self._look_up(events, fork)
+        made = Decisions()
         for item in batch:
             await asyncio.sleep(0)  # heartbeats go out meanwhile
-            outcome, encoded = _fitting(item.record, await self._outcome(item, seen, fork))
+            decided = await self._outcome(item, seen, fork)
+            outcome, encoded = _fitting(item.record, decided)
             if isinstance(outcome, DeadLetter):
                 made.dead_letters.append(outcome)
                 outcome = reject(item.record.position, outcome)
             fork.record(outcome)
+            made.reviews.extend(seen.reviews.pop(outcome.decision_id, []))
             made.decisions.append(outcome)
             made.encoded.append(encoded or DECISION.encode(outcome))
         return made
 
-    async def _look_up(self, events: Sequence[Remember], fork: Fork) -> _Seen:
+    async def _look_up(self, events: Sequence[Event], fork: Fork) -> _Seen:
         """Ask, once for the whole batch, what log and index know; embed and search what is new."""
         ids = [decision_id(event.scope, event.event_id) for event in events]
         unsettled = dict.fromkeys(identity for identity in ids if fork.decided(identity) is None)
         decided = await self.decided.decided(list(unsettled))
         undecided = [e for e, identity in zip(events, ids, strict=True) if identity not in decided]
-        contents = {content_key(event.scope, event.text) for event in undecided}
-        names = {name for event in undecided if (name := _named_id(event)) is not None}
+        said = [event for event in undecided if isinstance(event, Remember)]
+        compared = [event for event in said if self.policy.rules(event.scope).enabled]
+        contents = {content_key(event.scope, event.text) for event in compared}
+        names = {name for event in undecided for name in _named(event)}
         seen = _Seen(
             decided=decided,
             contents=await self.index.with_content(list(contents)) if contents else {},
             named=await self.index.get(list(names)) if names else {},
         )
-        unknown = [event for event in undecided if _with_content(event, seen, fork) is None]
-        await self._embed([event.text for event in unknown], seen)
+        unknown = [event for event in compared if _with_content(event, seen, fork) is None]
+        off = [event for event in said if not self.policy.rules(event.scope).enabled]
+        await self._embed([event.text for event in (*unknown, *off)], seen)
         await self._search(unknown, seen)
+        to_judge = (e for e in unknown if not e.supersedes and _addressed(e, seen, fork) is None)
+        await self._foresee(list(to_judge), seen)
         return seen
+
+    async def _foresee(self, events: Sequence[Remember], seen: _Seen) -> None:
+        """Judge at once what the index alone nominates; what the batch itself adds comes later."""
+        asked: list[Question] = []
+        for event in events:
+            rules = self.policy.rules(event.scope)
+            vector, hits = seen.encoded[event.text].vector, seen.hits[event.scope, event.text]
+            near = _ranked(event, vector, hits, rules)
+            asked += [Question(event, neighbour, rules) for neighbour in near]
+        await self._judge(asked, seen)
+
+    async def _judge(self, asked: Sequence[Question], seen: _Seen) -> None:
+        """Judge what was not judged yet."""
+        new = {key: one for one in asked if (key := _asked(one)) not in seen.judgements}
+        judged = await self.judging.judge(list(new.values()))
+        seen.judgements.update(zip(new, judged, strict=True))
 
     async def _outcome(self, item: Received, seen: _Seen, fork: Fork) -> Decision | DeadLetter:
         """Go down the ladder: seen before, addressed by name, known by its words, compared."""
-        if isinstance(item.event, Poison):
-            return dead_letter(item.record, Stage.DECODE, item.event)
-        if isinstance(item.event, Elsewhere):
-            return forward(item.record.position, item.event.event, item.event.partition)
-        event = item.event
-        case = Case(event, item.record.position, self.policy, _free_name(event, seen, fork))
-        key = content_key(event.scope, event.text)
-        before = fork.decided(case.decision_id) or seen.decided.get(case.decision_id)
+        source, event = item.record.position, item.event
+        if isinstance(event, Poison):
+            return dead_letter(item.record, Stage.DECODE, event)
+        if isinstance(event, Elsewhere):
+            return forward(source, event.event, event.partition)
+        identity = decision_id(event.scope, event.event_id)
+        before = fork.decided(identity) or seen.decided.get(identity)
         if before is not None:
-            reused = before != key
-            return _reused(item.record) if reused else ignore(case, Reason.SAME_EVENT)
+            again = before == event_key(event)
+            again_so = ignore(event, source, self.policy, Reason.SAME_EVENT)
+            return again_so if again else _reused(item.record)
+        if isinstance(event, Answer):
+            newer, older = (
+                self._held(event.scope, one.memory_id, seen, fork)
+                for one in (event.newer, event.older)
+            )
+            return answered(event, source, self.policy, newer, older)
+        braked = fork.braked(event.scope, self.policy.rules(event.scope).brake)
+        named = _free_name(event, seen, fork)
+        return await self._remember(Case(event, source, self.policy, named, braked), seen, fork)
+
+    async def _remember(self, case: Case, seen: _Seen, fork: Fork) -> Change:
+        event = case.event
         addressed = _addressed(event, seen, fork)
+        key = content_key(event.scope, event.text)
         if addressed is not None and addressed.memory.content_key != key:
             if event.occurred_at < addressed.memory.last_seen_at:
                 return await self._compare(case, seen, fork)  # older news under a known name
             return rename(case, addressed.memory, await self._encoded(event.text, seen))
+        if not case.rules.enabled:
+            return add(case, await self._encoded(event.text, seen))
         known = addressed or _with_content(event, seen, fork)
         if known is not None:
             return recognise(case, known.memory)
+        if event.supersedes:
+            named = [(name, _live(event.scope, name, seen, fork)) for name in event.supersedes]
+            memories = [(name, stored and stored.memory) for name, stored in named]
+            return supersede(case, await self._encoded(event.text, seen), memories)
         return await self._compare(case, seen, fork)
 
     async def _compare(self, case: Case, seen: _Seen, fork: Fork) -> Change:
         """Judge an event against what is near it."""
         encoded = await self._encoded(case.event.text, seen)
-        near = await self._near(case.event, encoded.vector, seen, fork)
-        verdicts = [judge(case.event, neighbour) for neighbour in near]
-        outcome = decide(case, encoded, near, verdicts)
-        if isinstance(outcome, Undecided):
-            return outcome.complete(await self._encoded(outcome.text, seen))
+        near = await self._near(case, encoded.vector, seen, fork)
+        questions_on = [Question(case.event, neighbour, case.rules) for neighbour in near]
+        await self._judge(questions_on, seen)
+        judgements = [seen.judgements[_asked(question)] for question in questions_on]
+        outcome = decide(case, encoded, near, judgements)
+        if isinstance(outcome, Unworded):
+            outcome = await self._worded(outcome, case, near, encoded, seen)
+        if isinstance(outcome, Insert) and outcome.evidence.reviews:
+            seen.reviews[outcome.decision_id] = questions(outcome, near)
         return outcome
 
-    async def _near(
-        self, event: Remember, vector: Vector, seen: _Seen, fork: Fork
-    ) -> list[Neighbour]:
+    async def _worded(
+        self,
+        unworded: Unworded,
+        case: Case,
+        near: Sequence[Neighbour],
+        encoded: Encoded,
+        seen: _Seen,
+    ) -> Change:
+        """Make the text of a merge, and compare it with its parts again before it is stored.
+
+        A text that lies far from one of them is about something else by now.
+        """
+        made = await self._merging.make(unworded, case.event.scope, case.rules.merge)
+        if isinstance(made, Unmerged):
+            return unworded.kept_both(made.reason, made.degraded)
+        whole = await self._encoded(made.joined.text, seen)
+        if whole.truncated:
+            return unworded.kept_both(Reason.TRUNCATED, made.degraded)
+        origins = {part.origin for part in unworded.parts}
+        parts = [n.vector for n in near if n.memory.id in origins and n.vector is not None]
+        nearness = [similarity(whole.vector, vector) for vector in (encoded.vector, *parts)]
+        if min(nearness) < case.rules.bands.log:
+            return unworded.kept_both(Reason.STRAYED, made.degraded)
+        return unworded.merged(made.joined, whole, made.degraded)
+
+    def _held(
+        self, scope: ScopeName, identity: MemoryId, seen: _Seen, fork: Fork
+    ) -> tuple[Memory, Embedding] | None:
+        """Return a live memory as it is now, with the embedding of its text."""
+        stored = _live(scope, identity, seen, fork)
+        if stored is None or stored.vector is None:
+            return None
+        return stored.memory, pack(stored.vector, self.embedder.model)
+
+    async def _near(self, case: Case, vector: Vector, seen: _Seen, fork: Fork) -> list[Neighbour]:
         """Return the nearest live memories, those of the batch's own decisions included."""
-        nominate = self.policy.nominate
+        event, nominate = case.event, case.rules.nominate
         wanted, floor = nominate.neighbours_max, nominate.similarity_min
         await self._search([event], seen)
         hits = seen.hits[event.scope, event.text]
         limit = wanted + _OVERFETCH
         while True:
             candidates = fork.near(event.scope, vector, hits, wanted)
-            near = rank(vector, candidates, bands=self.policy.bands, floor=floor, limit=wanted)
+            near = _ranked(event, vector, candidates, case.rules)
             least = near[-1].similarity if len(near) == wanted else floor
             if len(hits) < limit or _similarity(vector, hits[-1]) + NEAR_TIE < least:
                 return near
             # Behind the last hit others may stand that are as near: many were retired, or tie.
             limit *= 2
-            query = Query(event.scope, vector, limit, self._floor)
-            [hits] = await self.index.search([query])
-
-    @property
-    def _floor(self) -> float:
-        """What the index is asked for: also what only rounding lifts over the policy's minimum."""
-        return self.policy.nominate.similarity_min - 10.0**-SIMILARITY_DECIMALS
+            [hits] = await self.index.search([Query(event.scope, vector, limit, _least(nominate))])
 
     async def _encoded(self, text: str, seen: _Seen) -> Encoded:
         """Return a text's embedding, made now where the batch did not foresee the need."""
@@ -200,15 +294,38 @@ class Deduplicator:
 
     async def _search(self, events: Sequence[Remember], seen: _Seen) -> None:
         """Ask the index for the neighbours of each event that was not asked about yet."""
-        nominate = self.policy.nominate
-        limit = nominate.neighbours_max + _OVERFETCH
         places = dict.fromkeys((event.scope, event.text) for event in events)
         asked = [place for place in places if place not in seen.hits]
-        queries = [
-            Query(scope, seen.encoded[text].vector, limit, self._floor) for scope, text in asked
-        ]
+        queries: list[Query] = []
+        for scope, text in asked:
+            nominate = self.policy.rules(scope).nominate
+            limit = nominate.neighbours_max + _OVERFETCH
+            queries.append(Query(scope, seen.encoded[text].vector, limit, _least(nominate)))
         if queries:
             seen.hits.update(zip(asked, await self.index.search(queries), strict=True))
+
+
+def _ranked(
+    event: Remember, vector: Vector, candidates: Sequence[Stored], rules: Rules
+) -> list[Neighbour]:
+    return rank(
+        vector,
+        candidates,
+        bands=rules.bands,
+        floor=rules.nominate.similarity_min,
+        limit=rules.nominate.neighbours_max,
+        title=event.title if rules.nominate.same_title else None,
+    )
+
+
+def _asked(question: Question) -> _Asked:
+    event, memory = question.event, question.neighbour.memory
+    return event.scope, event.event_id, event.text, memory.id, memory.version
+
+
+def _least(nominate: Nominate) -> float:
+    """Return what the index is asked for: also what only rounding lifts over the minimum."""
+    return nominate.similarity_min - 10.0**-SIMILARITY_DECIMALS
 
 
 def _fitting(
@@ -232,6 +349,14 @@ def _similarity(vector: Vector, hit: Stored) -> float:
     return -1.0 if hit.vector is None else similarity(vector, hit.vector)
 
 
+def _named(event: Event) -> list[MemoryId]:
+    """Return the ids of the memories that an event names."""
+    if isinstance(event, Answer):
+        return [event.newer.memory_id, event.older.memory_id]
+    own = _named_id(event)
+    return [*map(MemoryId, event.supersedes), *([] if own is None else [own])]
+
+
 def _named_id(event: Remember) -> MemoryId | None:
     name = event.memory_id
     return None if name is None else named_memory_id(event.scope, name)
@@ -248,11 +373,16 @@ def _free_name(event: Remember, seen: _Seen, fork: Fork) -> MemoryId | None:
 def _addressed(event: Remember, seen: _Seen, fork: Fork) -> Stored | None:
     """Return the live memory that the event's producer addresses by name."""
     named = _named_id(event)
-    if named is None:
-        return None
-    changed = fork.changed(event.scope)
-    stored = seen.named.get(named)
-    current = fork.current(event.scope, stored) if stored is not None else changed.get(named)
+    return None if named is None else _live(event.scope, named, seen, fork)
+
+
+def _live(scope: ScopeName, identity: str, seen: _Seen, fork: Fork) -> Stored | None:
+    """Return the newest state of a memory of a scope, where it is live."""
+    stored = seen.named.get(MemoryId(identity))
+    if stored is not None and stored.memory.scope == scope:
+        current = fork.current(scope, stored)
+    else:
+        current = fork.changed(scope).get(MemoryId(identity))
     return current if current is not None and current.memory.live else None
 
 

@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from schemas.codec import DEAD_LETTER, EVENT, Unreadable
-from schemas.decisions import Decision
-from schemas.events import Remember
-from schemas.outcomes import DeadLetter
-from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
+from schemas.codec import DEAD_LETTER, EVENT, REVIEW, Unreadable
+from schemas.decisions import Change, Decision
+from schemas.events import Answer, Event, Remember
+from schemas.outcomes import DeadLetter, Review
+from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
+from streams.core.brake import Rates, Watch
 from streams.core.fences import Reached
 from streams.core.overlay import Overlay
 from streams.core.scope import partition_of
@@ -61,8 +62,10 @@ class _Owned:
     claim: Claim
     partitions: int
     letters_partitions: int
+    reviews_partitions: int
     next: int
     busy: bool = False
+    brakes: Watch = field(default_factory=Watch)
     decided: deque[tuple[int, datetime]] = field(default_factory=deque[tuple[int, datetime]])
 
     @property
@@ -93,10 +96,12 @@ class Owner:
         clock: Clock,
         limits: Limits = Limits(),
         claimed: Callable[[Claim], None] = lambda _: None,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`observe` is told the decisions that the log has acknowledged, `claimed` each claim.
 
-        `token` is this process's alone: its fences carry it.
+        `token` is this process's alone: its fences carry it. `warn` is told, in a line, where the
+        brake goes on or off.
         """
         self._deduplicator = deduplicator
         self._log = log
@@ -106,6 +111,7 @@ class Owner:
         self._clock = clock
         self._limits = limits
         self._claimed = claimed
+        self._warn = warn
         self._owned = dict[int, _Owned]()
 
     async def claim(self, partition: int) -> int:
@@ -114,6 +120,7 @@ class Owner:
             claim,
             await self._log.partitions(EVENTS.name),
             await self._log.partitions(DEAD_LETTERS.name),
+            await self._log.partitions(REVIEWS.name),
             next=claim.epoch.offset + 1,
         )
         if len(claim.overlay):
@@ -140,6 +147,7 @@ class Owner:
         place = partition % owned.letters_partitions
         before = [
             *(_dead_letter(letter, place) for letter in made.dead_letters),
+            *(_review(review, partition % owned.reviews_partitions) for review in made.reviews),
             *(_forwarded(r.record, r.event) for r in batch if isinstance(r.event, Elsewhere)),
         ]
         encoded = zip(made.decisions, made.encoded, strict=True)
@@ -152,9 +160,15 @@ class Owner:
             owned.overlay.join(made.decisions, own)
             owned.decided.append((own[-1], self._clock.now()))
             self._observe(made.decisions)
+            self._watch_brakes(owned, made.decisions)
 
-        # A reject refers to its dead letter, and a forward to its event: those come first.
+        # A decision refers to its dead letter, event or question: those come first.
         return Handled([*before, *decisions], appended)
+
+    def _watch_brakes(self, owned: _Owned, decisions: Sequence[Decision]) -> None:
+        scopes = {one.event.scope for one in decisions if isinstance(one, Change)}
+        for line in owned.brakes.turned(owned.overlay.recent, scopes, self._deduplicator.policy):
+            self._warn(line)
 
     async def _require_owned(self, partition: int, owned: _Owned, own: Sequence[int]) -> None:
         """Raise Transient where another owner has fenced the partition meanwhile.
@@ -202,7 +216,7 @@ class Owner:
         """Raise NotYet where too much waits for the writer: the overlay is held in memory."""
         if (waiting := self.unapplied) >= self._limits.memories_max:
             raise NotYet(f"{waiting:,} memories wait to be applied: is the writer running?")
-        for scope in {r.event.scope for r in batch if isinstance(r.event, Remember)}:
+        for scope in {r.event.scope for r in batch if isinstance(r.event, Remember | Answer)}:
             if (waiting := owned.overlay.in_scope(scope)) >= self._limits.scope_memories_max:
                 raise NotYet(
                     f"{waiting:,} memories of one scope wait to be applied: is the writer running?"
@@ -225,13 +239,18 @@ class Owner:
         return sum(len(owned.overlay) for owned in self._owned.values())
 
     @property
+    def rates(self) -> Rates:
+        """What the newest changes of this process's partitions wanted, as the brake sees them."""
+        return sum((owned.overlay.recent.overall for owned in self._owned.values()), Rates())
+
+    @property
     def unapplied_seconds(self) -> float:
         """How long the oldest decision that is not applied has been waiting, as far as known."""
         oldest = [owned.decided[0][1] for owned in self._owned.values() if owned.decided]
         return (self._clock.now() - min(oldest)).total_seconds() if oldest else 0.0
 
 
-def _read(record: Record, partitions: int) -> Remember | Elsewhere | Poison:
+def _read(record: Record, partitions: int) -> Event | Elsewhere | Poison:
     value = record.value or b""
     if too_long := oversized(value):
         return too_long
@@ -244,7 +263,7 @@ def _read(record: Record, partitions: int) -> Remember | Elsewhere | Poison:
     return _misrouted(record, event, partitions) or event
 
 
-def _untimely(record: Record, event: Remember) -> Poison | None:
+def _untimely(record: Record, event: Event) -> Poison | None:
     """Refuse what has not happened yet, by the clock of the log."""
     appended = record.appended_at
     if appended is None or event.occurred_at <= appended + CLOCK_SKEW_MAX:
@@ -256,7 +275,7 @@ def _untimely(record: Record, event: Remember) -> Poison | None:
     )
 
 
-def _misrouted(record: Record, event: Remember, partitions: int) -> Elsewhere | Poison | None:
+def _misrouted(record: Record, event: Event, partitions: int) -> Elsewhere | Poison | None:
     """Tell where an event belongs that does not lie there; poison where it was sent on before.
 
     The place follows from the scope, by the partitioner of Kafka's Java client.
@@ -290,4 +309,13 @@ def _dead_letter(letter: DeadLetter, partition: int) -> Outgoing:
         partition=partition,
         key=None,
         value=DEAD_LETTER.encode(letter),
+    )
+
+
+def _review(review: Review, partition: int) -> Outgoing:
+    return Outgoing(
+        topic=REVIEWS.name,
+        partition=partition,
+        key=review.scope.encode(),
+        value=REVIEW.encode(review),
     )

@@ -9,7 +9,7 @@ from typing import Protocol
 from schemas.base import ModelId
 from schemas.codec import EVENT, Unreadable
 from schemas.decisions import Change, Decision, Ignore, Marker, Merge
-from schemas.events import Event
+from schemas.events import Event, Remember
 from schemas.topics import DECISIONS, EVENTS
 from streams.core.embedding import Embedded, unpack
 from streams.flow.decisions import DecisionsReader, Logged
@@ -216,7 +216,7 @@ class KnownVectors:
         self._known = {text: known for one in decisions for text, known in self._of(one)}
 
     def _of(self, decision: Decision) -> list[tuple[str, Embedded]]:
-        if isinstance(decision, Marker | Ignore):
+        if isinstance(decision, Marker | Ignore) or not isinstance(decision.event, Remember):
             return []
         said = decision.event_embedding if isinstance(decision, Merge) else decision.embedding
         texts = [(decision.event.text, said, decision.evidence.truncated)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from schemas.codec import DEAD_LETTER, EVENT, Unreadable
-from schemas.events import Remember
+from schemas.events import Event
 from schemas.outcomes import DeadLetter, Settled, Stage
 from schemas.topics import DEAD_LETTERS, EVENTS
 from streams.core.scope import partition_of
@@ -95,7 +95,7 @@ class Readable:
     """The bytes of an event that can be decided on, and what they say."""
 
     value: bytes
-    event: Remember
+    event: Event
 
 
 def readable(value: bytes) -> Readable | Poison:

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+from schemas.decisions import Change
 from schemas.topics import DECISIONS, EVENTS
+from streams.core.brake import WINDOW, counts
 from streams.core.fences import Epoch, Reached
 from streams.core.overlay import Overlay
-from streams.flow.decisions import DecisionsReader, Fenced, fence_record
+from streams.flow.decisions import DecisionsReader, Fenced, epoch_at, fence_record
 from streams.ports import UNFOLLOWED, Fatal, Followed, Index, Log, Transient
 
 DEDUPLICATOR_GROUP = "memsieve-deduplicator"
@@ -43,6 +45,7 @@ async def take_over(log: Log, index: Index, partition: int, owner: str) -> Claim
     [offset] = await log.append([fence_record(owner, partition, partitions)])
     epoch = Epoch(offset, owner)
     overlay = Overlay()
+    await _recall(log, partition, overlay, level.offset)
     reader = DecisionsReader(level)
     await _follow(log, partition, reader, overlay, epoch)
     overlay.settle(level.offset)
@@ -122,6 +125,33 @@ async def _require_events(log: Log, partition: int, next_event: int) -> None:
             "decided on: it was made anew or has lost records; make the other topics anew with "
             "it, under another kafka.prefix"
         )
+
+
+async def _recall(log: Log, partition: int, overlay: Overlay, until: int) -> None:
+    """Read what was decided of late, that the index has: the brake is told by it."""
+    beginning = await log.beginning(DECISIONS.name, partition)
+    back = WINDOW
+    while True:
+        start = max(beginning, until - back)
+        changes = await _changes(log, partition, start, until)
+        if len(changes) >= WINDOW or start == beginning:
+            break
+        back *= 2  # what else lies there changed nothing: events that came again, fences
+    overlay.recall(changes[-WINDOW:])
+
+
+async def _changes(log: Log, partition: int, start: int, until: int) -> list[Change]:
+    """Return the decisions that count and that the brake looks at, from one offset to another."""
+    reader = DecisionsReader(Reached(start, await epoch_at(log, partition, start)))
+    changes: list[Change] = []
+    while (offset := reader.reached.offset) < until:
+        records = await log.read(DECISIONS.name, partition, offset, _READ)
+        before = [record for record in records if record.offset < until]
+        decisions = [one.decision for one in reader.window(before)]
+        changes += [one for one in decisions if isinstance(one, Change) and counts(one)]
+        if len(before) < len(records) or not records:
+            break
+    return changes
 
 
 async def _follow(

@@ -70,12 +70,13 @@ def test_secrets_are_masked() -> None:
 
 @pytest.mark.covers("B109")
 def test_reversed_bands_are_refused_by_name(memsieve: Memsieve, tmp_path: Path) -> None:
-    default = (Path(__file__).parents[2] / "streams/policies/default.toml").read_text("utf-8")
-    (tmp_path / "mine.toml").write_text(default.replace("review = 0.8", "review = 0.99"), "utf-8")
+    shipped = Path(__file__).parents[2] / "streams" / "policies" / "zork-semantic.toml"
+    reversed_ = shipped.read_text("utf-8").replace("review = 0.85", "review = 0.99")
+    (tmp_path / "mine.toml").write_text(reversed_, "utf-8")
     (tmp_path / "memsieve.toml").write_text('policy = "mine.toml"', encoding="utf-8")
     result = memsieve("config", "check")
     assert result.code == 2
-    assert "bands must fall: match 0.97" in result.err
+    assert "mine.toml: bands must fall: match 0.95" in result.err
 
 
 def test_doctor_finds_a_sound_store_in_order(memsieve: Memsieve, tmp_path: Path) -> None:
@@ -174,6 +175,7 @@ def test_the_contracts_are_exported(memsieve: Memsieve, tmp_path: Path) -> None:
         "memory.events.schema.json",
         "memory.decisions.schema.json",
         "memory.changes.schema.json",
+        "memory.reviews.schema.json",
         "memory.dead-letters.schema.json",
         "asyncapi.json",
     ]

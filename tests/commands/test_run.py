@@ -418,7 +418,7 @@ def test_a_policy_for_another_model_is_refused(memsieve: Memsieve, tmp_path: Pat
     [
         (("--scope-field", "team/{a"), "--scope-field"),
         (("--format", "xml"), "--format xml: write jsonl or csv"),
-        (("--policy", "none"), "there is no such policy or file; policies here: default"),
+        (("--policy", "none"), "there is no such policy or file; policies here: adr-004"),
         (("--index", "faiss"), "index.kind"),
         (("--model", "no/model"), "no/model"),
     ],

@@ -25,11 +25,21 @@ def cluster(
     return made
 
 
+BOLDER = {
+    'name = "default"': 'name = "bolder"\nguards = false',
+    'chain = ["built-in"]': "chain = []",
+    '= "keep-both"\nreview = "keep-both"': '= "merge"\nreview = "keep-both"',
+    "match = 0.97": "match = 0.80",
+}
+
+
 def bolder(directory: Path) -> str:
     """Write a policy that joins what the default one keeps apart."""
     path = directory / "bolder.toml"
-    content = DEFAULT.read_text("utf-8").replace("match = 0.97", "match = 0.85")
-    path.write_text(content.replace('"default"', '"bolder"', 1), "utf-8")
+    content = DEFAULT.read_text("utf-8")
+    for before, after in BOLDER.items():
+        content = content.replace(before, after)
+    path.write_text(content, "utf-8")
     return str(path)
 
 

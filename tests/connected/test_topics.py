@@ -1,4 +1,4 @@
-"""The four topics in a cluster: made as they must be, and told apart from those that are not."""
+"""The five topics in a cluster: made as they must be, and told apart from those that are not."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import pytest
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
+from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS, TOPICS
 from streams.adapters.kafka import topics
 from streams.adapters.kafka.connection import Connection
 from streams.adapters.kafka.log import REQUEST_BYTES_MAX
@@ -17,6 +17,7 @@ from tests.support.kafka_topics import administered
 
 NAMES = [topic.name for topic in TOPICS]
 A_MONTH = str(30 * 24 * 60 * 60 * 1_000)
+A_QUARTER = str(90 * 24 * 60 * 60 * 1_000)
 LARGE = {"max.message.bytes": str(REQUEST_BYTES_MAX)}
 
 
@@ -32,6 +33,7 @@ GOOD: Mapping[str, Made] = {
     EVENTS.name: Made(),
     DECISIONS.name: Made(settings={**LARGE, "retention.ms": "-1"}),
     CHANGES.name: Made(partitions=1),
+    REVIEWS.name: Made(),
     DEAD_LETTERS.name: Made(partitions=3),
 }
 
@@ -74,7 +76,7 @@ async def problems(connection: Connection, partitions: int | None = None) -> dic
 
 
 class TestCreate:
-    async def test_it_makes_the_four_topics_with_what_each_must_keep_and_take(
+    async def test_it_makes_the_five_topics_with_what_each_must_keep_and_take(
         self, connection: Connection
     ) -> None:
         made = await topics.create(connection, partitions=2, replicas=1)
@@ -85,7 +87,8 @@ class TestCreate:
             assert found[name]["cleanup.policy"] == "delete"
             assert found[name]["retention.bytes"] == "-1"
         kept = {name: found[name]["retention.ms"] for name in NAMES}
-        assert kept == {**dict.fromkeys(NAMES, A_MONTH), DECISIONS.name: "-1"}
+        others = {DECISIONS.name: "-1", REVIEWS.name: A_QUARTER}
+        assert kept == {**dict.fromkeys(NAMES, A_MONTH), **others}
         stamped = [n for n in NAMES if found[n]["message.timestamp.type"] == "LogAppendTime"]
         assert stamped == [EVENTS.name]
 

@@ -22,6 +22,7 @@ from schemas.outcomes import DeadLetter
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.local_broker import LocalBroker
+from streams.core.brake import Recent
 from streams.core.ledger import fold
 from streams.core.merge import contains
 from streams.core.neighbours import Stored
@@ -34,7 +35,7 @@ from streams.flow.writer import Writer
 from streams.ports import Log, Outgoing, Process
 from streams.runtime.consumer import Consumer
 from streams.runtime.failures import RetryPolicy
-from tests.builders import at_cosine, event, later, policy, unit
+from tests.builders import at_cosine, event, judging, later, policy, unit
 from tests.fakes.clock import StandingClock
 from tests.fakes.crashing import Crash, CrashingEmbedder, CrashingIndex, CrashingLog, Steps
 from tests.fakes.sentences import SentenceEmbedder
@@ -167,7 +168,7 @@ class Life:
         shaky = CrashingIndex(index, steps)
         embedder = CrashingEmbedder(SentenceEmbedder(TABLE, characters_max=85), steps)
         self._owner = Owner(
-            Deduplicator(embedder, shaky, DecidedInLog(log), STRICT),
+            Deduplicator(embedder, shaky, DecidedInLog(log), STRICT, judging()),
             log,
             shaky,
             lambda _: None,
@@ -201,8 +202,8 @@ class Life:
 
 
 def _size(thing: object) -> int:
-    """Count what the containers inside an object hold, however deep."""
-    parts: list[Any] = [part for part in vars(thing).values() if not isinstance(part, int)]
+    """Count what the containers inside an object hold, however deep; the brake's are bounded."""
+    parts: list[Any] = [part for part in vars(thing).values() if not isinstance(part, int | Recent)]
     return sum(len(part) if hasattr(part, "keys") else _size(part) for part in parts)
 
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 from jsonschema import Draft202012Validator
 
-from schemas.codec import APPLIED, DEAD_LETTER, DECISION, EVENT, Codec, Unreadable
-from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
+from schemas.codec import APPLIED, DEAD_LETTER, DECISION, EVENT, REVIEW, Codec, Unreadable
+from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS, TOPICS
 from streams.apps import contracts
 from streams.core import identity
 from tests.support.compatibility import Schema, breaking_changes
@@ -24,6 +24,7 @@ CODECS: Mapping[str, Codec[Any]] = {
     EVENTS.name: EVENT,
     DECISIONS.name: DECISION,
     CHANGES.name: APPLIED,
+    REVIEWS.name: REVIEW,
     DEAD_LETTERS.name: DEAD_LETTER,
 }
 EXAMPLES = sorted(SCHEMAS.glob("examples/*/v*/*.json"))

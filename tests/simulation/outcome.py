@@ -21,6 +21,7 @@ from streams.flow.owner import FORWARDED_HEADER, Owner
 from streams.flow.writer import Writer
 from streams.ports import Log, Outgoing, Record
 from streams.runtime.consumer import work
+from tests.builders import judging
 from tests.fakes.clock import StandingClock
 from tests.simulation.cluster import Divergence, at_once
 from tests.simulation.stream import POLICY, embedder
@@ -152,7 +153,7 @@ def undisturbed(events: tuple[tuple[Record, ...], ...]) -> Outcome:
 
 async def _one_by_one(log: Log, index: ExactIndex) -> None:
     owner = Owner(
-        Deduplicator(embedder(), index, index, POLICY),
+        Deduplicator(embedder(), index, index, POLICY, judging()),
         log,
         index,
         lambda _: None,

@@ -11,6 +11,7 @@ from streams.flow.takeover import DEDUPLICATOR_GROUP
 from streams.flow.writer import WRITER_GROUP, Writer
 from streams.ports import NotYet, Process, Transient
 from streams.runtime.consumer import work
+from tests.builders import judging
 from tests.fakes.clock import StandingClock
 from tests.simulation.cluster import Cluster, Divergence, Tenure, turn
 from tests.simulation.ports import SimulatedEmbedder, SimulatedIndex, SimulatedLog
@@ -87,7 +88,7 @@ class Life:
             return Writer(index, self._log, lambda _: None)
         reader = SimulatedEmbedder(self._cluster, self.who, embedder())
         return Owner(
-            Deduplicator(reader, index, index, POLICY),
+            Deduplicator(reader, index, index, POLICY, judging()),
             self._log,
             index,
             lambda _: None,

@@ -15,7 +15,7 @@ from streams.flow.owner import Owner
 from streams.flow.writer import Writer
 from streams.ports import Outgoing, Transient
 from streams.runtime.consumer import work
-from tests.builders import event
+from tests.builders import event, judging
 from tests.fakes.clock import StandingClock
 from tests.fakes.sentences import SentenceEmbedder
 from tests.simulation.stream import POLICY, TABLE
@@ -51,7 +51,7 @@ class Bench:
             self.log.create(topic.name, 1)
         self.index = index
         self.embedder = Interrupted()
-        deduplicator = Deduplicator(self.embedder, self.index, self.index, POLICY)
+        deduplicator = Deduplicator(self.embedder, self.index, self.index, POLICY, judging())
         self.owner = Owner(
             deduplicator,
             self.log,

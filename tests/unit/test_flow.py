@@ -15,7 +15,7 @@ from streams.flow.apply import apply
 from streams.flow.decisions import Logged
 from streams.flow.deduplicate import Deduplicator, Received
 from streams.ports import Fatal, Query
-from tests.builders import at_cosine, event, policy, record, unit
+from tests.builders import at_cosine, event, judging, policy, record, unit
 from tests.fakes.sentences import SentenceEmbedder
 
 TABLE = {
@@ -64,7 +64,7 @@ class NothingBefore:
 
 async def decide(events: Sequence[Remember], embedder: Asked, index: ExactIndex) -> list[Decision]:
     """Decide on a batch of events."""
-    deduplicator = Deduplicator(embedder, index, NothingBefore(), policy())
+    deduplicator = Deduplicator(embedder, index, NothingBefore(), policy(), judging())
     batch = [Received(record(b"", offset), said) for offset, said in enumerate(events)]
     return (await deduplicator.deduplicate(batch, Overlay().fork())).decisions
 

@@ -20,7 +20,7 @@ from streams.flow.takeover import applied, require_log
 from streams.flow.writer import Writer
 from streams.ports import Committed, Fatal, NotYet, Outgoing, Transient
 from streams.runtime.consumer import work
-from tests.builders import event, later, policy, unit
+from tests.builders import event, judging, later, policy, unit
 from tests.fakes.clock import StandingClock
 from tests.fakes.sentences import SentenceEmbedder
 
@@ -38,7 +38,7 @@ class Bench:
         self.decided = list[Decision]()
         embedder = SentenceEmbedder(TABLE, characters_max=200)
         self.clock = StandingClock()
-        self.deduplicator = Deduplicator(embedder, self.index, self.index, policy())
+        self.deduplicator = Deduplicator(embedder, self.index, self.index, policy(), judging())
         self.owner = self.made(self.deduplicator, token)
         self.writer = Writer(self.index, self.log, lambda _: None)
 
@@ -122,7 +122,7 @@ async def test_an_index_that_is_lost_while_it_is_asked_is_noticed_too(bench: Ben
     await known(bench)
     await bench.publish(said("Ana likes coffee.", 7))
     losing = Losing(bench.index)
-    deduplicator = Deduplicator(losing, bench.index, bench.index, policy())
+    deduplicator = Deduplicator(losing, bench.index, bench.index, policy(), judging())
     owner = bench.made(deduplicator)
     assert await owner.claim(0) == 2
     await bench.publish(said("Ana likes coffee a lot.", 8))

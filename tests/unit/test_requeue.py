@@ -164,7 +164,7 @@ REFUSED: Mapping[str, tuple[DeadLetter, str]] = {
     ),
     "cut": (
         dead_letter(record(EVENT + b" " * VALUE_BYTES_MAX), Stage.DECODE, NO_EVENT),
-        "only the first 8,388,608 of its 8,388,",
+        f"only the first 8,388,608 of its {len(EVENT) + VALUE_BYTES_MAX:,} bytes were kept",
     ),
     "cut in front of something": (
         of(EVENT, value_size=len(EVENT) + 1),

@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ from streams.core import survivorship
 from streams.core.decide import (
     Case,
     Encoded,
-    Undecided,
+    Unworded,
     decide,
     ignore,
     recognise,
@@ -39,10 +40,12 @@ from streams.core.decide import (
 )
 from streams.core.embedding import pack
 from streams.core.identity import decision_id, memory_id, named_memory_id, rejection_id
+from streams.core.language.lexicon import Lexicon
 from streams.core.merge import contains
 from streams.core.neighbours import Neighbour
 from streams.core.policy import Policy
 from streams.core.verdict import Judgement
+from streams.flow.merging import Merging, Unmerged
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
 
 PLACE = Position(topic="memory.events", partition=2, offset=7)
@@ -73,7 +76,18 @@ def settled(
 ) -> Change:
     """Decide, with the embedding of a merged text where one is asked for."""
     outcome = decide(asked, encoded, neighbours, [Judgement(v, "test") for v in verdicts])
-    return outcome.complete(whole) if isinstance(outcome, Undecided) else outcome
+    return worded(outcome, asked, whole) if isinstance(outcome, Unworded) else outcome
+
+
+def worded(unworded: Unworded, asked: Case, whole: Encoded) -> Change:
+    """Complete a merge as the flow does."""
+    merging = Merging(Lexicon({}, (), {}, {}), None)
+    made = asyncio.run(merging.make(unworded, asked.event.scope, asked.rules.merge))
+    if isinstance(made, Unmerged):
+        return unworded.kept_both(made.reason, ())
+    if whole.truncated:
+        return unworded.kept_both(Reason.TRUNCATED, ())
+    return unworded.merged(made.joined, whole, ())
 
 
 def base(reason: Reason, *compared: Compared, **evidence: Any) -> dict[str, Any]:
@@ -196,11 +210,10 @@ def test_a_merge_is_asked_for_its_embedding_and_keeps_every_sentence(
 ) -> None:
     asked = case()
     outcome = decide(asked, OWN, [near()], [Judgement(verdict, "test")])
-    assert isinstance(outcome, Undecided)
+    assert isinstance(outcome, Unworded)
     text = "Ana likes sweet grapes. Ana likes green grapes."
-    assert outcome.text == text
     proof = MergeProof(sentences=(OLD.text, EVENT.text), origins=(OLD.id, "e1"))
-    assert outcome.complete(WHOLE) == Merge(
+    assert worded(outcome, asked, WHOLE) == Merge(
         **base(reason, compared(verdict), merge=proof),
         memory=survivorship.merged([OLD], EVENT, NEW_ID, text, truncated=False),
         embedding=WHOLE.embedding,
@@ -213,9 +226,7 @@ def test_an_event_that_says_it_all_gives_the_merged_memory_its_own_words() -> No
     known = memory("Ana likes grapes.", created_at=later(-1))
     other = memory("Ben plays chess.", id=identity(2))
     said = event("Ben plays chess. Ana likes grapes. Cy swims.", occurred_at=later(5))
-    made = decide(
-        case(said), OWN, [near(known), near(other)], [Judgement(Verdict.REFINES, "test")] * 2
-    )
+    made = settled(case(said), [near(known), near(other)], [Verdict.REFINES] * 2, whole=OWN)
     assert isinstance(made, Merge)
     assert made.memory == survivorship.merged(
         [known, other], said, made.memory.id, said.text, truncated=False
@@ -312,8 +323,8 @@ def test_the_surest_verdict_decides_wherever_it_stands(
 
 
 def test_degraded_judges_are_named_in_the_evidence() -> None:
-    made = decide(case(), OWN, [near()], [Judgement(Verdict.SAME, "test")], ("llm",))
-    assert not isinstance(made, Undecided)
+    made = decide(case(), OWN, [near()], [Judgement(Verdict.SAME, "test", degraded=("llm",))])
+    assert not isinstance(made, Unworded)
     assert made.evidence == Evidence(
         reason=Reason.SAME_FACT, neighbours=(compared(Verdict.SAME),), degraded=("llm",)
     )
@@ -327,6 +338,12 @@ def test_known_words_are_recognised_without_an_embedding() -> None:
         target=Target(memory_id=OLD.id, version=3),
         embedding=None,
     )
+
+
+def test_what_an_event_names_and_does_not_retire_is_told() -> None:
+    said = EVENT.model_copy(update={"supersedes": ("m7",)})
+    assert recognise(case(said), OLD).evidence.refused == ("m7: the words are known",)
+    assert rename(case(said), OLD, OWN).evidence.refused == ("m7: it gives a memory new words",)
 
 
 @pytest.mark.covers("B1")
@@ -349,7 +366,8 @@ def test_a_new_memory_has_its_producers_name_where_that_is_free() -> None:
 
 
 def test_an_ignored_event_changes_nothing() -> None:
-    assert ignore(case(), Reason.SAME_EVENT) == Ignore(**base(Reason.SAME_EVENT))
+    made = ignore(EVENT, PLACE, policy(), Reason.SAME_EVENT)
+    assert made == Ignore(**base(Reason.SAME_EVENT))
 
 
 def test_a_reject_marks_the_place_and_names_the_dead_letter() -> None:

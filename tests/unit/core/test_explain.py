@@ -6,6 +6,7 @@ from schemas.decisions import (
     Compared,
     Decision,
     Evidence,
+    Finding,
     Ignore,
     Insert,
     Merge,
@@ -65,12 +66,12 @@ COMPARED = [
     "         far; is another fact (bands)",
 ]
 UNSETTLED = (
-    "because a memory is similar, but no judge could tell whether it says the same; "
+    "because a memory is similar, but it is not settled whether it says the same; "
     "in doubt both are kept."
 )
 POLICY = (
-    f"policy {policy().id}: match from 0.95, review from 0.8, log from 0.7; where no judge "
-    "settles it, a match is merged, a review kept beside the other"
+    f"policy {policy().id}: match from 0.95, review from 0.8, log from 0.7; nobody is asked; "
+    "where that settles nothing, a match is merged, a review kept beside the other"
 )
 
 
@@ -238,3 +239,37 @@ def test_every_band_and_verdict_has_its_words(band: Band, verdict: Verdict) -> N
     line = explain(insert(because(Reason.UNSURE, seen)), TEXTS, None)[12]
     assert line.startswith("         ")
     assert line.endswith(" (bands)")
+
+
+@pytest.mark.covers("C3")
+def test_what_guards_and_judge_found_is_told_in_plain_words() -> None:
+    differs = Finding(
+        guard="dates",
+        outcome="differs",
+        what="date",
+        event_says="March 15",
+        memory_says="March 14",
+    )
+    doubt = Finding(guard="substance", outcome="cannot-tell", what="too few words to go by")
+    probabilities = {verdict: 0.0 for verdict in Verdict if verdict is not Verdict.UNSURE}
+    judged = NEAR.model_copy(
+        update={
+            "judge": "built-in",
+            "findings": (differs, doubt),
+            "probabilities": probabilities | {Verdict.SAME: 0.25, Verdict.CONTRADICTS: 0.75},
+        }
+    )
+    lines = explain(insert(because(Reason.DISTINCT, judged)), TEXTS, policy())
+    at = lines.index('         "Ana likes tea."')
+    assert lines[at + 2 : at + 5] == [
+        '         guard dates: another date; event "March 15", memory "March 14"',
+        "         guard substance cannot tell: too few words to go by",
+        "         built-in gives: contradicts 75%, same 25%",
+    ]
+
+
+def test_what_was_asked_and_what_was_refused_is_told() -> None:
+    evidence = Evidence(reason=Reason.KEPT_FOR_REVIEW, reviews=("r1",), refused=("m1: pinned",))
+    lines = explain(insert(evidence), TEXTS, policy())
+    assert "asked: memsieve reviews show r1" in lines
+    assert "not retired: m1: pinned." in lines

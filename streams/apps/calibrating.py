@@ -1,0 +1,172 @@
+"""A policy fitted to labelled pairs, or to the reviews that people have answered."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from streams.apps.evaluated import Measures, measured
+from streams.apps.evaluation import evaluate
+from streams.apps.labelled import Labelled, LabelledPair, Unmeasurable, pair_of
+from streams.apps.reading import StoreReader
+from streams.apps.rehearsing import Means
+from streams.apps.reviews import labels
+from streams.core.calibration import Fit, Sample, TooFew, as_toml, fit, fitted, sample
+from streams.core.grading import Truth
+from streams.core.measures import Rate
+from streams.core.policy import Policy, parse
+
+ANSWERS_MIN = 30
+"""Fewer answered reviews tell of the persons who answered, not of the model."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a calibration comes from, as it is written into the policy."""
+
+    dataset: str
+    command: str
+    on: date
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A fitted policy, and what it comes to on either half of the pairs."""
+
+    policy: Policy
+    fit: Fit
+    fitted: Measures
+    other: Measures
+
+    def as_json(self) -> dict[str, Any]:
+        bands, judges = self.policy.bands, self.policy.judges
+        return {
+            "policy": self.policy.id,
+            "model": self.policy.model,
+            "bands": bands.model_dump(),
+            "same_min": judges.same_min,
+            "refines_min": judges.refines_min,
+            "calibration": self.policy.calibration.model_dump(),
+            "fitted_half": self.fitted.as_json(),
+            "other_half": self.other.as_json(),
+        }
+
+
+async def calibrate(
+    pairs: Sequence[LabelledPair],
+    base: Policy,
+    means: Means,
+    *,
+    name: str,
+    wanted: float,
+    origin: Origin,
+    batch_records: int,
+    done: Callable[[int], None] = lambda _: None,
+) -> Calibrated:
+    """Fit bands and thresholds on one half of the pairs, and measure what they give on both.
+
+    Raises Unmeasurable where the pairs, or other rules of the policy, cannot give what is wanted,
+    and InvalidPolicy where a policy cannot have that name.
+    """
+    content = base.model_dump(mode="json") | {"name": name, "model": means.embedder.model}
+    base = parse(as_toml(content))  # a name that cannot be used is refused at once
+    known = means.knowing()
+    halves: tuple[list[LabelledPair], list[LabelledPair]] = ([], [])
+    for pair in pairs:
+        halves[not in_first_half(pair.event.text, pair.memory.text)].append(pair)
+    samples = await _samples(halves[0], base, known, batch_records, done)
+    try:
+        found = fit(samples, base, wanted)
+    except TooFew as few:
+        raise Unmeasurable(
+            f"{few.have} pairs of two facts in the half that is fitted, and {few.need} are needed "
+            f"to show that at most {wanted:.2%} are lost: give more pairs, or allow a higher rate"
+        ) from few
+    calibration = {
+        "dataset": origin.dataset,
+        "date": origin.on.isoformat(),
+        "command": origin.command,
+    }
+    # Read from its text, as it will be: the id depends on the order in which things are written.
+    policy = parse(as_toml({**fitted(base, found), "calibration": calibration}))
+    results: list[Measures] = []
+    for half in halves:
+        made = await evaluate(
+            Labelled(pairs=half), policy, known, batch_records=batch_records, done=done
+        )
+        results.append(measured(made.rows, "ours"))
+    _require(results[0].rates["lost_fact_rate"], wanted)
+    return Calibrated(policy, found, *results)
+
+
+def in_first_half(event: str, memory: str) -> bool:
+    """Tell which half a pair is of, by its texts alone: the same pair never is in both."""
+    return hashlib.sha256(json.dumps([event, memory]).encode()).digest()[0] % 2 == 0
+
+
+def digest(pairs: Sequence[LabelledPair]) -> str:
+    """Return the hash of pairs that no file holds: of their texts and labels, in order."""
+    content = hashlib.sha256()
+    for pair in pairs:
+        row = json.dumps([pair.event.text, pair.memory.text, pair.truth.value])
+        content.update(f"{row}\n".encode())
+    return content.hexdigest()
+
+
+async def answered(reader: StoreReader) -> list[LabelledPair]:
+    """Return what people have answered in a store: the texts that they saw, and their verdict.
+
+    Raises Unmeasurable where there are too few.
+    """
+    given = await labels(reader)
+    if len(given) < ANSWERS_MIN:
+        raise Unmeasurable(
+            f"{reader.place} has {len(given)} answered reviews, and {ANSWERS_MIN} are needed: "
+            "answer more of them, or give a file of labelled pairs"
+        )
+    return [
+        pair_of(
+            one.row,
+            Truth(one.verdict),
+            place=f"{reader.place}: review {one.review_id}",
+            set_="answers",
+            number=number,
+        )
+        for number, one in enumerate(given, start=1)
+    ]
+
+
+async def _samples(
+    pairs: Sequence[LabelledPair],
+    base: Policy,
+    known: Means,
+    batch_records: int,
+    done: Callable[[int], None],
+) -> list[Sample]:
+    """Have every pair judged, however far apart: what the bands are fitted on."""
+    open_ = everything(base)
+    made = await evaluate(
+        Labelled(pairs=list(pairs)), open_, known, batch_records=batch_records, done=done
+    )
+    return [sample(Truth(row.label), row.similarity or 0.0, row.compared) for row in made.rows]
+
+
+def everything(base: Policy) -> Policy:
+    """Return a policy that has every pair judged, whatever its similarity."""
+    content = base.model_dump(mode="json")
+    content["scopes"] = {}
+    content["bands"] = {"match": 1.0, "review": -1.0, "log": -1.0}
+    content["nominate"]["similarity_min"] = -1.0
+    content["judges"]["shared_words_min"] = 0.0
+    return Policy.model_validate(content)
+
+
+def _require(lost: Rate, wanted: float) -> None:
+    """Raise Unmeasurable where the policy loses more by rules that are not fitted."""
+    if lost.interval is not None and lost.interval[1] > wanted:
+        raise Unmeasurable(
+            f"the policy loses {lost.count} of {lost.of} facts by rules that are not fitted, such "
+            "as with_verdict.contradicts = supersede: start from another --policy"
+        )

@@ -1,0 +1,250 @@
+"""What an evaluation came to: its rows, and the measures over any of them, for programs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from schemas.base import PolicyId
+from schemas.decisions import Compared, MergeProof
+from streams.core.grading import Grade
+from streams.core.measures import BCubed, Rate, auc, b_cubed, rate
+
+Way = Literal["ours", "cosine"]
+"""How rows were decided on: by the policy, or by a mere threshold on the cosine."""
+
+_DECIMALS = 4
+DURATION_HEALTHY_SECONDS = 30.0
+DURATION_ALERT_SECONDS = 60.0
+"""Per 1,000 events; slower than the second points to a batch or an index that does not work."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One fact as it was said: the cluster it truly is of, and those it was put into."""
+
+    true: str
+    ours: str
+    cosine: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A labelled row, what was decided on it, and what is to be said of that.
+
+    `result` is the text that then stood, `similarity` that of the two texts. `compared` is the
+    evidence about the memory, `score` what the row is ranked by. `one` tells whether both say the
+    same fact; None where one side says more. `proof` is that of a merge, which calls the two texts
+    by their `origins`.
+    """
+
+    place: str
+    id: str
+    set: str
+    kind: str
+    label: str
+    event: str
+    memory: str
+    decision: str
+    reason: str
+    result: str
+    similarity: float | None
+    compared: Compared | None
+    score: float | None
+    one: bool | None
+    review: bool
+    ours: Grade
+    cosine: Grade
+    proof: MergeProof | None = None
+    origins: tuple[str, str] = ("", "")
+    items: tuple[Item, ...] = ()
+
+    def graded(self, way: Way) -> Grade:
+        return self.ours if way == "ours" else self.cosine
+
+    @property
+    def vetoed(self) -> bool | None:
+        """Whether a guard objects to what is one fact."""
+        if not self.one:
+            return None
+        return self.compared is not None and any(
+            finding.outcome == "differs" for finding in self.compared.findings
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the row for programs, its keys stable."""
+        near = None if self.compared is None else self.compared.model_dump(mode="json")
+        return {
+            "place": self.place,
+            "id": self.id,
+            "set": self.set,
+            "kind": self.kind,
+            "label": self.label,
+            "a": self.event,
+            "b": self.memory,
+            "decision": self.decision,
+            "reason": self.reason,
+            "result": self.result,
+            "similarity": self.similarity,
+            "band": near and near["band"],
+            "verdict": near and near["verdict"],
+            "judge": near and near["judge"],
+            "probabilities": near and near["probabilities"],
+            "findings": near["findings"] if near else [],
+            "score": self.score,
+            "review": self.review,
+            "proof": None if self.proof is None else self.proof.model_dump(mode="json"),
+            **vars(self.ours),
+            "cosine": vars(self.cosine),
+        }
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What a way of deciding came to: rates by name, and what is no share of rows.
+
+    `auc` is over the rows that have a score, for either way: `auc_rows`.
+    """
+
+    rates: dict[str, Rate]
+    auc: float | None
+    auc_rows: int
+    b3: BCubed | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the measures under their stable names; null where no row says anything."""
+        told: dict[str, Any] = {name: rate_json(one) for name, one in self.rates.items()}
+        told |= {"auc": _rounded(self.auc), "auc_rows": self.auc_rows}
+        for name in ("precision", "recall", "f1"):
+            told[f"b3_{name}"] = None if self.b3 is None else _rounded(getattr(self.b3, name))
+        return told
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What deciding on a stream came to: events, memories that are live then, and the time."""
+
+    events: int
+    memories: int
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return S2's metrics; `duration` is judged by the time that 1,000 events take."""
+        removed = self.events - self.memories
+        per_1000 = 1_000 * self.seconds / self.events if self.events else None
+        return {
+            "memories_before": self.events,
+            "memories_after": self.memories,
+            "removed_count": removed,
+            "removal_rate": _rounded(removed / self.events) if self.events else None,
+            "duration_ms": round(self.seconds * 1_000),
+            "seconds_per_1000": _rounded(per_1000),
+            "duration": None if per_1000 is None else _duration(per_1000),
+        }
+
+
+@dataclass
+class Evaluation:
+    """All rows of a run. `rejected` could not be decided on; `growth` where it was a stream."""
+
+    policy: PolicyId
+    model: str
+    threshold: float
+    read: int = 0
+    skipped: int = 0
+    rejected: int = 0
+    rows: list[Row] = field(default_factory=list[Row])
+    growth: Growth | None = None
+
+    def by(self, name: Callable[[Row], str]) -> dict[str, list[Row]]:
+        """Return the rows in groups, those without a name in none."""
+        groups: dict[str, list[Row]] = {}
+        for row in self.rows:
+            if name(row):
+                groups.setdefault(name(row), []).append(row)
+        return dict(sorted(groups.items()))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "policy": self.policy,
+            "model": self.model,
+            "cosine_threshold": self.threshold,
+            "rows": {
+                "read": self.read,
+                "measured": len(self.rows),
+                "skipped": self.skipped,
+                "rejected": self.rejected,
+            },
+            "overall": both(self.rows),
+            "sets": {name: both(rows) for name, rows in self.by(lambda row: row.set).items()},
+            "kinds": {name: both(rows) for name, rows in self.by(lambda row: row.kind).items()},
+            "stream": None if self.growth is None else self.growth.as_json(),
+        }
+
+
+def both(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the measures of both ways side by side."""
+    return {
+        "rows": len(rows),
+        "ours": measured(rows, "ours").as_json(),
+        "cosine": measured(rows, "cosine").as_json(),
+    }
+
+
+def measured(rows: Sequence[Row], way: Way) -> Measures:
+    """Return what a way of deciding came to on these rows."""
+    grades = [row.graded(way) for row in rows]
+    ours = way == "ours"
+    one, two = scores(rows, way)
+    return Measures(
+        rates={
+            "lost_fact_rate": rate(grade.lost for grade in grades),
+            "lost_detail_rate": rate(grade.lost_detail for grade in grades),
+            "missed_duplicate_rate": rate(grade.missed for grade in grades),
+            "found_duplicate_rate": rate(grade.found for grade in grades),
+            "wrong_merge_rate": rate(grade.wrong_merge for grade in grades),
+            "superseded_rate": rate(grade.superseded for grade in grades),
+            "refines_safe_rate": rate(grade.safe for grade in grades),
+            "review_rate": rate(row.review if ours else None for row in rows),
+            "guard_veto_rate": rate(row.vetoed if ours else None for row in rows),
+        },
+        auc=auc(one, two),
+        auc_rows=len(one) + len(two),
+        b3=b_cubed(
+            (item.true, item.ours if ours else item.cosine) for row in rows for item in row.items
+        ),
+    )
+
+
+def scores(rows: Sequence[Row], way: Way) -> tuple[list[float], list[float]]:
+    """Return what a way ranks rows by, of those that are one fact and of those that are two.
+
+    Only of rows with a score: both ways are ranked on the same ones.
+    """
+    one: list[float] = []
+    two: list[float] = []
+    for row in rows:
+        if row.one is not None and row.score is not None and row.similarity is not None:
+            (one if row.one else two).append(row.score if way == "ours" else row.similarity)
+    return one, two
+
+
+def rate_json(one: Rate) -> dict[str, Any]:
+    """Return a rate with its interval and counts; null of none."""
+    low, high = one.interval or (None, None)
+    return {
+        "rate": _rounded(one.value),
+        "low": _rounded(low),
+        "high": _rounded(high),
+        "count": one.count,
+        "of": one.of,
+    }
+
+
+def _duration(seconds_per_1000: float) -> str:
+    if seconds_per_1000 < DURATION_HEALTHY_SECONDS:
+        return "healthy"
+    return "alert" if seconds_per_1000 > DURATION_ALERT_SECONDS else "slow"
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, _DECIMALS)

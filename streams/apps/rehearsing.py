@@ -1,0 +1,122 @@
+"""Events decided on by the real owner and writer, with nothing kept: log and index in memory."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from schemas.base import ModelId
+from schemas.codec import EVENT
+from schemas.decisions import Decision
+from schemas.events import Remember
+from schemas.topics import EVENTS, TOPICS
+from streams.adapters.indexes.exact import ExactIndex
+from streams.adapters.memory_log import MemoryLog
+from streams.adapters.telemetry import SystemClock
+from streams.apps import wiring
+from streams.apps.settings import RetrySettings, Settings
+from streams.core.embedding import Embedded
+from streams.core.policy import Policy
+from streams.flow.deduplicate import Deduplicator
+from streams.flow.judging import Judging
+from streams.flow.owner import Owner
+from streams.flow.writer import Writer
+from streams.ports import Embedder, Outgoing, Process
+from streams.runtime.consumer import Consumer
+
+
+class KnownTexts:
+    """Implements ports.Embedder over another: no text is embedded twice, as long as it lives."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known: dict[str, Embedded] = {}
+
+    @property
+    def model(self) -> ModelId:
+        return self._embedder.model
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if missing:
+            self._known.update(zip(missing, await self._embedder.embed(missing), strict=True))
+        return [self._known[text] for text in texts]
+
+
+@dataclass(frozen=True)
+class Means:
+    """What deciding needs beside a log, an index and a policy."""
+
+    embedder: Embedder
+    judging: Judging
+
+    def knowing(self) -> "Means":
+        """Return means that embed no text twice."""
+        return replace(self, embedder=KnownTexts(self.embedder))
+
+
+@asynccontextmanager
+async def means(settings: Settings, report: Callable[[str], None]) -> AsyncGenerator[Means]:
+    """Give what the settings name: the embedding model, the judges and who words merges."""
+    embedder = wiring.embedder(settings.embedder, report)
+    async with wiring.judging(settings, SystemClock()) as judging:
+        yield Means(embedder, judging)
+
+
+async def rehearse(
+    events: Sequence[Remember],
+    policy: Policy,
+    means: Means,
+    *,
+    batch_records: int,
+    done: Callable[[int], None] = lambda _: None,
+) -> list[Decision]:
+    """Return the decisions on events in their order, as `memsieve run` makes them from nothing.
+
+    `done` is told the events that are decided since it was last told.
+    """
+    log, index = MemoryLog(), ExactIndex()
+    for topic in TOPICS:
+        log.create(topic.name, 1)
+    decided: list[Decision] = []
+    owner = Owner(
+        Deduplicator(means.embedder, index, index, policy, means.judging),
+        log,
+        index,
+        decided.extend,
+        token=wiring.owner_token(),
+        clock=SystemClock(),
+    )
+    decider, applier = _consumer(owner, log), _consumer(Writer(index, log, _quiet), log)
+    for start in range(0, len(events), batch_records):
+        batch = events[start : start + batch_records]
+        await log.append([_record(event) for event in batch])
+        while await decider.step(batch_records):
+            await applier.drain(batch_records)
+        done(len(batch))
+    return decided
+
+
+def unbraked(policy: Policy) -> Policy:
+    """Return a policy without its brake: pairs that say the same are no flood of removals."""
+    off = {"enabled": False}
+    scopes = {scope: {**rules, "brake": off} for scope, rules in policy.scopes.items()}
+    content = policy.model_dump(mode="json") | {"brake": off, "scopes": scopes}
+    return Policy.model_validate(content)
+
+
+def _consumer(process: Process, log: MemoryLog) -> Consumer:
+    retry = wiring.retry(RetrySettings())
+    return Consumer(process, log, 0, retry=retry, sleep=asyncio.sleep, report=_quiet)
+
+
+def _record(event: Remember) -> Outgoing:
+    return Outgoing(EVENTS.name, 0, event.scope.encode(), EVENT.encode(event))
+
+
+def _quiet(_: str) -> None:
+    """Tell nobody what a rehearsal waits for."""

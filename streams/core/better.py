@@ -1,0 +1,79 @@
+"""Which of two texts that tell the same stands: the event's or the memory's."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal, TypeAlias, assert_never
+
+from schemas.events import Remember
+from schemas.memories import Memory, Persistence, Standing
+from streams.core.policy import BetterRule, Quality
+
+Winner: TypeAlias = Literal["event", "memory"]
+
+_LADDER = tuple(Persistence)
+_MONTH_DAYS = 30
+"""What one step of `importance_decay` is for."""
+
+
+@dataclass(frozen=True)
+class Preference:
+    """The better of the two, and the quality that told them apart; None where none did."""
+
+    winner: Literal["event", "memory", "tie"]
+    by: Quality | None
+
+
+def better(event: Remember, memory: Memory, rule: BetterRule) -> Preference:
+    """Compare an event and a live memory by the rule's qualities, in its order."""
+    for quality in rule.order:
+        if winner := _by(quality, event, memory, rule):
+            return Preference(winner, quality)
+    return Preference("tie", None)
+
+
+def _by(quality: Quality, event: Remember, memory: Memory, rule: BetterRule) -> Winner | None:
+    match quality:
+        case "status":
+            return _higher(_belief(Standing(event.status)), _belief(memory.status))
+        case "length":
+            return _by_length(event.text, memory.text, rule.length_ratio)
+        case "persistence":
+            return _by_persistence(event.persistence, memory.persistence)
+        case "importance":
+            return _by_importance(event, memory, rule.importance_decay)
+        case "recency":
+            age = event.occurred_at - memory.last_seen_at
+            return _higher(age.total_seconds(), 0)
+    assert_never(quality)
+
+
+def _belief(standing: Standing) -> int:
+    return int(standing is Standing.ACTIVE)
+
+
+def _by_length(said: str, known: str, ratio: float) -> Winner | None:
+    """Return the event where it says clearly more; a longer memory has won nothing by that."""
+    return "event" if len(said.strip()) > ratio * len(known.strip()) else None
+
+
+def _by_persistence(said: Persistence | None, known: Persistence | None) -> Winner | None:
+    if said is None or known is None:
+        return None
+    return _higher(_LADDER.index(said), _LADDER.index(known))
+
+
+def _by_importance(event: Remember, memory: Memory, decay: float) -> Winner | None:
+    """Compare importance as it is when the event happens; what was seen later has not decayed.
+
+    Whole days count, so that of two that are rated alike on one day neither is more important.
+    """
+    if event.importance is None or memory.importance is None:
+        return None
+    age = max(event.occurred_at - memory.last_seen_at, timedelta())
+    return _higher(event.importance, memory.importance * decay ** (age.days / _MONTH_DAYS))
+
+
+def _higher(said: float, known: float) -> Winner | None:
+    if said == known:
+        return None
+    return "event" if said > known else "memory"

@@ -1,0 +1,263 @@
+"""Bands and thresholds fitted to labelled pairs, so that no more than a wanted share is lost."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decisions import Compared, Verdict
+from streams.core.bands import Bands
+from streams.core.grading import KNOWN, NEWS, Truth, differs
+from streams.core.measures import Rate, needed
+from streams.core.policy import Act, Policy, Rules
+
+Marks = NDArray[np.bool_]
+
+_STEPS = [step / 100 for step in range(50, 101)]
+"""The least probabilities that are tried: below a half a judge would be believed against itself."""
+_COSINES = [step / 100 for step in range(100, -101, -1)]
+"""The cosines that are tried as a band's bound; finer ones would follow the sample's noise."""
+_SHARE = 0.99
+"""What a band has to hold: of the duplicates that a judge finds (review), or of all (log)."""
+_DROPPING: frozenset[Act] = frozenset({"reinforce", "replace", "keep-better"})
+"""What makes one of two texts disappear."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A labelled pair as judge and guards saw it, whatever its similarity.
+
+    `settled`: what the sentences alone told. `differs`: a guard objects. `doubtful`: a guard has
+    something to say.
+    """
+
+    truth: Truth
+    similarity: float
+    settled: Verdict | None = None
+    differs: bool = False
+    doubtful: bool = False
+    probabilities: Mapping[Verdict, float] | None = None
+
+
+def sample(truth: Truth, similarity: float, compared: Compared | None) -> Sample:
+    """Read a sample from the evidence of a decision; without any, the words were the same."""
+    if compared is None:
+        return Sample(truth, similarity, settled=Verdict.SAME)
+    silent = compared.probabilities is None and not compared.findings
+    return Sample(
+        truth,
+        similarity,
+        settled=compared.verdict if silent and compared.verdict is not Verdict.UNSURE else None,
+        differs=differs(compared),
+        doubtful=bool(compared.findings),
+        probabilities=compared.probabilities,
+    )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What was fitted, and what it comes to on the samples that it was fitted to."""
+
+    bands: Bands
+    same_min: float
+    refines_min: float
+    lost: Rate
+    found: Rate
+
+
+class TooFew(ValueError):
+    """So few pairs of two facts cannot show that a rate is that low."""
+
+    def __init__(self, have: int, need: int) -> None:
+        super().__init__(f"{have} pairs of two facts in that half, {need} are needed")
+        self.have = have
+        self.need = need
+
+
+def fit(samples: Sequence[Sample], rules: Rules, wanted: float) -> Fit:
+    """Find the most duplicates with the upper bound of lost facts within the wanted rate.
+
+    Of equals the strictest thresholds are taken. Raises TooFew where nothing could be shown.
+    """
+    seen = Samples(samples, rules)
+    if int(seen.news.sum()) < needed(wanted):
+        raise TooFew(int(seen.news.sum()), needed(wanted))
+    match = _match(seen, wanted)
+    same_min, refines_min = _least(seen, match, wanted)
+    outcome = seen.outcome(match, same_min, refines_min)
+    review = min(match, _holding(seen.similarity[seen.known & outcome.joins]))
+    bands = Bands(
+        match=match,
+        review=review,
+        log=max(-1.0, min(review, _holding(seen.similarity[seen.known]))),
+    )
+    return Fit(bands, same_min, refines_min, seen.lost(outcome), seen.found(outcome))
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Which pairs become one memory, and of which of them a text is dropped."""
+
+    joins: Marks
+    drops: Marks
+
+
+class Samples:
+    """The samples as columns."""
+
+    def __init__(self, samples: Sequence[Sample], rules: Rules) -> None:
+        self._rules = rules
+        self._samples = samples
+        self.similarity = np.array([one.similarity for one in samples], np.float64)
+        self.known = np.array([one.truth in KNOWN for one in samples], np.bool_)
+        self.news = np.array([one.truth in NEWS for one in samples], np.bool_)
+        self.differs = np.array([one.differs for one in samples], np.bool_)
+
+    def lost(self, outcome: Effect) -> Rate:
+        return Rate(int((self.news & outcome.drops).sum()), int(self.news.sum()))
+
+    def found(self, outcome: Effect) -> Rate:
+        return Rate(int((self.known & outcome.joins).sum()), int(self.known.sum()))
+
+    def outcome(self, match: float, same_min: float, refines_min: float) -> Effect:
+        """Return what is done with each pair from these bounds on; see core/verdict.by_opinion."""
+        p_same, p_refines, p_refined = self._p_same, self._p_refines, self._p_refined_by
+        judged = self._judged & ~self.differs
+        same = judged & (p_same >= same_min)
+        refined = judged & ~same & (p_refined >= p_same) & (p_refined + p_same >= refines_min)
+        refines = judged & ~same & ~refined & (p_refines >= p_same)
+        refines &= p_refines + p_same >= refines_min
+        dropped = (same | refined) & ~self._doubtful
+        unsure = self._open & ~(dropped | refines)
+        acting, acts = self._acting(unsure, match)
+        replaced = refines & (self._rules.with_verdict.refines == "replace")
+        joined = refines & (self._rules.with_verdict.refines != "keep-both")
+        return Effect(
+            joins=self._settled | dropped | joined | acting,
+            drops=self._settled | dropped | replaced | acts,
+        )
+
+    def _acting(self, unsure: Marks, match: float) -> tuple[Marks, Marks]:
+        """Return the pairs that are joined though nobody is sure, and those that lose a text."""
+        near = self.similarity >= match
+        rule = self._rules.without_verdict
+        joins, drops = np.zeros_like(unsure), np.zeros_like(unsure)
+        for act, there in ((rule.match, near), (rule.review, ~near)):
+            if act in _DROPPING or act == "merge":
+                joins |= unsure & there
+            if act in _DROPPING:
+                drops |= unsure & there
+        return joins, drops
+
+    @cached_property
+    def _p_same(self) -> NDArray[np.float64]:
+        return self._p(Verdict.SAME)
+
+    @cached_property
+    def _p_refines(self) -> NDArray[np.float64]:
+        return self._p(Verdict.REFINES)
+
+    @cached_property
+    def _p_refined_by(self) -> NDArray[np.float64]:
+        return self._p(Verdict.REFINED_BY)
+
+    def _p(self, verdict: Verdict) -> NDArray[np.float64]:
+        told = (one.probabilities for one in self._samples)
+        return np.array([0.0 if p is None else p.get(verdict, 0.0) for p in told], np.float64)
+
+    @cached_property
+    def _judged(self) -> Marks:
+        return np.array([one.probabilities is not None for one in self._samples], np.bool_)
+
+    @cached_property
+    def _doubtful(self) -> Marks:
+        return np.array([one.doubtful for one in self._samples], np.bool_)
+
+    @cached_property
+    def _open(self) -> Marks:
+        return np.array(
+            [one.settled is None and not one.differs for one in self._samples], np.bool_
+        )
+
+    @cached_property
+    def _settled(self) -> Marks:
+        """What the words alone tell to be known: no threshold changes that."""
+        known = {Verdict.SAME, Verdict.REFINED_BY}
+        return np.array([one.settled in known for one in self._samples], np.bool_)
+
+
+def _match(seen: Samples, wanted: float) -> float:
+    """Return the lowest cosine from which so few distinct facts lie that no guard tells apart."""
+    lowest = 1.0
+    for bound in _COSINES:
+        above = seen.news & ~seen.differs & (seen.similarity >= bound)
+        if _upper(Rate(int(above.sum()), int(seen.news.sum()))) > wanted:
+            break
+        lowest = bound
+    return lowest
+
+
+def _least(seen: Samples, match: float, wanted: float) -> tuple[float, float]:
+    """Return the least probabilities that find the most within the wanted rate."""
+    best, chosen = -1, (1.0, 1.0)
+    for same_min in reversed(_STEPS):
+        for refines_min in reversed(_STEPS):
+            outcome = seen.outcome(match, same_min, refines_min)
+            found = seen.found(outcome).count
+            if found > best and _upper(seen.lost(outcome)) <= wanted:
+                best, chosen = found, (same_min, refines_min)
+    return chosen
+
+
+def _holding(similarities: NDArray[np.float64]) -> float:
+    """Return the highest bound that has nearly all of these at or above it."""
+    if not len(similarities):
+        return 1.0
+    return next(bound for bound in _COSINES if (similarities >= bound).mean() >= _SHARE)
+
+
+def _upper(rate: Rate) -> float:
+    return 1.0 if rate.interval is None else rate.interval[1]
+
+
+def fitted(base: Policy, found: Fit) -> dict[str, Any]:
+    """Return a policy's content with what was fitted in place of its own."""
+    content = base.model_dump(mode="json")
+    content["bands"] = found.bands.model_dump()
+    content["judges"] |= {"same_min": found.same_min, "refines_min": found.refines_min}
+    nominate = content["nominate"]
+    nominate["similarity_min"] = min(nominate["similarity_min"], found.bands.log)
+    return content
+
+
+def as_toml(content: Mapping[str, Any], comment: Sequence[str] = ()) -> str:
+    """Write a policy's content so that `parse` reads it, under a comment."""
+    head = [f"# {line}" for line in comment]
+    return "\n".join([*head, "", *_table(content, ())]).lstrip() + "\n"
+
+
+def _table(content: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    """Yield the lines of a table, its own values before the tables within."""
+    values = {key: one for key, one in content.items() if not isinstance(one, dict)}
+    if path and (values or not content):
+        yield f"\n[{'.'.join(_key(part) for part in path)}]"
+    for key, value in values.items():
+        if value is not None:
+            yield f"{_key(key)} = {_value(value)}"
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from _table(cast("dict[str, Any]", value), (*path, key))
+
+
+def _key(name: str) -> str:
+    bare = name.replace("_", "").replace("-", "")
+    return name if bare.isascii() and bare.isalnum() else _value(name)
+
+
+def _value(value: object) -> str:
+    """Write a value: JSON's text, numbers and lists are TOML's, too, without U+007F."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,1 @@
+"""Deterministic vetoes: what must not be lost when two texts are joined."""

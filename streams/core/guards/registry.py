@@ -1,0 +1,91 @@
+"""All guards in their order, and what they find in a pair."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from streams.core.guards import modes, polarity, records, roles, things, values
+from streams.core.guards.statement import (
+    COMPATIBLE,
+    Answer,
+    CannotTell,
+    Compatible,
+    Sides,
+    Statement,
+)
+from streams.core.language.lexicon import Lexicon
+
+Guard = Callable[[Sides], Answer]
+
+OF_RECORDS: Mapping[str, Guard] = {
+    "category": records.category,
+    "persistence": records.persistence,
+    "status": records.status,
+    "pin": records.pin,
+    "validity": records.validity,
+    "attribution": records.attribution,
+    "wholeness": records.wholeness,
+}
+OF_TEXTS: Mapping[str, Guard] = {
+    "numbers": values.numbers,
+    "amounts": values.amounts,
+    "dates": values.dates,
+    "times": values.times,
+    "durations": values.durations,
+    "versions": values.versions,
+    "identifiers": values.identifiers,
+    "placeholders": values.placeholders,
+    "negation": polarity.negation,
+    "opposites": polarity.opposites,
+    "names": things.names,
+    "owners": things.owners,
+    "persons": things.persons,
+    "roles": roles.roles,
+    "attributes": things.attributes,
+    "generality": things.generality,
+    "quantifiers": modes.quantifiers,
+    "comparison": modes.comparison,
+    "modality": modes.modality,
+    "question": modes.question,
+    "tense": modes.tense,
+    "substance": things.substance,
+}
+GUARDS: Mapping[str, Guard] = {**OF_RECORDS, **OF_TEXTS}
+"""Every guard by its name, which decisions carry as evidence: names never change."""
+
+DIRECTED = frozenset(["persistence", "status", "pin"])
+"""Guards that protect the memory from the event, and not the other way round."""
+
+
+class Outcome(StrEnum):
+    """What a guard found, where it did not find the two compatible."""
+
+    DIFFERS = "differs"
+    CANNOT_TELL = "cannot-tell"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One guard's objection: what differs, as each side spells it, or why it cannot tell."""
+
+    guard: str
+    outcome: Outcome
+    what: str
+    event_says: str = ""
+    memory_says: str = ""
+
+
+def examine(event: Statement, memory: Statement, lexicon: Lexicon) -> tuple[Finding, ...]:
+    """Return what stands against joining an event with a memory, in the guards' order."""
+    sides = Sides(event, memory, lexicon)
+    guards = OF_RECORDS if sides.worded_alike else GUARDS
+    answers = ((name, guard(sides)) for name, guard in guards.items())
+    return tuple(_finding(name, answer) for name, answer in answers if answer is not COMPATIBLE)
+
+
+def _finding(guard: str, answer: Answer) -> Finding:
+    if isinstance(answer, CannotTell):
+        return Finding(guard, Outcome.CANNOT_TELL, answer.why)
+    if isinstance(answer, Compatible):
+        raise TypeError(f"guard {guard}: answer with COMPATIBLE itself")
+    return Finding(guard, Outcome.DIFFERS, answer.what, answer.event_says, answer.memory_says)

@@ -1,0 +1,80 @@
+"""What guards compare, and what they can answer."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TypeAlias
+
+from schemas.memories import Persistence, Standing
+from streams.core.guards.alignment import Alignment, align
+from streams.core.language.lexicon import Lexicon
+from streams.core.language.reading import Reading
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A text that was read, and what its record says beside it.
+
+    `sources`: who said it. `truncated`: the text's vector covers only a part of it.
+    """
+
+    reading: Reading
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    persistence: Persistence | None = None
+    status: Standing = Standing.ACTIVE
+    sources: tuple[str, ...] = ()
+    pinned: bool = False
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    truncated: bool = False
+
+
+@dataclass(frozen=True)
+class Compatible:
+    """Nothing of the guard's kind stands against joining the two."""
+
+
+@dataclass(frozen=True)
+class Differs:
+    """The two say different things of one kind; `what` names it."""
+
+    what: str
+    event_says: str
+    memory_says: str
+
+
+@dataclass(frozen=True)
+class CannotTell:
+    """The guard cannot compare the two."""
+
+    why: str
+
+
+Answer: TypeAlias = Compatible | Differs | CannotTell
+COMPATIBLE = Compatible()
+
+
+@dataclass(frozen=True)
+class Sides:
+    """An event and a memory on the table; what several guards need is worked out once."""
+
+    event: Statement
+    memory: Statement
+    lexicon: Lexicon
+
+    @property
+    def readings(self) -> tuple[Reading, Reading]:
+        return self.event.reading, self.memory.reading
+
+    @cached_property
+    def alignment(self) -> Alignment:
+        return align(self.event.reading, self.memory.reading, self.lexicon)
+
+    @cached_property
+    def worded_alike(self) -> bool:
+        """The two texts are the same words in the same order."""
+        event, memory = self.readings
+        return event.lemmas == memory.lemmas and [word.lower for word in event.words] == [
+            word.lower for word in memory.words
+        ]

@@ -1,0 +1,1 @@
+"""What words mean to each other, and what a text says that must not be lost."""

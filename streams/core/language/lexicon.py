@@ -1,0 +1,375 @@
+"""What English words are to each other, as WordNet has it.
+
+A word is looked up in all its readings: no part of speech is guessed, so a relation says that some
+common meanings of two words stand so to each other, not that these two uses do.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from typing import Self, TypeVar
+
+_T = TypeVar("_T")
+
+_SECTION = "\n-\n"
+_REMEMBERED = 65_536
+"""Words and pairs whose answers are kept: several times the vocabulary of a busy stream."""
+
+_ENDINGS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "n": (
+        ("s", ""),
+        ("ses", "s"),
+        ("xes", "x"),
+        ("zes", "z"),
+        ("ches", "ch"),
+        ("shes", "sh"),
+        ("men", "man"),
+        ("ies", "y"),
+    ),
+    "v": (
+        ("s", ""),
+        ("ies", "y"),
+        ("es", "e"),
+        ("es", ""),
+        ("ed", "e"),
+        ("ed", ""),
+        ("ing", "e"),
+        ("ing", ""),
+    ),
+    "a": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
+    "r": (),
+}
+"""WordNet's rules of detachment (morphy(7WN)): an ending, and what stands in its place."""
+
+_COMMON_SENSES = 3
+"""Rarer senses make synonyms, and nothing else: "picture" is kin to what a photo is kin to."""
+
+_CATEGORY_SENSES = 2
+"""A word belongs to the categories of its first senses; rarer ones put half the nouns in all."""
+
+
+class Relation(StrEnum):
+    """What one word is to another; the name is that of the other word."""
+
+    SYNONYM = "synonym"
+    SIMILAR = "similar"
+    DERIVED = "derived"
+    PERTAINYM = "pertainym"
+    ANTONYM = "antonym"
+    OPPOSITE = "opposite"
+    """An antonym of a synonym or of the head of the word's cluster: "quick" and "slow"."""
+    SIBLING = "sibling"
+    BROADER = "broader"
+    NARROWER = "narrower"
+
+
+_CONVERSE = {Relation.BROADER: Relation.NARROWER, Relation.NARROWER: Relation.BROADER}
+
+
+@dataclass(frozen=True)
+class Sense:
+    """One meaning: the meanings directly above, beside and against it."""
+
+    parents: frozenset[int]
+    similar: frozenset[int]
+    opposites: frozenset[int]
+    attributes: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A word of the dictionary: its senses by part of speech, the commonest first."""
+
+    proper: bool
+    senses: Mapping[str, tuple[int, ...]]
+    counts: Mapping[str, int]
+    antonyms: frozenset[str]
+    derived: frozenset[str]
+    pertains: frozenset[str]
+
+
+@dataclass(frozen=True)
+class _Facets:
+    """Everything that a spelling can be compared by, gathered over its base forms."""
+
+    bases: frozenset[str]
+    senses: frozenset[int]
+    common: frozenset[int]
+    parents: frozenset[int]
+    ancestors: frozenset[int]
+    similar: frozenset[int]
+    opposites: frozenset[int]
+    antonyms: frozenset[str]
+    derived: frozenset[str]
+    pertains: frozenset[str]
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Every word by which another one may be related."""
+        return self.bases | self.antonyms | self.derived | self.pertains
+
+    @cached_property
+    def meanings(self) -> frozenset[int]:
+        """Every meaning by which another word may be related, its own ancestors apart."""
+        return self.senses | self.parents | self.similar | self.opposites
+
+    def unrelated(self, other: "_Facets") -> bool:
+        """Tell whether two words surely have nothing to do with each other; most pairs have not."""
+        return (
+            self.meanings.isdisjoint(other.meanings)
+            and self.ancestors.isdisjoint(other.common)
+            and other.ancestors.isdisjoint(self.common)
+            and self.words.isdisjoint(other.words)
+        )
+
+
+class Lexicon:
+    """A dictionary: base forms, categories, and the relation of two words. It never changes."""
+
+    def __init__(
+        self,
+        words: Mapping[str, str],
+        synsets: tuple[str, ...],
+        exceptions: Mapping[tuple[str, str], str],
+        categories: Mapping[str, frozenset[int]],
+    ) -> None:
+        self._words = words
+        self._synsets = synsets
+        self._exceptions = exceptions
+        self._roots = categories
+        self.entry: Callable[[str], Entry | None] = lru_cache(_REMEMBERED)(self._entry)
+        """What the dictionary says of a word as it stands, in lower case; None: nothing."""
+        self._sense: Callable[[int], Sense] = lru_cache(_REMEMBERED)(self._read_sense)
+        self._above: Callable[[int], frozenset[int]] = lru_cache(_REMEMBERED)(self._ancestors)
+        self._facets: Callable[[str], _Facets] = lru_cache(_REMEMBERED)(self._gather)
+        self._base_forms: Callable[[str], tuple[tuple[str, str], ...]] = lru_cache(_REMEMBERED)(
+            self._inflected_from
+        )
+        self._related: Callable[[str, str], frozenset[Relation]] = lru_cache(_REMEMBERED)(
+            self._compare
+        )
+        self._best_lemma: Callable[[str], str] = lru_cache(_REMEMBERED)(self._commonest_base)
+        self._commonest_parts: Callable[[str], frozenset[str]] = lru_cache(_REMEMBERED)(
+            self._most_frequent_parts
+        )
+        self.categories: Callable[[str], frozenset[str]] = lru_cache(_REMEMBERED)(self._categories)
+        """The categories ("colour", "country", …) that a word's common meanings belong to."""
+
+    @classmethod
+    def parse(cls, table: str) -> Self:
+        """Read the table that `training/lexicon.py` writes; words are parsed when asked for."""
+        categories, exceptions, synsets, words = table.split(_SECTION)
+        return cls(
+            words=dict(line.split("\t", 1) for line in words.splitlines()),
+            synsets=tuple(synsets.split("\n")),
+            exceptions=dict(_exception(line) for line in exceptions.splitlines()),
+            categories=dict(_category(line) for line in categories.splitlines()),
+        )
+
+    def __contains__(self, word: str) -> bool:
+        """Tell whether a spelling, in lower case, is a word or an inflected form of one."""
+        return bool(self._base_forms(word))
+
+    def lemma(self, word: str, pos: str | None = None) -> str:
+        """Return the base form of a word in lower case; the commonest where there are several.
+
+        With a part of speech (n, v, a, r) only that one's base forms count.
+        """
+        if pos is None:
+            return self._best_lemma(word)
+        bases = [base for base, of in self._base_forms(word) if of == pos]
+        return max(bases, key=lambda base: self._count(base, pos), default=word)
+
+    def bases(self, word: str) -> frozenset[str]:
+        """Return every base form that a spelling can have, itself where it is one."""
+        return self._facets(word).bases
+
+    def parts_of_speech(self, word: str) -> frozenset[str]:
+        """Return what a spelling can be: n, v, a, r."""
+        return frozenset(pos for _, pos in self._base_forms(word))
+
+    def is_mostly(self, word: str, pos: str) -> bool:
+        """Tell whether a spelling is met as this part of speech at least as often as any other."""
+        return pos in self._commonest_parts(word)
+
+    def is_proper(self, word: str) -> bool:
+        """Tell whether the dictionary writes the word with a capital in all its meanings."""
+        entry = self.entry(word)
+        return entry is not None and entry.proper
+
+    def frequency(self, word: str) -> int:
+        """Return how often WordNet's editors met the word's base forms in texts."""
+        return sum(self._count(base, pos) for base, pos in self._base_forms(word))
+
+    def relations(self, word: str, other: str) -> frozenset[Relation]:
+        """Return what `other` is to `word`: every relation of their common meanings.
+
+        BROADER: `other` is the more general word.
+        """
+        if word <= other:
+            return self._related(word, other)
+        return frozenset(_CONVERSE.get(kind, kind) for kind in self._related(other, word))
+
+    def parents(self, sense: int) -> frozenset[int]:
+        """Return the meanings directly above one."""
+        return self._sense(sense).parents
+
+    def _compare(self, word: str, other: str) -> frozenset[Relation]:
+        here, there = self._facets(word), self._facets(other)
+        if here.unrelated(there):
+            return frozenset()
+        held = {
+            Relation.SYNONYM: here.senses & there.senses,
+            Relation.SIMILAR: here.senses & there.similar or here.similar & there.senses,
+            Relation.DERIVED: here.derived & there.bases or here.bases & there.derived,
+            Relation.PERTAINYM: here.pertains & there.bases or here.bases & there.pertains,
+            Relation.ANTONYM: here.antonyms & there.bases or here.bases & there.antonyms,
+            Relation.OPPOSITE: here.opposites & (there.senses | there.similar)
+            or there.opposites & (here.senses | here.similar),
+            Relation.SIBLING: here.parents & there.parents,
+            Relation.BROADER: there.common & here.ancestors,
+            Relation.NARROWER: here.common & there.ancestors,
+        }
+        return frozenset(kind for kind, shared in held.items() if shared)
+
+    def _gather(self, word: str) -> _Facets:
+        forms = self._base_forms(word)
+        entries = [entry for base, _ in forms if (entry := self.entry(base))]
+        numbers = frozenset(
+            number
+            for base, pos in forms
+            if (entry := self.entry(base))
+            for number in entry.senses[pos]
+        )
+        common = frozenset(
+            number
+            for base, pos in forms
+            if (entry := self.entry(base))
+            for number in entry.senses[pos][:_COMMON_SENSES]
+        )
+        senses = [self._sense(number) for number in common]
+        similar = _union(sense.similar for sense in senses)
+        heads = [self._sense(number) for number in similar]
+        return _Facets(
+            bases=frozenset(base for base, _ in forms) or frozenset([word]),
+            senses=numbers,
+            common=common,
+            parents=_union(sense.parents for sense in senses),
+            ancestors=_union(self._above(number) for number in common) - numbers,
+            similar=similar,
+            opposites=_union(sense.opposites for sense in (*senses, *heads)),
+            antonyms=_union(entry.antonyms for entry in entries),
+            derived=_union(entry.derived for entry in entries),
+            pertains=_union(entry.pertains for entry in entries),
+        )
+
+    def _categories(self, word: str) -> frozenset[str]:
+        senses = frozenset(
+            number
+            for base, pos in self._base_forms(word)
+            if (entry := self.entry(base))
+            for number in entry.senses[pos][:_CATEGORY_SENSES]
+        )
+        above = _union(self._above(number) | self._qualities(number) for number in senses)
+        return frozenset(name for name, roots in self._roots.items() if roots & above)
+
+    def _qualities(self, number: int) -> frozenset[int]:
+        """Return the heads of an adjective's cluster, and what they are values of."""
+        sense = self._sense(number)
+        heads = [self._sense(head) for head in sense.similar]
+        attributes = _union(quality.attributes for quality in (sense, *heads))
+        return sense.similar | _union(self._above(attribute) for attribute in attributes)
+
+    def _ancestors(self, number: int) -> frozenset[int]:
+        """Return a meaning and everything above it."""
+        found: set[int] = set()
+        waiting = [number]
+        while waiting:
+            at = waiting.pop()
+            if at not in found:
+                found.add(at)
+                waiting += self._sense(at).parents
+        return frozenset(found)
+
+    def _commonest_base(self, word: str) -> str:
+        forms = self._base_forms(word)
+        if not forms:
+            return word
+        return max(forms, key=lambda form: (self._count(*form), form[0] == word))[0]
+
+    def _most_frequent_parts(self, word: str) -> frozenset[str]:
+        counts: dict[str, int] = {}
+        for base, pos in self._base_forms(word):
+            counts[pos] = max(counts.get(pos, 0), self._count(base, pos))
+        most = max(counts.values(), default=0)
+        return frozenset(pos for pos, count in counts.items() if count == most)
+
+    def _inflected_from(self, word: str) -> tuple[tuple[str, str], ...]:
+        """Return base forms with their parts of speech, irregular ones before regular ones."""
+        forms: list[tuple[str, str]] = []
+        for pos, endings in _ENDINGS.items():
+            irregular = self._exceptions.get((word, pos))
+            bases = [irregular] if irregular else _detached(word, endings)
+            forms += [(base, pos) for base in (word, *bases) if self._is_word(base, pos)]
+        return tuple(dict.fromkeys(forms))
+
+    def _is_word(self, base: str, pos: str) -> bool:
+        entry = self.entry(base)
+        return entry is not None and pos in entry.senses
+
+    def _count(self, base: str, pos: str) -> int:
+        entry = self.entry(base)
+        return entry.counts.get(pos, 0) if entry else 0
+
+    def _entry(self, word: str) -> Entry | None:
+        line = self._words.get(word)
+        if line is None:
+            return None
+        proper, senses, antonyms, derived, pertains = (*line.split("\t"), "", "", "")[:5]
+        readings = [reading.split() for reading in senses.split(";")]
+        return Entry(
+            proper=bool(proper),
+            senses={reading[0][0]: _numbers(reading[1:]) for reading in readings},
+            counts={reading[0][0]: int(reading[0][1:]) for reading in readings},
+            antonyms=frozenset(antonyms.split()),
+            derived=frozenset(derived.split()),
+            pertains=frozenset(pertains.split()),
+        )
+
+    def _read_sense(self, number: int) -> Sense:
+        groups = (*self._synsets[number].split("\t"), "", "", "")[:4]
+        parents, similar, opposites, attributes = (
+            frozenset(_numbers(group.split())) for group in groups
+        )
+        return Sense(parents, similar, opposites, attributes)
+
+
+def _detached(word: str, endings: Iterable[tuple[str, str]]) -> list[str]:
+    """Return what a word may be inflected from by rule; a doubled consonant is single again."""
+    bases: list[str] = []
+    for ending, instead in endings:
+        if word.endswith(ending) and len(word) > len(ending) + 1:
+            stem = word[: -len(ending)]
+            bases.append(stem + instead)
+            if not instead and ending in {"ed", "ing", "er", "est"} and stem[-1] == stem[-2]:
+                bases.append(stem[:-1])
+    return bases
+
+
+def _numbers(texts: Iterable[str]) -> tuple[int, ...]:
+    return tuple(int(text, 36) for text in texts)
+
+
+def _exception(line: str) -> tuple[tuple[str, str], str]:
+    form, pos, base = line.split("\t")
+    return (form, pos), base
+
+
+def _category(line: str) -> tuple[str, frozenset[int]]:
+    name, *roots = line.split("\t")
+    return name, frozenset(_numbers(roots))
+
+
+def _union(groups: Iterable[frozenset[_T]]) -> frozenset[_T]:
+    return frozenset[_T]().union(*groups)

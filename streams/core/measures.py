@@ -1,0 +1,116 @@
+"""How well deciding went: marks become rates with intervals, scores become areas and curves."""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+_Z = 1.959963984540054
+"""The 97.5th percentile of the normal distribution: intervals hold 95 %."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How many of how many. Of none there is no rate."""
+
+    count: int
+    of: int
+
+    @property
+    def value(self) -> float | None:
+        return self.count / self.of if self.of else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval by Wilson's score: sound for few rows, and for rates near 0."""
+        if not self.of:
+            return None
+        share, of = self.count / self.of, self.of
+        scale = 1 + _Z**2 / of
+        middle = share + _Z**2 / (2 * of)
+        half = _Z * (share * (1 - share) / of + _Z**2 / (4 * of**2)) ** 0.5
+        low, high = (middle - half) / scale, (middle + half) / scale
+        return (0.0 if not self.count else low, 1.0 if self.count == of else high)
+
+
+def rate(marks: Iterable[bool | None]) -> Rate:
+    """Count the marks that are true; None is a row that the rate is not about."""
+    counted = Counter(mark for mark in marks if mark is not None)
+    return Rate(counted[True], counted.total())
+
+
+def needed(upper: float) -> int:
+    """Return how many rows without one failure show that the rate is at most so high."""
+    return int(np.ceil(_Z**2 * (1 - upper) / upper))
+
+
+def auc(positive: Sequence[float], negative: Sequence[float]) -> float | None:
+    """Return how often a positive scores higher than a negative; a tie counts half."""
+    if not positive or not negative:
+        return None
+    scores = np.array([*positive, *negative], np.float64)
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    behind = np.cumsum(counts)
+    ranks = (behind - counts + 1 + behind) / 2  # the mean rank of those that tie
+    above = float(ranks[inverse[: len(positive)]].sum()) - len(positive) * (len(positive) + 1) / 2
+    return above / (len(positive) * len(negative))
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a threshold, inclusive, finds: precision and recall, and the negatives it takes."""
+
+    threshold: float
+    precision: float
+    recall: float
+    fallout: float
+
+
+def curve(positive: Sequence[float], negative: Sequence[float]) -> list[Point]:
+    """Return a point for each score, the highest first; none where a class is empty."""
+    if not positive or not negative:
+        return []
+    scores = np.array([*positive, *negative], np.float64)
+    is_positive = np.arange(len(scores)) < len(positive)
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    found = np.cumsum(is_positive[order])
+    last = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)  # ties stand together
+    return [
+        Point(
+            threshold=float(ranked[i]),
+            precision=float(found[i] / (i + 1)),
+            recall=float(found[i] / len(positive)),
+            fallout=float((i + 1 - found[i]) / len(negative)),
+        )
+        for i in last.tolist()
+    ]
+
+
+@dataclass(frozen=True)
+class BCubed:
+    """Precision and recall of a clustering, averaged over its items (Bagga and Baldwin, 1998)."""
+
+    precision: float
+    recall: float
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.precision * self.recall / (self.precision + self.recall)
+
+
+def b_cubed(items: Iterable[tuple[Hashable, Hashable]]) -> BCubed | None:
+    """Compare, for each item, the cluster it is truly of with the one it was found in."""
+    together = Counter(items)
+    if not together:
+        return None
+    true, found = Counter[Hashable](), Counter[Hashable]()
+    for (one, other), count in together.items():
+        true[one] += count
+        found[other] += count
+    total = together.total()
+    return BCubed(
+        precision=sum(n * n / found[other] for (_, other), n in together.items()) / total,
+        recall=sum(n * n / true[one] for (one, _), n in together.items()) / total,
+    )

@@ -1,0 +1,203 @@
+"""How much of what is kept says nearly what something else says, and how well supersession holds."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.base import MemoryId, ScopeName
+from schemas.decisions import Change, Insert, Merge, Replace
+from schemas.events import Remember
+from schemas.memories import Memory
+from streams.core.embedding import SIMILARITY_DECIMALS, Vector
+
+THRESHOLDS = (0.98, 0.95, 0.90, 0.85, 0.80, 0.75)
+
+_ROWS = 512
+"""Vectors compared with all others at once: 20 MB of similarities for 10,000 of a scope."""
+
+_ROUNDING = 0.5 * 10.0**-SIMILARITY_DECIMALS
+"""What a band's similarity is rounded by: what counts as at a threshold there does so here."""
+
+HEALTHY = (0.05, 0.20)
+ALERT = 0.50
+"""The share of memories that deduplication removes: what is usual, and what is surely too much."""
+
+
+@dataclass
+class Crowding:
+    """How many pairs of a scope are that similar, and how many memories have such a neighbour."""
+
+    memories: int = 0
+    pairs: Counter[float] = field(default_factory=Counter[float])
+    near: Counter[float] = field(default_factory=Counter[float])
+
+    def add(self, vectors: Sequence[Vector]) -> None:
+        """Count the pairs of a scope, by its unit vectors; a threshold is inclusive."""
+        count = len(vectors)
+        self.memories += count
+        if not count:
+            return
+        matrix = np.stack(vectors)
+        near = {threshold: np.zeros(count, np.bool_) for threshold in THRESHOLDS}
+        for start in range(0, count, _ROWS):
+            self._add_rows(matrix, start, near)
+        for threshold, marks in near.items():
+            self.near[threshold] += int(marks.sum())
+
+    def _add_rows(
+        self, matrix: NDArray[np.float32], start: int, near: Mapping[float, NDArray[np.bool_]]
+    ) -> None:
+        """Compare some rows with themselves and all behind them."""
+        rows = matrix[start : start + _ROWS]
+        cosines = rows @ matrix[start:].T
+        cosines[:, : len(rows)][np.tril_indices(len(rows))] = -1.0  # each pair once
+        for threshold in THRESHOLDS:
+            above = cosines >= threshold - _ROUNDING
+            self.pairs[threshold] += int(np.count_nonzero(above))
+            near[threshold][start : start + len(rows)] |= above.any(axis=1)
+            near[threshold][start:] |= above.any(axis=0)
+
+
+@dataclass
+class Growth:
+    """Memories day by day, by the events' own times."""
+
+    events: Counter[date] = field(default_factory=Counter[date])
+    born: Counter[date] = field(default_factory=Counter[date])
+    retired: Counter[date] = field(default_factory=Counter[date])
+
+    def add(self, decision: Change, made: int, retired: int) -> None:
+        """Count a decision that made and retired so many memories."""
+        day = decision.event.occurred_at.date()
+        self.events[day] += isinstance(decision.event, Remember)
+        self.born[day] += made
+        self.retired[day] += retired
+
+    def days(self) -> Iterable[tuple[date, int, int, int]]:
+        """Yield, for each day with an event, the events, memories and live memories up to it."""
+        events = born = retired = 0
+        for day in sorted(self.events):
+            events += self.events[day]
+            born += self.born[day]
+            retired += self.retired[day]
+            yield day, events, born, born - retired
+
+
+@dataclass
+class Removal:
+    """What deduplication has spared: the memories that there would be, and those that live."""
+
+    events: int = 0
+    live: int = 0
+    retiring: int = 0
+
+    @property
+    def removed(self) -> int:
+        return self.events - self.live
+
+    @property
+    def removal_rate(self) -> float | None:
+        return self.removed / self.events if self.events else None
+
+    @property
+    def merge_rate(self) -> float | None:
+        """The share of decisions that retire a memory."""
+        return self.retiring / self.events if self.events else None
+
+    @property
+    def status(self) -> str:
+        share = self.removal_rate
+        if share is None:
+            return "unknown"
+        if share > ALERT:
+            return "alert"
+        low, high = HEALTHY
+        return "low" if share < low else "high" if share > high else "healthy"
+
+
+@dataclass
+class History:
+    """What a log's decisions add up to: growth, and removal overall and by scope."""
+
+    growth: Growth = field(default_factory=Growth)
+    overall: Removal = field(default_factory=Removal)
+    scopes: dict[ScopeName, Removal] = field(default_factory=dict[ScopeName, Removal])
+
+    def add(self, decision: Change) -> None:
+        """Follow the next decision that changed the store."""
+        made, retired = _made(decision), _retired(decision)
+        self.growth.add(decision, made, retired)
+        for removal in (
+            self.overall,
+            self.scopes.setdefault(decision.event.scope, Removal()),
+        ):
+            removal.events += isinstance(decision.event, Remember)
+            removal.live += made - retired
+            removal.retiring += retired > 0
+
+    def worst(self, events_min: int) -> list[tuple[ScopeName, Removal]]:
+        """Return the scopes by the share that was removed, the most first; small ones left out."""
+        large = [one for one in self.scopes.items() if one[1].events >= events_min]
+        return sorted(large, key=lambda one: (-(one[1].removal_rate or 0.0), one[0]))
+
+
+def _made(decision: Change) -> int:
+    """Count the memories that a decision makes: one that changes in place is none."""
+    if isinstance(decision, Insert):
+        return 1
+    if isinstance(decision, Replace | Merge):
+        return int(all(target.memory_id != decision.memory.id for target in decision.targets))
+    return 0
+
+
+def _retired(decision: Change) -> int:
+    if isinstance(decision, Replace | Merge):
+        return sum(target.memory_id != decision.memory.id for target in decision.targets)
+    return int(isinstance(decision, Insert) and not decision.memory.live)
+
+
+@dataclass(frozen=True)
+class Supersession:
+    """How far the retired memories are from what stands for them."""
+
+    superseded: int
+    depth_max: int
+    depth_mean: float | None
+    without_live_successor: tuple[MemoryId, ...]
+
+
+def supersession(memories: Mapping[MemoryId, Memory]) -> Supersession:
+    """Follow each retired memory to the live one that stands for it; there must be one."""
+    depths: list[int] = []
+    lost: list[MemoryId] = []
+    for identity, memory in memories.items():
+        if memory.live:
+            continue
+        depth = _depth(identity, memories)
+        if depth is None:
+            lost.append(identity)
+        else:
+            depths.append(depth)
+    return Supersession(
+        superseded=len(depths) + len(lost),
+        depth_max=max(depths, default=0),
+        depth_mean=sum(depths) / len(depths) if depths else None,
+        without_live_successor=tuple(sorted(lost)),
+    )
+
+
+def _depth(identity: MemoryId, memories: Mapping[MemoryId, Memory]) -> int | None:
+    """Count the steps to a live memory; None where the way ends, or goes in a circle."""
+    depth, seen = 0, set[MemoryId]()
+    while identity in memories and identity not in seen:
+        memory = memories[identity]
+        if memory.superseded is None:
+            return depth
+        seen.add(identity)
+        identity = memory.superseded.by
+        depth += 1
+    return None

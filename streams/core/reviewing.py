@@ -1,0 +1,190 @@
+"""Questions to a person, what their answers do, and what became of each."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from schemas.base import ContentKey, DecisionId, Embedding, MemoryId, Position
+from schemas.decisions import (
+    Decision,
+    Evidence,
+    Ignore,
+    Insert,
+    Marker,
+    Reason,
+    Replace,
+    Target,
+)
+from schemas.events import Answer, Seen
+from schemas.memories import Memory
+from schemas.outcomes import Review
+from streams.core import survivorship
+from streams.core.decide import ignore
+from streams.core.identity import decision_id, review_id
+from streams.core.ledger import Effect, effects, memory_of
+from streams.core.neighbours import Neighbour, Stored
+from streams.core.policy import Policy
+
+
+def questions(decision: Insert, near: list[Neighbour]) -> list[Review]:
+    """Return the questions that a decision asks: one per neighbour that it names for review."""
+    compared = {one.memory_id: one for one in decision.evidence.neighbours}
+    asked = {review_id(decision.decision_id, n.memory.id): n.memory for n in near}
+    return [
+        Review(
+            id=identity,
+            scope=decision.event.scope,
+            decision_id=decision.decision_id,
+            newer=decision.memory,
+            older=asked[identity],
+            compared=compared[asked[identity].id],
+            asked_at=decision.event.occurred_at,
+        )
+        for identity in decision.evidence.reviews
+    ]
+
+
+def answered(
+    answer: Answer,
+    source: Position,
+    policy: Policy,
+    newer: tuple[Memory, Embedding] | None,
+    older: tuple[Memory, Embedding] | None,
+) -> Replace | Ignore:
+    """Apply an answer to the two memories as they are now; None stands for one that is gone.
+
+    One of them goes on, with the counts and labels of both where it stands for both; the other is
+    retired. A memory that is pinned is not.
+    """
+    if not (_is(newer, answer.newer) and _is(older, answer.older)):
+        return ignore(answer, source, policy, Reason.ANSWERED_TOO_LATE)
+    assert newer is not None and older is not None  # noqa: S101, PT018 - _is has told
+    match answer.verdict:
+        case "distinct":
+            return ignore(answer, source, policy, Reason.ANSWERED)
+        case "same" | "refined-by":
+            (survivor, embedding), (retired, _) = older, newer
+            memory = survivorship.united(survivor, retired)
+        case "refines":
+            (survivor, embedding), (retired, _) = newer, older
+            memory = survivorship.united(survivor, retired)
+        case "contradicts":
+            (survivor, embedding), (retired, _) = newer, older
+            memory = survivor.model_copy(update={"version": survivor.version + 1})
+    if retired.pinned:
+        return ignore(answer, source, policy, Reason.ANSWERED_TOO_LATE)
+    return Replace(
+        decision_id=decision_id(answer.scope, answer.event_id),
+        event=answer,
+        source=source,
+        policy_id=policy.id,
+        evidence=Evidence(reason=Reason.ANSWERED),
+        memory=memory,
+        embedding=embedding,
+        targets=(
+            Target(memory_id=survivor.id, version=survivor.version),
+            Target(memory_id=retired.id, version=retired.version),
+        ),
+    )
+
+
+def _is(held: tuple[Memory, Embedding] | None, seen: Seen) -> bool:
+    return (
+        held is not None
+        and held[0].live
+        and (held[0].id, held[0].content_key) == (seen.memory_id, seen.content_key)
+    )
+
+
+State = Literal["open", "answered", "too-late", "moot"]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """An answer that was decided on; `in_time` where it was applied."""
+
+    answer: Answer
+    decision_id: DecisionId
+    in_time: bool
+
+
+@dataclass(frozen=True)
+class Question:
+    """A review, and what became of it.
+
+    It is moot where nobody has answered in time, and one of its memories is no longer live with
+    the text that was asked about; too late where an answer came nevertheless.
+    """
+
+    review: Review
+    state: State = "open"
+    settled: Settled | None = None
+
+    @property
+    def asked_at(self) -> datetime:
+        return self.review.asked_at
+
+
+class Questions:
+    """The fold of reviews and decisions: which questions were asked, and what became of each.
+
+    A review whose decision does not count was asked by nobody.
+    """
+
+    def __init__(self, reviews: Iterable[Review]) -> None:
+        self._reviews = {review.id: review for review in reviews}
+        self._asked: set[str] = set()
+        self._settled: dict[str, Settled] = {}
+        self._says: dict[MemoryId, ContentKey | None] = {
+            memory.id: None for r in self._reviews.values() for memory in (r.newer, r.older)
+        }
+
+    def decided(self, decision: Decision) -> None:
+        """Take a decision that counts; those of a partition in their order."""
+        if isinstance(decision, Marker):
+            return
+        self._asked.update(decision.evidence.reviews)
+        for effect in effects(decision):
+            if memory_of(effect) in self._says:
+                self._says[memory_of(effect)] = _words_after(effect)
+        settled = settles(decision)
+        if settled is not None:
+            identity = settled.answer.review_id
+            self._settled[identity] = newest(self._settled.get(identity), settled)
+
+    def all(self) -> list[Question]:
+        """Return the questions that were asked, the newest first."""
+        asked = [self._question(r) for r in self._reviews.values() if r.id in self._asked]
+        return sorted(asked, key=lambda one: (one.asked_at, one.review.id), reverse=True)
+
+    def _question(self, review: Review) -> Question:
+        question = Question(review, settled=self._settled.get(review.id))
+        if question.settled is not None:
+            state: State = "answered" if question.settled.in_time else "too-late"
+            return replace(question, state=state)
+        both = (review.newer, review.older)
+        standing = all(self._says[memory.id] == memory.content_key for memory in both)
+        return question if standing else replace(question, state="moot")
+
+
+def _words_after(effect: Effect) -> ContentKey | None:
+    """Return the key of what a memory says after an effect, where it is live."""
+    if isinstance(effect, Stored) and effect.memory.live:
+        return effect.memory.content_key
+    return None
+
+
+def settles(decision: Decision) -> Settled | None:
+    """Return the answer that a decision is on; None where it is on none, or on one once more."""
+    if isinstance(decision, Marker) or not isinstance(decision.event, Answer):
+        return None
+    reason = decision.evidence.reason
+    if reason not in {Reason.ANSWERED, Reason.ANSWERED_TOO_LATE}:
+        return None
+    return Settled(decision.event, decision.decision_id, in_time=reason is Reason.ANSWERED)
+
+
+def newest(before: Settled | None, after: Settled) -> Settled:
+    """Return which of two answers to a question holds: the later of those that came in time."""
+    return before if before is not None and before.in_time and not after.in_time else after

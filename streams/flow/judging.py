@@ -1,0 +1,240 @@
+"""Pairs of an event and its neighbours become verdicts: sentences, guards, then the judges in turn.
+
+Whatever a judge answers, what a guard objects to is not the same, and what only one side says is
+looked for before a text may disappear.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from schemas.decisions import Band, Finding, Verdict
+from schemas.events import Remember
+from schemas.memories import Memory, Standing
+from streams.core.guards.registry import Finding as Found
+from streams.core.guards.registry import examine
+from streams.core.guards.statement import Statement
+from streams.core.language.lexicon import Lexicon
+from streams.core.language.reading import Reading, read
+from streams.core.lossless import alone, check
+from streams.core.neighbours import Neighbour
+from streams.core.phrases import ItemKind
+from streams.core.policy import JudgeName, Rules
+from streams.core.verdict import Judgement, Opinion, Pair, by_opinion, by_sentences, by_words
+from streams.ports import NoAnswer, Verifier, Wording
+
+_READINGS = 4_096
+"""Texts whose readings are kept: several batches with all their neighbours, a few KiB each."""
+
+_DESTRUCTIVE = {"reinforce", "replace", "keep-better"}
+_SPECIFIC: frozenset[ItemKind] = frozenset(["number", "name", "negation"])
+_QUOTE_MAX = 200
+_ONE = "text"
+_NAMES: tuple[JudgeName, ...] = ("built-in", "llm")
+
+
+class Readings:
+    """Texts read once: the readings of the newest are kept."""
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        self.lexicon = lexicon
+        self._read = lru_cache(_READINGS)(self._reading)
+
+    def of(self, text: str) -> Reading:
+        return self._read(text)
+
+    def _reading(self, text: str) -> Reading:
+        return read(text, self.lexicon)
+
+    def event(self, event: Remember) -> Statement:
+        """Return what guards look at in an event."""
+        return Statement(
+            reading=self.of(event.text),
+            category=event.category,
+            persistence=event.persistence,
+            status=Standing(event.status),
+            sources=() if event.source is None else (event.source,),
+            pinned=event.pinned,
+            valid_from=event.valid_from,
+            valid_until=event.valid_until,
+            tags=event.tags,
+        )
+
+    def memory(self, memory: Memory) -> Statement:
+        """Return what guards look at in a memory."""
+        return Statement(
+            reading=self.of(memory.text),
+            category=memory.category,
+            persistence=memory.persistence,
+            status=memory.status,
+            sources=memory.sources,
+            pinned=memory.pinned,
+            valid_from=memory.valid_from,
+            valid_until=memory.valid_until,
+            tags=memory.tags,
+            truncated=memory.truncated,
+        )
+
+
+@dataclass(frozen=True)
+class Question:
+    """An event and one of its neighbours, and what holds in their scope."""
+
+    event: Remember
+    neighbour: Neighbour
+    rules: Rules
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a chain of judges came to: an opinion, or none; and who did not answer."""
+
+    opinion: Opinion | None = None
+    degraded: tuple[str, ...] = ()
+
+
+class Judging:
+    """Gives each neighbour of an event its verdict."""
+
+    def __init__(
+        self,
+        lexicon: Lexicon,
+        verifiers: Mapping[JudgeName, Verifier],
+        wording: Wording | None = None,
+    ) -> None:
+        """Know the judges that this process has; a chain that names another is degraded.
+
+        `wording` is who words merged texts, where somebody does.
+        """
+        self.readings = Readings(lexicon)
+        self.wording = wording
+        self._verifiers = verifiers
+
+    async def judge(self, questions: Sequence[Question]) -> list[Judgement]:
+        """Return one judgement per question, in order; the judges are asked about all at once.
+
+        A judgement depends on its own question alone.
+        """
+        judgements = [self._unasked(question) for question in questions]
+        still = [at for at, one in enumerate(judgements) if one.verdict is Verdict.UNSURE]
+        asked = await self._ask([questions[at] for at in still])
+        for at, answer in zip(still, asked, strict=True):
+            settled = _settled(judgements[at], answer, questions[at].rules)
+            judgements[at] = self._compared(questions[at], settled)
+        return judgements
+
+    def _unasked(self, question: Question) -> Judgement:
+        """Return what sentences and guards make of a pair."""
+        event, memory = question.event, question.neighbour.memory
+        told = by_sentences(event, question.neighbour)
+        if told is not None:
+            return told
+        judges, similarity = question.rules.judges, question.neighbour.similarity
+        texts = self.readings.of(event.text), self.readings.of(memory.text)
+        if apart := by_words(*texts, similarity, judges):
+            return apart
+        if not question.rules.guards:
+            return Judgement(Verdict.UNSURE, "bands")
+        said, known = self.readings.event(event), self.readings.memory(memory)
+        findings = tuple(_finding(one) for one in examine(said, known, self.readings.lexicon))
+        objection = next((one for one in findings if one.outcome == "differs"), None)
+        if objection is not None:
+            return Judgement(Verdict.DISTINCT, f"guard {objection.guard}", findings=findings)
+        return Judgement(Verdict.UNSURE, "guards" if findings else "bands", findings=findings)
+
+    async def _ask(self, questions: Sequence[Question]) -> list[_Asked]:
+        """Ask one judge after the other, each about what is still open and for it to settle."""
+        asked = [_Asked() for _ in questions]
+        for turn in range(max((len(q.rules.judges.chain) for q in questions), default=0)):
+            for name in _NAMES:
+                open_at = [
+                    at
+                    for at, question in enumerate(questions)
+                    if asked[at].opinion is None
+                    and question.rules.judges.chain[turn : turn + 1] == (name,)
+                ]
+                answers = await self._answers(name, [questions[at] for at in open_at])
+                for at, answer in zip(open_at, answers, strict=True):
+                    asked[at] = _with_answer(asked[at], name, answer)
+        return asked
+
+    async def _answers(
+        self, name: JudgeName, questions: Sequence[Question]
+    ) -> Sequence[Opinion | NoAnswer]:
+        verifier = self._verifiers.get(name)
+        if verifier is None or not questions:
+            return [NoAnswer("not configured")] * len(questions)
+        return await verifier.verify(
+            [Pair(q.event, q.neighbour.memory, q.neighbour.similarity) for q in questions]
+        )
+
+    def _compared(self, question: Question, judgement: Judgement) -> Judgement:
+        """Look for what would be lost, where one of the two texts might have to go."""
+        event, neighbour = question.event, question.neighbour
+        if judgement.verdict in {Verdict.SAME, Verdict.REFINED_BY, Verdict.REFINES}:
+            return self._confirmed(event, neighbour.memory, judgement)
+        rule = question.rules.without_verdict
+        act = rule.match if neighbour.band is Band.MATCH else rule.review
+        if judgement.verdict is not Verdict.UNSURE or act not in _DESTRUCTIVE:
+            return judgement
+        said, known = self.readings.of(event.text), self.readings.of(neighbour.memory.text)
+        return replace(
+            judgement,
+            event_alone=self._missing(said, known),
+            memory_alone=self._missing(known, said),
+        )
+
+    def _missing(self, text: Reading, other: Reading) -> tuple[str, ...]:
+        """Return what of a text another does not say, in the company that it keeps there.
+
+        That both have the same words is too little where no judge has confirmed that they say the
+        same: "Ana owes Ben".
+        """
+        lexicon = self.readings.lexicon
+        if words := alone(text, other, lexicon):
+            return words  # told at a glance; to compare the company takes ten times as long
+        return check([(_ONE, text)], other, lexicon).missing.get(_ONE, ())
+
+    def _confirmed(self, event: Remember, memory: Memory, judgement: Judgement) -> Judgement:
+        """Let no number, name or negation go that only one side says, whatever a judge holds."""
+        said, known = self.readings.of(event.text), self.readings.of(memory.text)
+        lexicon = self.readings.lexicon
+        in_event = alone(said, known, lexicon, _SPECIFIC)
+        in_memory = alone(known, said, lexicon, _SPECIFIC)
+        verdict = judgement.verdict
+        if in_event and verdict is not Verdict.REFINES:
+            verdict = Verdict.UNSURE if in_memory else Verdict.REFINES
+        return replace(judgement, verdict=verdict, event_alone=in_event, memory_alone=in_memory)
+
+
+def _finding(found: Found) -> Finding:
+    """Give what a guard found its travelling form; quotes may be long."""
+    return Finding(
+        guard=found.guard,
+        outcome=found.outcome.value,
+        what=found.what[:_QUOTE_MAX],
+        event_says=found.event_says[:_QUOTE_MAX],
+        memory_says=found.memory_says[:_QUOTE_MAX],
+    )
+
+
+def _with_answer(asked: _Asked, name: JudgeName, answer: Opinion | NoAnswer) -> _Asked:
+    if isinstance(answer, NoAnswer):
+        return replace(asked, degraded=(*asked.degraded, f"{name}: {answer.reason}"))
+    return replace(asked, opinion=answer)
+
+
+def _settled(judgement: Judgement, asked: _Asked, rules: Rules) -> Judgement:
+    """Take a judge's opinion over; where a guard cannot tell, nobody is believed to say "same"."""
+    if asked.opinion is None:
+        return replace(judgement, degraded=asked.degraded)
+    verdict = by_opinion(asked.opinion, rules.judges)
+    if judgement.findings and verdict in {Verdict.SAME, Verdict.REFINED_BY}:
+        verdict = Verdict.UNSURE
+    return replace(
+        judgement,
+        verdict=verdict,
+        judge=asked.opinion.judge,
+        opinion=asked.opinion,
+        degraded=asked.degraded,
+    )

@@ -1,0 +1,136 @@
+"""One partition, an owner and a writer on a real log, each of which works when it is told to."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from schemas.codec import DECISION, EVENT, REVIEW
+from schemas.decisions import Change, Decision, Evidence, Fence, Marker
+from schemas.events import Event
+from schemas.memories import Memory
+from schemas.outcomes import Review
+from schemas.topics import DECISIONS, EVENTS, REVIEWS, TOPICS
+from streams.adapters.indexes.exact import ExactIndex
+from streams.adapters.local_broker import LocalBroker
+from streams.core.embedding import Vector
+from streams.core.policy import Policy
+from streams.flow.decisions import INDEXED, DecisionsReader
+from streams.flow.deduplicate import Deduplicator
+from streams.flow.judging import Judging
+from streams.flow.owner import Owner
+from streams.flow.writer import Writer
+from streams.ports import Outgoing, Sink
+from streams.runtime.consumer import work
+from tests.builders import judging
+from tests.fakes.clock import StandingClock
+from tests.fakes.sentences import SentenceEmbedder
+
+_ALL = 100_000
+
+
+class Bench:
+    """`warned` holds what the owner warned of, line by line."""
+
+    def __init__(
+        self,
+        directory: Path,
+        policy: Policy,
+        table: Mapping[str, Vector],
+        *,
+        judges: Judging | None = None,
+        sinks: Sequence[Sink] = (),
+    ) -> None:
+        self.log = LocalBroker(directory / "log.sqlite3", indexed=INDEXED)
+        for topic in TOPICS:
+            self.log.create(topic.name, 1)
+        self.index = ExactIndex()
+        self.warned: list[str] = []
+        self._embedder = SentenceEmbedder(table, characters_max=200)
+        self._judging = judges or judging()
+        self._policy = policy
+        self._owners = 0
+        self.owner = self.another()
+        self.writer = Writer(self.index, self.log, lambda _: None, sinks=sinks)
+        self._next = 0
+
+    def another(self) -> Owner:
+        """Return an owner that has not claimed the partition yet."""
+        self._owners += 1
+        return Owner(
+            Deduplicator(self._embedder, self.index, self.index, self._policy, self._judging),
+            self.log,
+            self.index,
+            lambda _: None,
+            token=f"owner {self._owners}",
+            clock=StandingClock(),
+            warn=self.warned.append,
+        )
+
+    async def take_over(self) -> None:
+        """Let another owner take the partition."""
+        self.owner = self.another()
+        self._next = await self.owner.claim(0)
+
+    async def publish(self, *events: Event) -> None:
+        await self.log.append(
+            [Outgoing(EVENTS.name, 0, one.scope.encode(), EVENT.encode(one)) for one in events]
+        )
+
+    async def decide(self, batch: int = _ALL) -> list[Decision]:
+        """Let the owner decide on what waits, in batches of so many; return what came of it."""
+        before = len(await self.decisions())
+        while await self.decide_next(batch):
+            pass
+        return (await self.decisions())[before:]
+
+    async def decide_next(self, batch: int) -> bool:
+        """Let the owner decide on the next batch; tell whether there was one."""
+        records = await self.log.read(EVENTS.name, 0, self._next, batch)
+        if records:
+            await work(self.owner, self.log, records)
+            self._next = records[-1].offset + 1
+        return bool(records)
+
+    async def say(self, *events: Event, batch: int = _ALL) -> list[Decision]:
+        """Publish events and have them decided on."""
+        await self.publish(*events)
+        return await self.decide(batch)
+
+    async def apply(self) -> None:
+        offset = await self.writer.claim(0)
+        while records := await self.log.read(DECISIONS.name, 0, offset, 500):
+            await work(self.writer, self.log, records)
+            offset = records[-1].offset + 1
+
+    async def decisions(self) -> list[Decision]:
+        """Return the decisions that count."""
+        records = await self.log.read(DECISIONS.name, 0, 0, _ALL)
+        return [one.decision for one in DecisionsReader().window(records)]
+
+    async def raw_decisions(self) -> list[bytes]:
+        """Return the decisions as they lie in the log, without the fences."""
+        values = [r.value or b"" for r in await self.log.read(DECISIONS.name, 0, 0, _ALL)]
+        return [value for value in values if not isinstance(DECISION.decode(value), Fence)]
+
+    async def reviews(self) -> list[Review]:
+        records = await self.log.read(REVIEWS.name, 0, 0, _ALL)
+        return [REVIEW.decode(record.value or b"") for record in records]
+
+    async def live(self) -> dict[str, Memory]:
+        """Return the live memories of the index, by their texts."""
+        stored = [one.memory async for one in self.index.scan()]
+        return {memory.text: memory for memory in stored if memory.live}
+
+    def close(self) -> None:
+        self.log.close()
+
+
+def evidence_of(decision: Decision) -> Evidence:
+    """Return what a decision was made on."""
+    assert not isinstance(decision, Marker)
+    return decision.evidence
+
+
+def made(decision: Decision) -> Memory:
+    """Return the memory that a decision made."""
+    assert isinstance(decision, Change)
+    return decision.memory

@@ -1,0 +1,233 @@
+"""Sentences, guards, judges in turn: who is asked about what, and what their answers are good for."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from schemas.decisions import Band, Verdict
+from schemas.events import Remember
+from streams.adapters.lexicons import english
+from streams.core.neighbours import Neighbour
+from streams.core.policy import JudgeName
+from streams.core.verdict import Judgement, Opinion, Pair
+from streams.flow.judging import Judging, Question
+from streams.ports import NoAnswer, Verifier
+from tests.builders import event, identity, memory, policy
+from tests.fakes.judges import Said, ScriptedVerifier
+
+GRAPES = "Ana likes green grapes."
+FOND = "Ana is fond of grapes that are green."
+
+
+def rules(*chain: JudgeName, **sections: Any) -> dict[str, Any]:
+    """Return the sections of a policy whose guards are on, and whose judges these are."""
+    sections.setdefault("judges", {"chain": chain})
+    return {"guards": True, **sections}
+
+
+def question(
+    said: str | Remember, known: str, band: Band = Band.REVIEW, **sections: Any
+) -> Question:
+    asked = event(said) if isinstance(said, str) else said
+    neighbour = Neighbour(memory(known), 0.9, band)
+    return Question(asked, neighbour, policy(**sections).rules(asked.scope))
+
+
+def judging(**verifiers: Verifier) -> Judging:
+    names: dict[str, JudgeName] = {"llm": "llm", "built_in": "built-in"}
+    return Judging(english(), {names[name]: one for name, one in verifiers.items()})
+
+
+def always(said: Said) -> ScriptedVerifier:
+    return ScriptedVerifier(lambda _: said)
+
+
+def sure(verdict: Verdict, probability: float) -> Opinion:
+    """Return an opinion with this probability of a verdict, and the rest on "distinct"."""
+    told = {one: 0.0 for one in Verdict if one is not Verdict.UNSURE}
+    told[Verdict.DISTINCT] = 1 - probability
+    told[verdict] = probability
+    return Opinion(verdict, "built-in", told)
+
+
+async def judged(by: Judging, *asked: Question) -> Sequence[Judgement]:
+    return await by.judge(asked)
+
+
+@pytest.mark.covers("B31", "D6")
+@pytest.mark.parametrize(
+    ("said", "known", "guard"),
+    [
+        ("The meeting is on March 15.", "The meeting is on March 14.", "guard dates"),
+        ("Ana does not like cats.", "Ana likes cats.", "guard negation"),
+        ("Ben owes Cleo money.", "Cleo owes Ben money.", "guard roles"),
+    ],
+)
+async def test_a_judge_is_not_even_asked_where_a_guard_objects(
+    said: str, known: str, guard: str
+) -> None:
+    llm = always(Verdict.SAME)
+    [made] = await judged(judging(llm=llm), question(said, known, **rules("llm")))
+    assert (made.verdict, made.judge) == (Verdict.DISTINCT, guard)
+    assert made.findings
+    assert llm.asked == []
+
+
+@pytest.mark.covers("B29", "S4.9")
+async def test_what_no_guard_parts_is_for_the_judge_to_settle() -> None:
+    llm = always(Verdict.SAME)
+    [made] = await judged(judging(llm=llm), question(GRAPES, FOND, **rules("llm")))
+    assert (made.verdict, made.judge) == (Verdict.SAME, "llm")
+    assert [(pair.event.text, pair.memory.text) for pair in llm.asked] == [(GRAPES, FOND)]
+
+
+async def test_what_the_sentences_settle_is_asked_of_nobody() -> None:
+    llm = always(Verdict.DISTINCT)
+    made = await judged(
+        judging(llm=llm),
+        question(GRAPES, "ana LIKES green grapes", **rules("llm")),
+        question(GRAPES, f"{GRAPES} Ben plays chess.", **rules("llm")),
+        question(GRAPES, FOND, Band.LOG, **rules("llm")),
+    )
+    assert [one.verdict for one in made] == [Verdict.SAME, Verdict.REFINED_BY, Verdict.DISTINCT]
+    assert llm.asked == []
+
+
+@pytest.mark.covers("B36", "B38", "C18", "D16")
+@pytest.mark.parametrize(
+    ("answers", "verdict", "judge", "degraded"),
+    [
+        (["timeout", Verdict.SAME], Verdict.SAME, "built-in", ("llm: timeout",)),
+        ([Verdict.SAME, "unused"], Verdict.SAME, "llm", ()),
+        (["not JSON", "broken"], Verdict.UNSURE, "bands", ("llm: not JSON", "built-in: broken")),
+    ],
+)
+async def test_who_does_not_answer_is_named_and_the_next_is_asked(
+    answers: list[Verdict | str], verdict: Verdict, judge: str, degraded: tuple[str, ...]
+) -> None:
+    said = [one if isinstance(one, Verdict) else NoAnswer(one) for one in answers]
+    llm = ScriptedVerifier(lambda _: said[0])
+    built_in = ScriptedVerifier(lambda _: said[1], name="built-in")
+    chain = rules("llm", "built-in")
+    [made] = await judged(judging(llm=llm, built_in=built_in), question(GRAPES, FOND, **chain))
+    assert (made.verdict, made.judge, made.degraded) == (verdict, judge, degraded)
+
+
+@pytest.mark.covers("B38")
+async def test_a_judge_that_is_not_configured_is_named_and_both_are_kept() -> None:
+    [made] = await judged(judging(), question(GRAPES, FOND, **rules("llm")))
+    assert (made.verdict, made.degraded) == (Verdict.UNSURE, ("llm: not configured",))
+
+
+async def test_nobody_is_asked_where_the_policy_names_nobody() -> None:
+    built_in = always(Verdict.SAME)
+    [made] = await judged(judging(built_in=built_in), question(GRAPES, FOND, **rules()))
+    assert (made.verdict, made.degraded, built_in.asked) == (Verdict.UNSURE, (), [])
+
+
+@pytest.mark.parametrize(
+    ("opinion", "verdict"),
+    [
+        (sure(Verdict.SAME, 0.9), Verdict.SAME),
+        (sure(Verdict.SAME, 0.899), Verdict.UNSURE),
+        (sure(Verdict.REFINES, 0.8), Verdict.REFINES),
+        (sure(Verdict.REFINES, 0.79), Verdict.UNSURE),
+        (sure(Verdict.REFINED_BY, 0.8), Verdict.REFINED_BY),
+        (sure(Verdict.CONTRADICTS, 0.7), Verdict.CONTRADICTS),
+        (sure(Verdict.CONTRADICTS, 0.69), Verdict.UNSURE),
+        (sure(Verdict.SAME, 0.2), Verdict.DISTINCT),
+    ],
+)
+async def test_a_verdict_counts_from_its_least_probability_on(
+    opinion: Opinion, verdict: Verdict
+) -> None:
+    least = {"same_min": 0.9, "refines_min": 0.8, "contradicts_min": 0.7, "distinct_min": 0.6}
+    sections = rules(judges={"chain": ["built-in"], **least})
+    [made] = await judged(judging(built_in=always(opinion)), question(GRAPES, FOND, **sections))
+    assert (made.verdict, made.opinion) == (verdict, opinion)
+
+
+async def test_what_is_the_same_or_more_counts_together_where_nothing_is_lost_by_it() -> None:
+    told = {**(sure(Verdict.REFINES, 0.45).probabilities or {}), Verdict.SAME: 0.4}
+    told[Verdict.DISTINCT] = 0.15
+    opinion = Opinion(Verdict.REFINES, "built-in", told)
+    least = {"same_min": 0.9, "refines_min": 0.8}
+    sections = rules(judges={"chain": ["built-in"], **least})
+    [made] = await judged(judging(built_in=always(opinion)), question(GRAPES, FOND, **sections))
+    assert made.verdict is Verdict.REFINES
+
+
+@pytest.mark.covers("D6", "D20")
+@pytest.mark.parametrize(
+    ("said", "known", "verdict"),
+    [
+        ("Ana bought 3 kilos of apples.", "Ana bought apples.", Verdict.REFINES),
+        ("Ana bought apples.", "Ana bought 3 kilos of apples.", Verdict.SAME),
+        ("Ana bought apples in Oslo.", "Ana bought 3 kilos of apples.", Verdict.UNSURE),
+    ],
+)
+async def test_no_number_or_name_goes_because_a_judge_holds_two_texts_for_the_same(
+    said: str, known: str, verdict: Verdict
+) -> None:
+    [made] = await judged(judging(llm=always(Verdict.SAME)), question(said, known, **rules("llm")))
+    assert made.verdict is verdict
+
+
+@pytest.mark.covers("B25", "D35")
+async def test_where_a_guard_cannot_tell_nobody_is_believed_to_say_the_same() -> None:
+    llm = always(Verdict.SAME)
+    [made] = await judged(judging(llm=llm), question("Done.", "It is done now.", **rules("llm")))
+    assert made.verdict is Verdict.UNSURE
+    assert [finding.outcome for finding in made.findings] == ["cannot-tell"]
+
+
+async def test_what_only_one_side_says_is_looked_for_where_a_text_may_have_to_go() -> None:
+    sections = rules(without_verdict={"match": "keep-both", "review": "replace"})
+    known = "Ana likes green grapes and old cheese."
+    [made] = await judged(judging(), question(GRAPES, known, **sections))
+    assert made.verdict is Verdict.UNSURE
+    assert (made.event_alone, made.memory_alone) == ((), ("old", "cheese"))
+
+
+@pytest.mark.parametrize(
+    ("similarity", "share", "asked"),
+    [(0.84, 0.5, 0), (0.85, 0.5, 1), (0.84, 0.25, 1), (0.84, 0, 1)],
+)
+async def test_texts_that_share_hardly_a_word_are_not_judged_unless_very_near(
+    similarity: float, share: float, asked: int
+) -> None:
+    llm = always(Verdict.SAME)
+    sections = rules(judges={"chain": ["llm"], "shared_words_min": share})
+    base = question("Ana rows her old boat daily.", "Ana repaired the boat in May.", **sections)
+    near = Neighbour(base.neighbour.memory, similarity, Band.REVIEW)
+    [made] = await judged(judging(llm=llm), Question(base.event, near, base.rules))
+    assert len(llm.asked) == asked
+    if not asked:
+        assert (made.verdict, made.judge) == (Verdict.DISTINCT, "words")
+
+
+async def test_questions_are_put_to_a_judge_together_and_answered_in_order() -> None:
+    calls: list[int] = []
+
+    class Counting(ScriptedVerifier):
+        async def verify(self, pairs: Sequence[Pair]) -> list[Opinion | NoAnswer]:
+            calls.append(len(pairs))
+            return await super().verify(pairs)
+
+    known = [FOND, "Green grapes are what Ana likes.", "Ana has a liking for green grapes."]
+    verdicts = dict(zip(known, [Verdict.SAME, Verdict.DISTINCT, Verdict.REFINES], strict=True))
+    llm = Counting(lambda pair: verdicts[pair.memory.text])
+    asked = [question(GRAPES, text, **rules("llm")) for text in known]
+    made = await judged(judging(llm=llm), *asked)
+    assert [one.verdict for one in made] == list(verdicts.values())
+    assert calls == [3]
+
+
+@pytest.mark.covers("B71")
+async def test_a_pinned_memory_is_no_candidate_for_anything_that_would_retire_it() -> None:
+    asked = question(GRAPES, FOND, **rules("llm"))
+    pinned = memory(FOND, id=identity(5), pinned=True)
+    held = Question(asked.event, Neighbour(pinned, 0.9, Band.REVIEW), asked.rules)
+    [made] = await judged(judging(llm=always(Verdict.REFINES)), held)
+    assert made.verdict is Verdict.DISTINCT
