@@ -21,7 +21,7 @@ BOLDER = {
     '= "keep-both"\nreview = "keep-both"': '= "merge"\nreview = "keep-both"',
     "match = 0.97": "match = 0.80",
 }
-NEAR = ("Ana orders a flat white.", "Ana ordered a flat white in the morning.")
+NEAR = ("Ana keeps three spare keys.", "Ana keeps seven spare keys.")
 JOINED = {" ".join(NEAR), " ".join(reversed(NEAR))}
 """They happened at once: which is the older, their ids tell."""
 
@@ -83,14 +83,13 @@ def test_another_policy_is_tried_without_keeping_anything(
     memsieve: Memsieve, bolder: str, tmp_path: Path
 ) -> None:
     before = {path.name for path in tmp_path.iterdir()}
-    shown = memsieve("replay", "redecide", "--store", "store", "--policy", bolder, "--dry-run")
+    args = ("--store", "store", "--policy", bolder, "--scope", "near", "--dry-run")
+    shown = memsieve("replay", "redecide", *args)
     assert "insert     -> merge" in shown.out
     assert f'"{NEAR[1]}"' in shown.out
     assert any(f'it then says "{text}"' in shown.out for text in JOINED)
     assert {path.name for path in tmp_path.iterdir()} == before
-    told = memsieve(
-        "replay", "redecide", "--store", "store", "--policy", bolder, "--dry-run", "--json"
-    ).json()
+    told = memsieve("replay", "redecide", *args, "--json").json()
     [changed] = [
         one for one in told["kinds"] if (one["before"], one["after"]) == ("insert", "merge")
     ]
