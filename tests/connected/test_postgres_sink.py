@@ -340,14 +340,14 @@ def blocks(page: Path, language: str = r"\w+", indent: str = "") -> list[str]:
 
 def stores_decisions(directory: Path) -> list[Decision]:
     """Return memsieve's decisions on events that bring about each kind of change."""
-    tea, comma = "Ana likes tea and cake.", "Ana likes tea, and cake."
+    tea, more = "Ana likes tea and cake.", "Ana likes tea and cake. She has them at four."
     code, other = "It is 12.", "It is 34."
-    near = dict.fromkeys((tea, comma, f"{tea} {comma}"), (1, 0, 0))
+    near = dict.fromkeys((tea, more), (1, 0, 0))
     vectors = {**near, code: (0, 1, 0), other: (0, 0, 1)}
     rows = [
         {"text": tea, "event_id": "1"},
         {"text": tea, "event_id": "2"},
-        {"text": comma, "event_id": "3"},
+        {"text": more, "event_id": "3"},
         {"text": code, "event_id": "4", "memory_id": "code"},
         {"text": other, "event_id": "5", "memory_id": "code"},
         {"text": tea, "event_id": "1"},
