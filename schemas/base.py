@@ -28,6 +28,8 @@ what a broker takes as one record."""
 SCOPE_MAX = 512
 """Longest scope in UTF-8 bytes: a scope is a Kafka key and a payload index entry."""
 
+LABEL_MAX = 200
+"""Longest label in characters: it stands in one line of a log or a terminal."""
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -134,7 +136,7 @@ ContentKey = NewType("ContentKey", str)
 PolicyId = NewType("PolicyId", str)
 ModelId = NewType("ModelId", str)
 
-_line = (StringConstraints(min_length=1, max_length=200), AfterValidator(_printable))
+_line = (StringConstraints(min_length=1, max_length=LABEL_MAX), AfterValidator(_printable))
 
 Scope = Annotated[ScopeName, Field(strict=True), AfterValidator(_printable), AfterValidator(_scope)]
 Label = Annotated[str, *_line, AfterValidator(_not_blank)]

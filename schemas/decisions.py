@@ -77,7 +77,8 @@ class Reason(StrEnum):
     SAME_EVENT = "same-event"
 
 
-Said = Annotated[str, Field(max_length=200)]
+SAID_MAX = 200
+Said = Annotated[str, Field(max_length=SAID_MAX)]
 """A few words of a text, quoted."""
 
 

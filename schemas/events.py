@@ -72,6 +72,11 @@ class Remember(Record):
         valid_in_order(self.valid_from, self.valid_until)
         return self
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Who said it, as far as that is known."""
+        return () if self.source is None else (self.source,)
+
 
 class Answer(Record):
     """Somebody has settled a review: what its newer memory is to its older one.

@@ -27,6 +27,11 @@ class Persistence(StrEnum):
     PERMANENT = "permanent"
     CORE = "core"
 
+    @property
+    def rank(self) -> int:
+        """Its place among them: the higher outlives the lower."""
+        return tuple(Persistence).index(self)
+
 
 class Standing(StrEnum):
     """How far a memory is believed, and whether it is still shown."""

@@ -1,6 +1,6 @@
 """The dead letters of a store or a cluster: read, published again, given up."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 
 from schemas.codec import DEAD_LETTER, Unreadable
@@ -9,11 +9,11 @@ from schemas.topics import DEAD_LETTERS, EVENTS
 from streams.adapters.kafka import topics
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import wiring
+from streams.apps.reading import records
 from streams.apps.settings import Settings
 from streams.flow.requeue import Letter, Letters, Readable, event_record, settled_records
 from streams.ports import Fatal, Log, Record
 
-_PAGE = 500
 _TOGETHER = 100
 """Letters settled with one append: each has an event of up to 1 MiB."""
 
@@ -29,7 +29,7 @@ class DeadLetters:
     async def all(self) -> list[Letter]:
         """Return every letter, settled ones included, in the order of the log."""
         letters = Letters()
-        async for record in self._records():
+        async for record in records(self._log, DEAD_LETTERS.name):
             letters.add(record.partition, _read(record))
         return letters.all()
 
@@ -59,14 +59,6 @@ class DeadLetters:
             )
             for letter in some:
                 done(letter)
-
-    async def _records(self) -> AsyncIterator[Record]:
-        for partition in range(await self._log.partitions(DEAD_LETTERS.name)):
-            offset = 0
-            while page := await self._log.read(DEAD_LETTERS.name, partition, offset, _PAGE):
-                for record in page:
-                    yield record
-                offset = page[-1].offset + 1
 
 
 @asynccontextmanager

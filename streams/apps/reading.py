@@ -28,7 +28,7 @@ from streams.flow.decisions import (
     epoch_at,
     read_decision,
 )
-from streams.ports import NoStore, Record, SearchableLog
+from streams.ports import Log, NoStore, Record, SearchableLog
 
 _PAGE = 500
 _NAMES = {
@@ -40,6 +40,23 @@ _NAMES = {
 
 class Ambiguous(Exception):
     """Several things begin with what was asked for."""
+
+
+async def pages(
+    log: Log, topic: str, partition: int, offset: int = 0
+) -> AsyncIterator[list[Record]]:
+    """Yield a partition's records from an offset to the end, some at a time."""
+    while page := await log.read(topic, partition, offset, _PAGE):
+        yield page
+        offset = page[-1].offset + 1
+
+
+async def records(log: Log, topic: str) -> AsyncIterator[Record]:
+    """Yield all records of a topic, partition by partition."""
+    for partition in range(await log.partitions(topic)):
+        async for page in pages(log, topic, partition):
+            for record in page:
+                yield record
 
 
 @dataclass(frozen=True)
@@ -86,11 +103,9 @@ class StoreReader:
 
     async def _from(self, partition: int, start: Reached) -> AsyncIterator[Entry]:
         reader = DecisionsReader(start)
-        offset = start.offset
-        while page := await self._log.read(DECISIONS.name, partition, offset, _PAGE):
+        async for page in pages(self._log, DECISIONS.name, partition, start.offset):
             for logged in reader.window(page):
                 yield Entry(partition, logged.position.offset, logged.decision)
-            offset = page[-1].offset + 1
 
     async def memories(self) -> list[Memory]:
         """Return every memory that the decisions add up to, retired ones included.

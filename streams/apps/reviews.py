@@ -1,7 +1,7 @@
 """The questions of a store or a cluster: read, answered, and taken as labels."""
 
 import getpass
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import get_args
@@ -13,24 +13,22 @@ from schemas.decisions import Change, Ignore, Marker
 from schemas.events import Answer, Seen
 from schemas.memories import Memory
 from schemas.outcomes import Review
-from schemas.topics import DECISIONS, EVENTS, REVIEWS
+from schemas.topics import DECISIONS, REVIEWS
 from streams.adapters.kafka import topics
 from streams.adapters.store_directory import StoreDirectory
 from streams.adapters.telemetry import SystemClock
 from streams.apps import policies, wiring
 from streams.apps.processes import embedded
-from streams.apps.reading import StoreReader, opened
+from streams.apps.reading import StoreReader, opened, records
 from streams.apps.settings import IndexSettings, InvalidSettings, LogSettings, Settings
 from streams.core.identity import answer_id, content_key, decision_id
-from streams.core.reviewing import Question, Questions, Settled, newest, settles
-from streams.core.scope import partition_of
+from streams.core.reviewing import Questions, Settled, newest, settles
 from streams.flow.decisions import DECISION_ID_HEADER, read_decision
+from streams.flow.take_in import addressed
 from streams.ports import Clock, Embedder, Fatal, Log, Outgoing, Record
 
 VERDICTS: tuple[str, ...] = get_args(Answer.model_fields["verdict"].annotation)
 """What a newer memory may be to an older one, in the words of an answer."""
-
-_PAGE = 500
 
 
 class Reviews:
@@ -47,7 +45,7 @@ class Reviews:
 
     async def questions(self) -> Questions:
         """Return every question, with all that was decided so far; reads both topics whole."""
-        questions = Questions([_read(record) async for record in self._records()])
+        questions = Questions([_read(record) async for record in records(self._log, REVIEWS.name)])
         async for entry in self._reader.decisions():
             questions.decided(entry.decision)
         return questions
@@ -55,14 +53,6 @@ class Reviews:
     async def labels(self) -> list["Label"]:
         """Return what people have answered, the oldest first."""
         return await labels(self._reader)
-
-    async def _records(self) -> AsyncIterator[Record]:
-        for partition in range(await self._log.partitions(REVIEWS.name)):
-            offset = 0
-            while page := await self._log.read(REVIEWS.name, partition, offset, _PAGE):
-                for record in page:
-                    yield record
-                offset = page[-1].offset + 1
 
 
 @asynccontextmanager
@@ -209,18 +199,7 @@ async def publish(settings: Settings, answer: Answer) -> str:
 
 def record_of(answer: Answer, partitions: int) -> Outgoing:
     """Return the record that asks for an answer to be applied: keyed by its scope."""
-    return Outgoing(
-        topic=EVENTS.name,
-        partition=partition_of(answer.scope, partitions),
-        key=answer.scope.encode(),
-        value=EVENT.encode(answer),
-    )
-
-
-def beginning(questions: Sequence[Question], identity: str) -> list[Question]:
-    """Return the question that has this id, or else all whose ids begin so."""
-    found = [one for one in questions if one.review.id.startswith(identity)]
-    return [one for one in found if one.review.id == identity] or found
+    return addressed(answer.scope, EVENT.encode(answer), partitions)
 
 
 def _seen(memory: Memory) -> Seen:

@@ -26,6 +26,7 @@ from schemas.outcomes import DeadLetter
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import wiring
+from streams.apps.reading import pages
 from streams.apps.settings import Settings
 from streams.core.audit import (
     REMEDIES,
@@ -52,7 +53,6 @@ from streams.flow.owner import FORWARDED_HEADER
 from streams.flow.takeover import DEDUPLICATOR_GROUP, require_log
 from streams.ports import Fatal, Index, Log, NoStore, Record, Transient
 
-_PAGE = 500
 _KINDS = ("insert", "merge", "replace", "reinforce", "ignore", "reject", "forward")
 
 Progress = Callable[[int, int], None]
@@ -544,9 +544,8 @@ class _Reading:
 
     async def _pages(self, topic: str, partition: int, offset: int) -> AsyncIterator[list[Record]]:
         """Yield the records from an offset to the end."""
-        while page := await self._log.read(topic, partition, offset, _PAGE):
+        async for page in pages(self._log, topic, partition, offset):
             yield page
-            offset = page[-1].offset + 1
             self._done += len(page)
             self._progress(self._done, self._total)
 

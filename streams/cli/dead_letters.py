@@ -13,7 +13,7 @@ from streams.apps.dead_letters import opened
 from streams.cli import options
 from streams.cli.console import more, note, say, say_bytes, say_json, say_object
 from streams.flow.dead_letters import EVENT_BYTES_MAX, original
-from streams.flow.requeue import Letter, Readable, again, beginning, given_up, readable
+from streams.flow.requeue import Letter, Readable, again, given_up, readable
 from streams.ports import Poison
 
 _TEXT_WIDTH = 100
@@ -257,16 +257,8 @@ def _chosen(letters: Sequence[Letter], named: Sequence[str], place: str) -> list
 
 
 def _only(letters: Sequence[Letter], identity: str, place: str) -> Letter:
-    """Return the one letter that has the id or begins so."""
-    if not identity:
-        raise options.UsageError("ID is empty")
-    found = beginning(letters, identity)
-    if not found:
-        raise options.NotFound(f"no dead letter in {place} has the id {identity}")
-    if len(found) > 1:
-        shown = ", ".join(sorted(letter.content.id for letter in found)[:5])
-        raise options.UsageError(f"{len(found):,} ids begin with {identity}: {shown}")
-    return found[0]
+    by_id = {letter.content.id: letter for letter in letters}
+    return options.only(by_id, identity, what="dead letter", place=place)
 
 
 def _tell(what: str, letter: Letter) -> None:

@@ -1,9 +1,10 @@
 """The options that several commands share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -60,6 +61,8 @@ Model = Annotated[
 ]
 
 _LIMIT = 50
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,22 @@ def limit_of(limit: int | None, *, as_json: bool) -> int | None:
 def below(scope: str, wanted: str | None) -> bool:
     """Tell whether a scope is the wanted one or lies below it."""
     return wanted is None or scope == wanted or scope.startswith(f"{wanted.rstrip('/')}/")
+
+
+def only(things: Mapping[str, _T], identity: str, *, what: str, place: str) -> _T:
+    """Return the one thing that has the id, or else the one whose id begins so.
+
+    `things` has them by id, and `what` says what each is.
+    """
+    if not identity:
+        raise UsageError("ID is empty")
+    found = [identity] if identity in things else [i for i in things if i.startswith(identity)]
+    if not found:
+        raise NotFound(f"no {what} in {place} has the id {identity}")
+    if len(found) > 1:
+        shown = ", ".join(sorted(found)[:5])
+        raise UsageError(f"{len(found):,} ids begin with {identity}: {shown}")
+    return things[found[0]]
 
 
 def write(option: str, path: Path, content: str) -> None:

@@ -21,7 +21,6 @@ from streams.apps.reviews import (
     Label,
     answer_to,
     author_of,
-    beginning,
     publish,
     reviewing,
 )
@@ -294,16 +293,8 @@ def _require_open(question: Question) -> None:
 
 
 def _only(questions: Sequence[Question], identity: str, place: str) -> Question:
-    """Return the one question that has the id or begins so."""
-    if not identity:
-        raise options.UsageError("ID is empty")
-    found = beginning(questions, identity)
-    if not found:
-        raise options.NotFound(f"no question in {place} has the id {identity}")
-    if len(found) > 1:
-        shown = ", ".join(sorted(one.review.id for one in found)[:5])
-        raise options.UsageError(f"{len(found):,} ids begin with {identity}: {shown}")
-    return found[0]
+    by_id = {question.review.id: question for question in questions}
+    return options.only(by_id, identity, what="question", place=place)
 
 
 async def _questions(source: options.Source) -> tuple[Questions, str]:

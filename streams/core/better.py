@@ -10,7 +10,6 @@ from streams.core.policy import BetterRule, Quality
 
 Winner: TypeAlias = Literal["event", "memory"]
 
-_LADDER = tuple(Persistence)
 _MONTH_DAYS = 30
 """What one step of `importance_decay` is for."""
 
@@ -59,7 +58,7 @@ def _by_length(said: str, known: str, ratio: float) -> Winner | None:
 def _by_persistence(said: Persistence | None, known: Persistence | None) -> Winner | None:
     if said is None or known is None:
         return None
-    return _higher(_LADDER.index(said), _LADDER.index(known))
+    return _higher(said.rank, known.rank)
 
 
 def _by_importance(event: Remember, memory: Memory, decay: float) -> Winner | None:

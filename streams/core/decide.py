@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from schemas.base import DecisionId, Embedding, MemoryId, Position
+from schemas.base import LABEL_MAX, DecisionId, Embedding, MemoryId, Position
 from schemas.decisions import (
     Band,
     Change,
@@ -164,7 +164,7 @@ def add(case: Case, encoded: Encoded) -> Insert:
 
 def _unheeded(case: Case, why: str) -> tuple[str, ...]:
     """Tell that none of the memories that an event names is retired by it."""
-    return tuple(f"{name}: {why}"[:200] for name in case.event.supersedes)
+    return tuple(f"{name}: {why}"[:LABEL_MAX] for name in case.event.supersedes)
 
 
 def supersede(case: Case, encoded: Encoded, named: Sequence[tuple[str, Memory | None]]) -> Change:
@@ -184,7 +184,7 @@ def supersede(case: Case, encoded: Encoded, named: Sequence[tuple[str, Memory | 
     evidence = Evidence(
         reason=reason,
         truncated=encoded.truncated,
-        refused=tuple(f"{name}: {why}"[:200] for name, why in refused.items() if why),
+        refused=tuple(f"{name}: {why}"[:LABEL_MAX] for name, why in refused.items() if why),
     )
     if not allowed:
         return _insert(case, encoded, evidence)
@@ -204,8 +204,7 @@ def _may_not_retire(case: Case, memory: Memory | None) -> str | None:
 
 def _holds_longer(memory: Persistence | None, event: Persistence | None) -> bool:
     """Tell whether a memory is meant to outlive what would take its place."""
-    ladder = tuple(Persistence)
-    return memory is not None and event is not None and ladder.index(memory) > ladder.index(event)
+    return memory is not None and event is not None and memory.rank > event.rank
 
 
 def decide(
@@ -316,8 +315,7 @@ class _Deciding:
         return inserted.model_copy(update={"memory": history.model_copy(update={"version": 1})})
 
     def _unsure(self, neighbour: Neighbour, judgement: Judgement) -> Change | Unworded:
-        rule = self._rules.without_verdict
-        act = rule.match if neighbour.band is Band.MATCH else rule.review
+        act = self._rules.without_verdict.act(neighbour.band)
         return self._act(act, neighbour, judgement, Reason.NEARLY_IDENTICAL)
 
     def _act(
@@ -379,10 +377,7 @@ class _Deciding:
                 continue
             if self._is_stronger(neighbour.memory):
                 continue
-            act = {
-                Band.MATCH: self._rules.without_verdict.match,
-                Band.REVIEW: self._rules.without_verdict.review,
-            }.get(neighbour.band)
+            act = self._rules.without_verdict.act(neighbour.band)
             preference = self._preference(neighbour.memory)
             if act == "keep-better" and (preference.winner, preference.by) == ("event", "status"):
                 return neighbour.memory
@@ -499,8 +494,7 @@ def _part(memory: Memory) -> Part:
 
 
 def _part_of_event(event: Remember) -> Part:
-    sources = () if event.source is None else (event.source,)
-    return Part(event.event_id, event.text, event.occurred_at, sources)
+    return Part(event.event_id, event.text, event.occurred_at, event.sources)
 
 
 def _insert(case: Case, encoded: Encoded, evidence: Evidence) -> Insert:

@@ -12,14 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from schemas.decisions import Carried
+from schemas.decisions import SAID_MAX, Carried
 from streams.core.language.lexicon import Lexicon, Relation
 from streams.core.language.quantities import Kind, Quantity
 from streams.core.language.reading import Reading
 from streams.core.phrases import ALL_KINDS, Item, ItemKind, Phrase, Sentence, sentences_of
 
-_SAID_MAX = 200
-"""As long as a quotation in the evidence may be."""
 _COMMON_SENSES = 3
 """Two words are synonyms here where they share a meaning that is common for both."""
 _RELATED_MAX = 256
@@ -406,7 +404,7 @@ def _adds_only(item: Item) -> bool:
 def _lost(sentence: Sentence, source: _Text, whole: _Text) -> tuple[str, ...]:
     """Say what of a sentence is missing: its items, or the whole where each is there somewhere."""
     gone = _quotes(item for item in sentence.items if not whole.says(item, source))
-    return gone or (sentence.text[:_SAID_MAX],)
+    return gone or (sentence.text[:SAID_MAX],)
 
 
 # What nobody said.
@@ -457,10 +455,10 @@ def _unsaid(phrase: Phrase, sources: Sequence[_Text]) -> tuple[str, ...]:
 
 
 def _quotes(items: Iterable[Item]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(item.quote[:_SAID_MAX] for item in items))
+    return tuple(dict.fromkeys(item.quote[:SAID_MAX] for item in items))
 
 
 def _claim(origin: str, item: Item, by: Item) -> Carried:
     return Carried(
-        origin=origin, kind=item.kind, item=item.quote[:_SAID_MAX], by=by.quote[:_SAID_MAX]
+        origin=origin, kind=item.kind, item=item.quote[:SAID_MAX], by=by.quote[:SAID_MAX]
     )

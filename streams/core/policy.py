@@ -13,7 +13,7 @@ from pydantic import Field, JsonValue, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from schemas.base import Cosine, ModelId, PolicyId, Record, Scope, ScopeName, Unit
-from schemas.decisions import Strategy
+from schemas.decisions import Band, Strategy
 from streams.core.bands import Bands
 
 Act = Literal["reinforce", "replace", "keep-better", "merge", "keep-both", "review"]
@@ -80,6 +80,16 @@ class WithoutVerdict(Record):
 
     match: Act = "keep-both"
     review: Act = "keep-both"
+
+    def act(self, band: Band) -> Act:
+        """Return what to do with such a pair of a band; below `review` both are kept."""
+        match band:
+            case Band.MATCH:
+                return self.match
+            case Band.REVIEW:
+                return self.review
+            case Band.LOG | Band.NONE:
+                return "keep-both"
 
 
 class BetterRule(Record):

@@ -16,7 +16,6 @@ from schemas.events import Remember
 from schemas.memories import Memory, Persistence, Standing, Superseded, Turns
 from streams.core.identity import content_key
 
-_LADDER = tuple(Persistence)
 SESSIONS_MAX = 64
 LABELS_MAX = 256
 """A memory that is seen for years, by everybody, must not grow for ever: of sessions the newest
@@ -40,8 +39,8 @@ def born(event: Remember, identity: MemoryId, *, truncated: bool) -> Memory:
         confidence=event.confidence,
         tags=event.tags,
         entities=event.entities,
-        sources=_maybe(event.source),
-        sessions=_maybe(event.session),
+        sources=event.sources,
+        sessions=() if event.session is None else (event.session,),
         turns=None if event.turn is None else Turns(first=event.turn, last=event.turn),
         valid_from=event.valid_from,
         valid_until=event.valid_until,
@@ -206,10 +205,6 @@ def _joined_metadata(memories: Sequence[Memory]) -> dict[str, JsonValue]:
     return joined
 
 
-def _maybe(label: str | None) -> tuple[str, ...]:
-    return () if label is None else (label,)
-
-
 def _firmest(memories: Sequence[Memory]) -> Standing:
     active = any(memory.status is Standing.ACTIVE for memory in memories)
     return Standing.ACTIVE if active else Standing.TENTATIVE
@@ -217,7 +212,7 @@ def _firmest(memories: Sequence[Memory]) -> Standing:
 
 def _strongest(memories: Sequence[Memory]) -> Persistence | None:
     known = [memory.persistence for memory in memories if memory.persistence is not None]
-    return max(known, key=_LADDER.index, default=None)
+    return max(known, key=lambda one: one.rank, default=None)
 
 
 def _first(values: Iterable[str | None]) -> str | None:

@@ -2,7 +2,7 @@
 
 import base64
 
-from schemas.base import Position
+from schemas.base import LABEL_MAX, Position
 from schemas.codec import DEAD_LETTER
 from schemas.outcomes import DeadLetter, Stage
 from streams.core.identity import dead_letter_id
@@ -19,7 +19,6 @@ _HEADERS_BYTES_MAX = 1_048_576
 _LETTER_BYTES_MAX = 15_728_640
 """What a letter may come to, encoded; a record takes 16 MiB."""
 
-_FIELD_MAX = 200
 _ORIGIN_MAX = 4_096
 
 ROW_HEADER = "memsieve-row"
@@ -78,7 +77,7 @@ def describe(
     letter = DeadLetter(
         id=dead_letter_id(stage.value, origin, row or value),
         stage=stage,
-        field=_shown(poison.field or "")[:_FIELD_MAX].strip() or None,
+        field=_shown(poison.field or "")[:LABEL_MAX].strip() or None,
         error=_shown(str(poison)),
         attempts=attempts,
         origin=origin,

@@ -7,8 +7,7 @@ from typing import Literal
 from schemas.codec import DEAD_LETTER, EVENT, Unreadable
 from schemas.events import Event
 from schemas.outcomes import DeadLetter, Settled, Stage
-from schemas.topics import DEAD_LETTERS, EVENTS
-from streams.core.scope import partition_of
+from schemas.topics import DEAD_LETTERS
 from streams.flow.dead_letters import (
     ATTEMPTS_HEADER,
     ORIGIN_HEADER,
@@ -16,6 +15,7 @@ from streams.flow.dead_letters import (
     original,
     oversized,
 )
+from streams.flow.take_in import addressed
 from streams.ports import Outgoing, Poison
 
 State = Literal["open", "requeued", "dropped"]
@@ -84,12 +84,6 @@ def _letter(places: dict[int, _Place]) -> Letter:
     )
 
 
-def beginning(letters: Sequence[Letter], identity: str) -> list[Letter]:
-    """Return the letter that has this id, or else all whose ids begin so."""
-    found = [letter for letter in letters if letter.content.id.startswith(identity)]
-    return [letter for letter in found if letter.content.id == identity] or found
-
-
 @dataclass(frozen=True)
 class Readable:
     """The bytes of an event that can be decided on, and what they say."""
@@ -150,14 +144,8 @@ def event_record(letter: Letter, readable: Readable, partitions: int) -> Outgoin
         ROW_HEADER: kept.get(ROW_HEADER),
         ATTEMPTS_HEADER: str(content.attempts),
     }
-    scope = readable.event.scope
-    return Outgoing(
-        topic=EVENTS.name,
-        partition=partition_of(scope, partitions),
-        key=scope.encode(),
-        value=readable.value,
-        headers=tuple((name, text.encode()) for name, text in headers.items() if text is not None),
-    )
+    told = tuple((name, text.encode()) for name, text in headers.items() if text is not None)
+    return addressed(readable.event.scope, readable.value, partitions, told)
 
 
 def settled_records(letter: Letter, how: Literal["requeued", "dropped"]) -> list[Outgoing]:

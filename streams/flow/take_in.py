@@ -60,17 +60,29 @@ def _event(
     """Address an event by its scope; one without goes anywhere, to be refused there."""
     if too_long := oversized(value):
         return _dead_letter(line, too_long, origin)
+    headers = (
+        (ORIGIN_HEADER, origin.encode("utf-8", "backslashreplace")),
+        (ROW_HEADER, hashlib.sha256(line.content).hexdigest().encode()),
+    )
     scope = event.get("scope")
-    named = isinstance(scope, str) and scope.isprintable()
+    if isinstance(scope, str) and scope.isprintable():
+        return addressed(ScopeName(scope), value, partitions, headers)
+    return Outgoing(EVENTS.name, 0, None, value, headers)
+
+
+def addressed(
+    scope: ScopeName,
+    event: bytes,
+    partitions: int,
+    headers: tuple[tuple[str, bytes | None], ...] = (),
+) -> Outgoing:
+    """Return the record that publishes an event: where its scope belongs, keyed by it."""
     return Outgoing(
         topic=EVENTS.name,
-        partition=partition_of(ScopeName(str(scope)), partitions) if named else 0,
-        key=str(scope).encode() if named else None,
-        value=value,
-        headers=(
-            (ORIGIN_HEADER, origin.encode("utf-8", "backslashreplace")),
-            (ROW_HEADER, hashlib.sha256(line.content).hexdigest().encode()),
-        ),
+        partition=partition_of(scope, partitions),
+        key=scope.encode(),
+        value=event,
+        headers=headers,
     )
 
 

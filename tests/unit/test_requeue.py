@@ -24,7 +24,6 @@ from streams.flow.requeue import (
     Letters,
     Readable,
     again,
-    beginning,
     event_record,
     given_up,
     readable,
@@ -120,17 +119,6 @@ def test_a_letter_is_open_until_it_is_settled_and_when_it_is_written_again(
 def test_of_several_letters_the_one_that_failed_most_often_is_told() -> None:
     [folded] = fold((0, letter(attempts=2)), (1, letter()))
     assert (folded.content.attempts, folded.partitions) == (2, [0, 1])
-
-
-@pytest.mark.parametrize(
-    ("identity", "names"),
-    [("ab", ["ab"]), ("a", ["ab", "abc"]), ("abc", ["abc"]), ("b", []), ("abcd", [])],
-)
-def test_a_letter_is_named_by_its_id_or_the_beginning_of_it(
-    identity: str, names: list[str]
-) -> None:
-    found = beginning(fold(letter("ab"), letter("abc"), letter("x")), identity)
-    assert [one.content.id for one in found] == names
 
 
 ROW = b'{"scope": "acme/ana", "text": "Ana likes tea."}'

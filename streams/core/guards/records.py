@@ -1,10 +1,7 @@
 """Guards over what the records say beside their texts: by whom, of what kind, for how long."""
 
-from schemas.memories import Persistence, Standing
+from schemas.memories import Standing
 from streams.core.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
-
-_LADDER = (None, Persistence.EPHEMERAL, Persistence.PERMANENT, Persistence.CORE)
-"""How long a memory holds, weakest first."""
 
 _FIRST_PERSON = 1
 _RELATED_MIN = 0.6
@@ -61,7 +58,7 @@ def category(sides: Sides) -> Answer:
 def persistence(sides: Sides) -> Answer:
     """Keep a memory that holds longer from being replaced by what holds shorter."""
     ours, theirs = sides.event.persistence, sides.memory.persistence
-    if ours and theirs and _LADDER.index(ours) < _LADDER.index(theirs):
+    if ours and theirs and ours.rank < theirs.rank:
         return Differs("persistence", ours.value, theirs.value)
     return COMPATIBLE
 
