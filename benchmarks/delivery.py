@@ -38,6 +38,7 @@ from streams.apps import policies
 from streams.core.decide import Case, Encoded, Unworded, decide
 from streams.core.embedding import Embedded, pack
 from streams.core.fences import Epoch
+from streams.core.language.reading import Readings
 from streams.flow import decisions as reading
 from streams.flow.decisions import INDEXED, decision_record, fence_record
 from streams.flow.deduplicate import Deduplicator
@@ -198,7 +199,9 @@ async def _deciding() -> float:
             await log.append(
                 [Outgoing(EVENTS.name, 0, e.scope.encode(), EVENT.encode(e)) for e in events]
             )
-            deduplicator = Deduplicator(_Vectors(), index, index, POLICY, Judging(english(), {}))
+            deduplicator = Deduplicator(
+                _Vectors(), index, index, POLICY, Judging(Readings(english()), {})
+            )
             owner = Owner(
                 deduplicator, log, index, lambda _: None, token="bench", clock=_Standing()
             )

@@ -11,6 +11,7 @@ from schemas.memories import Memory
 from streams.core.embedding import Vector
 from streams.core.identity import content_key
 from streams.core.language.lexicon import Lexicon
+from streams.core.language.reading import Readings
 from streams.core.neighbours import Stored
 from streams.core.policy import Policy
 from streams.flow.judging import Judging
@@ -78,7 +79,7 @@ def stored(text: str = "Ana likes tea.", vector: Vector | None = None, **fields:
 
 def judging() -> Judging:
     """Build a judging without judges and without a dictionary."""
-    return Judging(Lexicon({}, (), {}, {}), {})
+    return Judging(Readings(Lexicon({}, (), {}, {})), {})
 
 
 def policy(**sections: Any) -> Policy:

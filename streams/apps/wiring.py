@@ -212,14 +212,15 @@ async def judging(settings: Settings, clock: Clock) -> AsyncGenerator[Judging]:
     """Open the judges that the settings give; a policy says which of them are asked."""
     from streams.adapters.lexicons import english
     from streams.adapters.verifiers.built_in import BuiltInVerifier
+    from streams.core.language.reading import Readings
 
-    lexicon = english()
-    verifiers: dict[JudgeName, Verifier] = {"built-in": BuiltInVerifier(lexicon)}
+    readings = Readings(english())
+    verifiers: dict[JudgeName, Verifier] = {"built-in": BuiltInVerifier(readings)}
     model = llm_verifier(settings.llm, clock)
     if model is not None:
         verifiers["llm"] = model
     try:
-        yield Judging(lexicon, verifiers, llm_wording(settings.llm, model))
+        yield Judging(readings, verifiers, llm_wording(settings.llm, model))
     finally:
         for verifier in verifiers.values():
             await verifier.close()

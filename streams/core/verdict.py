@@ -77,15 +77,11 @@ def by_words(event: Reading, memory: Reading, similarity: float, rules: Judges) 
     """Settle a pair that shares hardly a word, where the policy says so; None elsewhere."""
     if similarity >= rules.words_below or rules.shared_words_min == 0.0:
         return None
-    said, known = _content(event), _content(memory)
+    said, known = event.keywords, memory.keywords
     shorter = min(len(said), len(known))
     if not shorter or len(said & known) >= rules.shared_words_min * shorter:
         return None
     return Judgement(Verdict.DISTINCT, "words")
-
-
-def _content(reading: Reading) -> set[str]:
-    return {word.lemma for word in reading.content if not word.name}
 
 
 def by_opinion(opinion: Opinion, rules: Judges) -> Verdict:

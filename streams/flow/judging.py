@@ -6,16 +6,13 @@ looked for before a text may disappear.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from schemas.decisions import Band, Finding, Verdict
+from schemas.decisions import Verdict
 from schemas.events import Remember
-from schemas.memories import Memory, Standing
-from streams.core.guards.registry import Finding as Found
+from schemas.memories import Memory
 from streams.core.guards.registry import examine
-from streams.core.guards.statement import Statement
-from streams.core.language.lexicon import Lexicon
-from streams.core.language.reading import Reading, read
+from streams.core.guards.statement import of_event, of_memory
+from streams.core.language.reading import Reading, Readings
 from streams.core.lossless import alone, check
 from streams.core.neighbours import Neighbour
 from streams.core.phrases import ItemKind
@@ -23,57 +20,10 @@ from streams.core.policy import JudgeName, Rules
 from streams.core.verdict import Judgement, Opinion, Pair, by_opinion, by_sentences, by_words
 from streams.ports import NoAnswer, Verifier, Wording
 
-_READINGS = 4_096
-"""Texts whose readings are kept: several batches with all their neighbours, a few KiB each."""
-
 _DESTRUCTIVE = {"reinforce", "replace", "keep-better"}
 _SPECIFIC: frozenset[ItemKind] = frozenset(["number", "name", "negation"])
-_QUOTE_MAX = 200
 _ONE = "text"
 _NAMES: tuple[JudgeName, ...] = ("built-in", "llm")
-
-
-class Readings:
-    """Texts read once: the readings of the newest are kept."""
-
-    def __init__(self, lexicon: Lexicon) -> None:
-        self.lexicon = lexicon
-        self._read = lru_cache(_READINGS)(self._reading)
-
-    def of(self, text: str) -> Reading:
-        return self._read(text)
-
-    def _reading(self, text: str) -> Reading:
-        return read(text, self.lexicon)
-
-    def event(self, event: Remember) -> Statement:
-        """Return what guards look at in an event."""
-        return Statement(
-            reading=self.of(event.text),
-            category=event.category,
-            persistence=event.persistence,
-            status=Standing(event.status),
-            sources=() if event.source is None else (event.source,),
-            pinned=event.pinned,
-            valid_from=event.valid_from,
-            valid_until=event.valid_until,
-            tags=event.tags,
-        )
-
-    def memory(self, memory: Memory) -> Statement:
-        """Return what guards look at in a memory."""
-        return Statement(
-            reading=self.of(memory.text),
-            category=memory.category,
-            persistence=memory.persistence,
-            status=memory.status,
-            sources=memory.sources,
-            pinned=memory.pinned,
-            valid_from=memory.valid_from,
-            valid_until=memory.valid_until,
-            tags=memory.tags,
-            truncated=memory.truncated,
-        )
 
 
 @dataclass(frozen=True)
@@ -98,7 +48,7 @@ class Judging:
 
     def __init__(
         self,
-        lexicon: Lexicon,
+        readings: Readings,
         verifiers: Mapping[JudgeName, Verifier],
         wording: Wording | None = None,
     ) -> None:
@@ -106,7 +56,7 @@ class Judging:
 
         `wording` is who words merged texts, where somebody does.
         """
-        self.readings = Readings(lexicon)
+        self.readings = readings
         self.wording = wording
         self._verifiers = verifiers
 
@@ -135,8 +85,8 @@ class Judging:
             return apart
         if not question.rules.guards:
             return Judgement(Verdict.UNSURE, "bands")
-        said, known = self.readings.event(event), self.readings.memory(memory)
-        findings = tuple(_finding(one) for one in examine(said, known, self.readings.lexicon))
+        said, known = of_event(event, texts[0]), of_memory(memory, texts[1])
+        findings = examine(said, known, self.readings.lexicon)
         objection = next((one for one in findings if one.outcome == "differs"), None)
         if objection is not None:
             return Judgement(Verdict.DISTINCT, f"guard {objection.guard}", findings=findings)
@@ -173,8 +123,7 @@ class Judging:
         event, neighbour = question.event, question.neighbour
         if judgement.verdict in {Verdict.SAME, Verdict.REFINED_BY, Verdict.REFINES}:
             return self._confirmed(event, neighbour.memory, judgement)
-        rule = question.rules.without_verdict
-        act = rule.match if neighbour.band is Band.MATCH else rule.review
+        act = question.rules.without_verdict.act(neighbour.band)
         if judgement.verdict is not Verdict.UNSURE or act not in _DESTRUCTIVE:
             return judgement
         said, known = self.readings.of(event.text), self.readings.of(neighbour.memory.text)
@@ -205,17 +154,6 @@ class Judging:
         if in_event and verdict is not Verdict.REFINES:
             verdict = Verdict.UNSURE if in_memory else Verdict.REFINES
         return replace(judgement, verdict=verdict, event_alone=in_event, memory_alone=in_memory)
-
-
-def _finding(found: Found) -> Finding:
-    """Give what a guard found its travelling form; quotes may be long."""
-    return Finding(
-        guard=found.guard,
-        outcome=found.outcome.value,
-        what=found.what[:_QUOTE_MAX],
-        event_says=found.event_says[:_QUOTE_MAX],
-        memory_says=found.memory_says[:_QUOTE_MAX],
-    )
 
 
 def _with_answer(asked: _Asked, name: JudgeName, answer: Opinion | NoAnswer) -> _Asked:

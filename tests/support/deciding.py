@@ -11,6 +11,7 @@ from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.lexicons import english
 from streams.apps import policies
 from streams.core.embedding import Vector
+from streams.core.language.reading import Readings
 from streams.core.overlay import Overlay
 from streams.core.policy import JudgeName, Policy
 from streams.core.verdict import Pair
@@ -70,7 +71,7 @@ class World:
             self._index,
             NothingBefore(),
             self.policy,
-            Judging(lexicon(), verifiers, self.writer),
+            Judging(Readings(lexicon()), verifiers, self.writer),
         )
 
     async def hear(self, *events: Remember) -> list[Decision]:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from schemas.decisions import Verdict
 from streams.adapters.lexicons import english
 from streams.adapters.verifiers.built_in import CLASSES, BuiltInVerifier
+from streams.core.language.reading import Readings
 from streams.core.verdict import Opinion, Pair
 from tests.builders import event, memory
 
 WEIGHTS_MAX = 5_000_000
-JUDGE = BuiltInVerifier(english())
+JUDGE = BuiltInVerifier(Readings(english()))
 
 _WORDS = ["Ana", "likes", "tea", "not", "never", "the port is 8443", "at 3 pm", "?", "Oslo", "and"]
 TEXTS = st.one_of(
@@ -66,7 +67,7 @@ def test_exchanging_the_sides_exchanges_refines_and_refined_by(said: str, known:
 def test_a_pair_is_judged_alike_whatever_is_asked_beside_it(texts: list[tuple[str, str]]) -> None:
     pairs = [pair(*two) for two in texts]
     together = opinions(pairs)
-    alone = [opinions([one], BuiltInVerifier(english()))[0] for one in reversed(pairs)]
+    alone = [opinions([one], BuiltInVerifier(Readings(english())))[0] for one in reversed(pairs)]
     assert together == alone[::-1]
 
 

@@ -8,6 +8,7 @@ import pytest
 from schemas.decisions import Band, Verdict
 from schemas.events import Remember
 from streams.adapters.lexicons import english
+from streams.core.language.reading import Readings
 from streams.core.neighbours import Neighbour
 from streams.core.policy import JudgeName
 from streams.core.verdict import Judgement, Opinion, Pair
@@ -36,7 +37,7 @@ def question(
 
 def judging(**verifiers: Verifier) -> Judging:
     names: dict[str, JudgeName] = {"llm": "llm", "built_in": "built-in"}
-    return Judging(english(), {names[name]: one for name, one in verifiers.items()})
+    return Judging(Readings(english()), {names[name]: one for name, one in verifiers.items()})
 
 
 def always(said: Said) -> ScriptedVerifier:

@@ -21,6 +21,7 @@ from schemas.events import Remember
 from streams.adapters.indexes.exact import ExactIndex
 from streams.core.embedding import Embedded
 from streams.core.language.lexicon import Lexicon
+from streams.core.language.reading import Readings
 from streams.core.neighbours import Stored
 from streams.core.overlay import Fork, Overlay
 from streams.core.policy import Policy
@@ -72,7 +73,7 @@ class World:
         self.index = Counted()
         self.embedder = Embedding()
         self.judge = ScriptedVerifier(lambda _: Verdict.SAME)
-        judging = Judging(Lexicon({}, (), {}, {}), {"llm": self.judge})
+        judging = Judging(Readings(Lexicon({}, (), {}, {})), {"llm": self.judge})
         self._deduplicator = Deduplicator(self.embedder, self.index, self.index, rules, judging)
         self._overlay = Overlay()
 

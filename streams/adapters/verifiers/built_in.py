@@ -14,8 +14,7 @@ from schemas.decisions import Verdict
 from streams.core.judge.features import features
 from streams.core.judge.prepared import Prepared, prepare
 from streams.core.judge.words import WordVectors
-from streams.core.language.lexicon import Lexicon
-from streams.core.language.reading import read
+from streams.core.language.reading import Readings
 from streams.core.verdict import Opinion, Pair
 from streams.ports import NoAnswer
 
@@ -52,8 +51,8 @@ class BuiltInVerifier:
 
     name = "built-in"
 
-    def __init__(self, lexicon: Lexicon) -> None:
-        self._lexicon = lexicon
+    def __init__(self, readings: Readings) -> None:
+        self._readings = readings
         self._prepared = lru_cache(_PREPARED)(self._prepare)
 
     async def verify(self, pairs: Sequence[Pair]) -> list[Opinion | NoAnswer]:
@@ -66,7 +65,7 @@ class BuiltInVerifier:
         if max(len(pair.event.text), len(pair.memory.text)) > _LONGEST:
             return Opinion(Verdict.UNSURE, self.name)
         event, memory = self._prepared(pair.event.text), self._prepared(pair.memory.text)
-        row = features(event, memory, pair.similarity, self._lexicon)
+        row = features(event, memory, pair.similarity, self._readings.lexicon)
         # One pair a run: what a pair is judged by never depends on what is asked beside it.
         [told] = _model().run(
             ["probabilities"],
@@ -81,7 +80,7 @@ class BuiltInVerifier:
         return _opinion(told[0].astype(np.float64))
 
     def _prepare(self, text: str) -> Prepared:
-        return prepare(read(text, self._lexicon), self._lexicon, _words())
+        return prepare(self._readings.of(text), self._readings.lexicon, _words())
 
 
 def _opinion(row: NDArray[np.float64]) -> Opinion:

@@ -1,9 +1,8 @@
 """All guards in their order, and what they find in a pair."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 
+from schemas.decisions import SAID_MAX, Finding
 from streams.core.guards import modes, polarity, records, roles, things, values
 from streams.core.guards.statement import (
     COMPATIBLE,
@@ -57,24 +56,6 @@ DIRECTED = frozenset(["persistence", "status", "pin"])
 """Guards that protect the memory from the event, and not the other way round."""
 
 
-class Outcome(StrEnum):
-    """What a guard found, where it did not find the two compatible."""
-
-    DIFFERS = "differs"
-    CANNOT_TELL = "cannot-tell"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One guard's objection: what differs, as each side spells it, or why it cannot tell."""
-
-    guard: str
-    outcome: Outcome
-    what: str
-    event_says: str = ""
-    memory_says: str = ""
-
-
 def examine(event: Statement, memory: Statement, lexicon: Lexicon) -> tuple[Finding, ...]:
     """Return what stands against joining an event with a memory, in the guards' order."""
     sides = Sides(event, memory, lexicon)
@@ -85,7 +66,10 @@ def examine(event: Statement, memory: Statement, lexicon: Lexicon) -> tuple[Find
 
 def _finding(guard: str, answer: Answer) -> Finding:
     if isinstance(answer, CannotTell):
-        return Finding(guard, Outcome.CANNOT_TELL, answer.why)
+        return Finding(guard=guard, outcome="cannot-tell", what=answer.why[:SAID_MAX])
     if isinstance(answer, Compatible):
         raise TypeError(f"guard {guard}: answer with COMPATIBLE itself")
-    return Finding(guard, Outcome.DIFFERS, answer.what, answer.event_says, answer.memory_says)
+    what, event, memory = (
+        said[:SAID_MAX] for said in (answer.what, answer.event_says, answer.memory_says)
+    )
+    return Finding(guard=guard, outcome="differs", what=what, event_says=event, memory_says=memory)

@@ -5,7 +5,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import TypeAlias
 
-from schemas.memories import Persistence, Standing
+from schemas.events import Remember
+from schemas.memories import Memory, Persistence, Standing
 from streams.core.guards.alignment import Alignment, align
 from streams.core.language.lexicon import Lexicon
 from streams.core.language.reading import Reading
@@ -20,7 +21,6 @@ class Statement:
 
     reading: Reading
     category: str | None = None
-    tags: tuple[str, ...] = ()
     persistence: Persistence | None = None
     status: Standing = Standing.ACTIVE
     sources: tuple[str, ...] = ()
@@ -28,6 +28,35 @@ class Statement:
     valid_from: datetime | None = None
     valid_until: datetime | None = None
     truncated: bool = False
+
+
+def of_event(event: Remember, reading: Reading) -> Statement:
+    """Return what guards look at in an event."""
+    return Statement(
+        reading=reading,
+        category=event.category,
+        persistence=event.persistence,
+        status=Standing(event.status),
+        sources=event.sources,
+        pinned=event.pinned,
+        valid_from=event.valid_from,
+        valid_until=event.valid_until,
+    )
+
+
+def of_memory(memory: Memory, reading: Reading) -> Statement:
+    """Return what guards look at in a memory."""
+    return Statement(
+        reading=reading,
+        category=memory.category,
+        persistence=memory.persistence,
+        status=memory.status,
+        sources=memory.sources,
+        pinned=memory.pinned,
+        valid_from=memory.valid_from,
+        valid_until=memory.valid_until,
+        truncated=memory.truncated,
+    )
 
 
 @dataclass(frozen=True)

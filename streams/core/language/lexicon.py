@@ -153,6 +153,9 @@ class Lexicon:
         self._commonest_parts: Callable[[str], frozenset[str]] = lru_cache(_REMEMBERED)(
             self._most_frequent_parts
         )
+        self._lemma_as: Callable[[str, str], str] = lru_cache(_REMEMBERED)(self._commonest_as)
+        self.frequency: Callable[[str], int] = lru_cache(_REMEMBERED)(self._frequency)
+        """Return how often WordNet's editors met the word's base forms in texts."""
         self.categories: Callable[[str], frozenset[str]] = lru_cache(_REMEMBERED)(self._categories)
         """The categories ("colour", "country", …) that a word's common meanings belong to."""
 
@@ -178,8 +181,7 @@ class Lexicon:
         """
         if pos is None:
             return self._best_lemma(word)
-        bases = [base for base, of in self._base_forms(word) if of == pos]
-        return max(bases, key=lambda base: self._count(base, pos), default=word)
+        return self._lemma_as(word, pos)
 
     def bases(self, word: str) -> frozenset[str]:
         """Return every base form that a spelling can have, itself where it is one."""
@@ -197,10 +199,6 @@ class Lexicon:
         """Tell whether the dictionary writes the word with a capital in all its meanings."""
         entry = self.entry(word)
         return entry is not None and entry.proper
-
-    def frequency(self, word: str) -> int:
-        """Return how often WordNet's editors met the word's base forms in texts."""
-        return sum(self._count(base, pos) for base, pos in self._base_forms(word))
 
     def relations(self, word: str, other: str) -> frozenset[Relation]:
         """Return what `other` is to `word`: every relation of their common meanings.
@@ -297,6 +295,13 @@ class Lexicon:
         if not forms:
             return word
         return max(forms, key=lambda form: (self._count(*form), form[0] == word))[0]
+
+    def _commonest_as(self, word: str, pos: str) -> str:
+        bases = [base for base, of in self._base_forms(word) if of == pos]
+        return max(bases, key=lambda base: self._count(base, pos), default=word)
+
+    def _frequency(self, word: str) -> int:
+        return sum(self._count(base, pos) for base, pos in self._base_forms(word))
 
     def _most_frequent_parts(self, word: str) -> frozenset[str]:
         counts: dict[str, int] = {}

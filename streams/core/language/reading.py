@@ -5,9 +5,9 @@ every text can be read. What is uncertain is left out, so a reader may miss, but
 is wrong.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 
 from streams.core.language.function_words import (
@@ -50,6 +50,8 @@ _SUBJECTS = _PRONOUNS - POSSESSIVES.keys()
 _SHOUTED = 0.75
 """Above this share of capitalised words (a heading, a title) capitals mark no names."""
 _SHOUTED_WORDS_MIN = 3
+_READINGS = 4_096
+"""Texts whose readings are kept: several batches with all their neighbours, a few KiB each."""
 
 
 class Word(NamedTuple):
@@ -104,47 +106,108 @@ class Possession(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """What one text says, as far as its form shows."""
+    """What one text says, as far as its form shows; each part is worked out when asked for.
+
+    Most texts are read to be told apart at a glance, which `keywords` does.
+    """
 
     text: str
-    words: tuple[Word, ...]
-    negations: tuple[Negation, ...]
-    quantifiers: tuple[Mark, ...]
-    modals: tuple[Mark, ...]
-    comparisons: tuple[Comparison, ...]
-    possessions: tuple[Possession, ...]
-    speakers: tuple[str, ...]
-    tenses: frozenset[str]
-    """Of "past", "present", "future" and "former" ("used to")."""
-    question: str | None
-    """The question's word, "how many" with its second; "" for one without; None: no question."""
-    sentences: int
+    lexicon: Lexicon = field(repr=False, compare=False)
+
+    @cached_property
+    def keywords(self) -> frozenset[str]:
+        """The lemmas of the words that carry matter, names left out."""
+        shouted = _is_shouted(self._pieces)
+        return frozenset(
+            piece.lemma
+            for piece in self._pieces
+            if _is_content(piece) and not _is_name(piece, self.lexicon, shouted=shouted)
+        )
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        return _words(self._pieces, self.negations, self.lexicon)
+
+    @cached_property
+    def negations(self) -> tuple[Negation, ...]:
+        return tuple(_negations(self._pieces, self.lexicon))
+
+    @cached_property
+    def quantifiers(self) -> tuple[Mark, ...]:
+        return tuple(_quantifiers(self._pieces, self.lexicon))
+
+    @cached_property
+    def modals(self) -> tuple[Mark, ...]:
+        return tuple(_modals(self._pieces))
+
+    @cached_property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        return tuple(_comparisons(self._pieces, self.lexicon))
+
+    @cached_property
+    def possessions(self) -> tuple[Possession, ...]:
+        return tuple(_possessions(self.words))
+
+    @cached_property
+    def speakers(self) -> tuple[str, ...]:
+        return tuple(_speakers(self.words, self.lexicon))
+
+    @cached_property
+    def tenses(self) -> frozenset[str]:
+        """Of "past", "present", "future" and "former" ("used to")."""
+        return _tenses(self._pieces, self.lexicon)
+
+    @cached_property
+    def question(self) -> str | None:
+        """The question's word, "how many" with its second; "" for one without; None: no question."""
+        return _question(self._tokens, self._pieces)
+
+    @cached_property
+    def sentences(self) -> int:
+        return _sentences(self._tokens)
 
     @cached_property
     def content(self) -> tuple[Word, ...]:
-        return tuple(word for word in self.words if word.content)
+        return tuple([word for word in self.words if word.content])
 
     @cached_property
     def quantities(self) -> tuple[Quantity, ...]:
-        return tuple(word.quantity for word in self.words if word.quantity)
+        return tuple([word.quantity for word in self.words if word.quantity])
 
     @cached_property
     def names(self) -> tuple[Word, ...]:
-        return tuple(word for word in self.words if word.name)
+        return tuple([word for word in self.words if word.name])
 
     @cached_property
     def lemmas(self) -> tuple[str, ...]:
-        return tuple(word.lemma for word in self.words)
+        return tuple([word.lemma for word in self.words])
 
     @cached_property
     def lowers(self) -> frozenset[str]:
-        return frozenset(word.lower for word in self.words)
+        return frozenset([word.lower for word in self.words])
 
     @cached_property
     def persons(self) -> frozenset[int]:
         """The grammatical persons that pronouns stand for: 1, 2, 3."""
         groups = (FIRST_PERSON, SECOND_PERSON, THIRD_PERSON)
         return frozenset(number for number, group in enumerate(groups, 1) if group & self.lowers)
+
+    @cached_property
+    def _tokens(self) -> Sequence[Token]:
+        return tokens(self.text)
+
+    @cached_property
+    def _pieces(self) -> "tuple[_Piece, ...]":
+        return tuple(_pieces(self._tokens, self.text, self.lexicon))
+
+
+class Readings:
+    """Texts read once: the readings of the newest are kept."""
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        self.lexicon = lexicon
+        self.of: Callable[[str], Reading] = lru_cache(_READINGS)(partial(read, lexicon=lexicon))
+        """Return what a text says."""
 
 
 class _Piece(NamedTuple):
@@ -161,23 +224,7 @@ class _Piece(NamedTuple):
 
 def read(text: str, lexicon: Lexicon) -> Reading:
     """Read a text; the same text and lexicon give the same reading."""
-    found = tokens(text)
-    pieces = tuple(_pieces(found, text, lexicon))
-    negations = tuple(_negations(pieces, lexicon))
-    words = _words(pieces, negations, lexicon)
-    return Reading(
-        text=text,
-        words=words,
-        negations=negations,
-        quantifiers=tuple(_quantifiers(pieces, lexicon)),
-        modals=tuple(_modals(pieces)),
-        comparisons=tuple(_comparisons(pieces, lexicon)),
-        possessions=tuple(_possessions(words)),
-        speakers=tuple(_speakers(words, lexicon)),
-        tenses=_tenses(pieces, lexicon),
-        question=_question(found, pieces),
-        sentences=_sentences(found),
-    )
+    return Reading(text, lexicon)
 
 
 def _pieces(found: Sequence[Token], text: str, lexicon: Lexicon) -> Iterator[_Piece]:
@@ -257,7 +304,7 @@ def _words(
             lemma=piece.lemma,
             position=at,
             clause=piece.clause,
-            content=piece.quantity is not None or piece.lower not in FUNCTION_WORDS,
+            content=_is_content(piece),
             name=_is_name(piece, lexicon, shouted=shouted),
             known=piece.quantity is not None or _is_known(piece.lower, lexicon),
             negated=denied[at] % 2 == 1,
@@ -265,6 +312,10 @@ def _words(
         )
         for at, piece in enumerate(pieces)
     )
+
+
+def _is_content(piece: _Piece) -> bool:
+    return piece.quantity is not None or piece.lower not in FUNCTION_WORDS
 
 
 def _is_known(lower: str, lexicon: Lexicon) -> bool:
