@@ -74,7 +74,7 @@ class Record:
 
     @property
     def position(self) -> Position:
-        return Position(topic=self.topic, partition=self.partition, offset=self.offset)
+        return Position.trusted(topic=self.topic, partition=self.partition, offset=self.offset)
 
     @property
     def place(self) -> str:

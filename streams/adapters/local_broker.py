@@ -223,17 +223,8 @@ class LocalBroker:
                 end = self._next_offset(record.topic, record.partition)
                 if record.offset < end:
                     raise Fatal(f"{record.place} cannot be taken over: {self._path} has {end:,}")
-                self._insert(
-                    Outgoing(
-                        record.topic,
-                        record.partition,
-                        record.key,
-                        record.value or b"",
-                        record.headers,
-                    ),
-                    record.offset,
-                )
                 self._raise_end(record.topic, record.partition, record.offset + 1)
+            self._insert([_outgoing(one) for one in records], [one.offset for one in records])
 
     def _append(self, records: Sequence[Outgoing]) -> list[int]:
         ends: dict[tuple[str, int], int] = {}
@@ -241,9 +232,9 @@ class LocalBroker:
         for record in records:
             place = (record.topic, record.partition)
             offset = ends[place] if place in ends else self._next_offset(*place)
-            self._insert(record, offset)
             ends[place] = offset + 1
             offsets.append(offset)
+        self._insert(records, offsets)
         for (topic, partition), end in ends.items():
             self._raise_end(topic, partition, end)
         return offsets
@@ -254,23 +245,23 @@ class LocalBroker:
             (end, topic, partition),
         )
 
-    def _insert(self, record: Outgoing, offset: int) -> None:
-        rowid = self._db.execute(
-            "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                record.topic,
-                record.partition,
-                offset,
-                record.key,
-                record.value,
-                _headers_to_json(record.headers),
-            ),
-        ).lastrowid
-        indexed = self._indexed.get(record.topic, frozenset())
+    def _insert(self, records: Sequence[Outgoing], offsets: Sequence[int]) -> None:
+        [last] = self._db.execute("SELECT max(rowid) FROM records").fetchone()
+        numbered = list(enumerate(records, 1 if last is None else last + 1))
+        self._db.executemany(
+            'INSERT INTO records (rowid, topic, partition, "offset", key, value, headers) '
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                (row, r.topic, r.partition, offset, r.key, r.value, _headers_to_json(r.headers))
+                for (row, r), offset in zip(numbered, offsets, strict=True)
+            ],
+        )
         self._db.executemany(
             "INSERT OR IGNORE INTO headers VALUES (?, ?, ?, ?)",
             [
-                (record.topic, name, value.decode("utf-8", "replace"), rowid)
+                (record.topic, name, value.decode("utf-8", "replace"), row)
+                for row, record in numbered
+                if (indexed := self._indexed.get(record.topic))
                 for name, value in record.headers
                 if name in indexed and value is not None
             ],
@@ -336,6 +327,11 @@ def _is_text(value: str) -> bool:
 def _record(row: tuple[str, int, int, bytes | None, bytes | None, str]) -> Record:
     topic, partition, offset, key, value, headers = row
     return Record(topic, partition, offset, key, value, _headers_from_json(headers))
+
+
+def _outgoing(record: Record) -> Outgoing:
+    value = record.value or b""
+    return Outgoing(record.topic, record.partition, record.key, value, record.headers)
 
 
 def _headers_to_json(headers: _Headers) -> str:

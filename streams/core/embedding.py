@@ -2,6 +2,7 @@
 
 import base64
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,11 @@ NEAR_TIE = 2e-5
 """Similarities closer than this may be ordered differently in float32 and by the measure."""
 
 
+_REMEMBERED = 2_048
+"""Vectors that are kept beside their travelling form, at about 4 KiB each: a decision's is read by
+whatever follows it, one batch later at most."""
+
+
 @dataclass(frozen=True)
 class Embedded:
     """A text's vector; `truncated` where the model did not read the whole text."""
@@ -30,14 +36,19 @@ class Embedded:
 def pack(vector: Vector, model: ModelId) -> Embedding:
     """Give a vector its travelling form, exactly."""
     values = base64.b64encode(np.ascontiguousarray(vector, dtype="<f4").tobytes())
-    return Embedding.model_construct(
+    return Embedding.trusted(
         model=model, dimension=int(vector.shape[0]), values=values.decode("ascii")
     )
 
 
 def unpack(embedding: Embedding) -> Vector:
     """Read a vector back, bit for bit; read-only, shape (dimension,)."""
-    return np.frombuffer(base64.b64decode(embedding.values), dtype="<f4")
+    return _vector(embedding.values)
+
+
+@lru_cache(_REMEMBERED)
+def _vector(values: str) -> Vector:
+    return np.frombuffer(base64.b64decode(values), dtype="<f4")
 
 
 def similarity(first: Vector, second: Vector) -> float:

@@ -43,7 +43,8 @@ def effects(decision: Decision) -> list[Effect]:
     match decision:
         case Insert() | Replace() | Merge():
             stored = Stored(decision.memory, unpack(decision.embedding), _decided(decision))
-            targets = () if isinstance(decision, Insert) else decision.targets
+            if isinstance(decision, Insert):
+                return [stored]
             superseded = Superseded(
                 by=decision.memory.id,
                 at=decision.event.occurred_at,
@@ -51,7 +52,7 @@ def effects(decision: Decision) -> list[Effect]:
             )
             retired = [
                 Retire(target, superseded)
-                for target in targets
+                for target in decision.targets
                 if target.memory_id != decision.memory.id
             ]
             return [stored, *retired]

@@ -6,12 +6,12 @@ batch size nor on how far the writer lags behind.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.decisions import Change, Decision, Ignore
-from schemas.memories import Memory
 from streams.core.brake import Recent
 from streams.core.embedding import NEAR_TIE, Vector
 from streams.core.identity import event_key
@@ -19,7 +19,21 @@ from streams.core.ledger import Retire, effects, memory_of, version_after
 from streams.core.neighbours import Stored
 from streams.core.policy import Brake
 
-_FIELDS = set(Memory.model_fields)
+
+class _Written(NamedTuple):
+    """A memory as a decision leaves it; `after` is None where it is retired."""
+
+    scope: ScopeName
+    identity: MemoryId
+    after: Stored | None
+    version: int
+
+
+class _Recorded(NamedTuple):
+    """What a decision brings about, and what it was made on, where it was on an event."""
+
+    written: Sequence[_Written]
+    decided: tuple[DecisionId, ContentKey] | None
 
 
 class _Layer:
@@ -31,9 +45,11 @@ class _Layer:
         self.decided: dict[DecisionId, ContentKey] = {}
         self.versions: dict[MemoryId, int] = {}
 
-    def put(self, scope: ScopeName, identity: MemoryId, after: Stored | None) -> None:
+    def put(self, written: _Written) -> None:
+        scope, identity, after, version = written
         self.drop(scope, identity)
         self.scopes.setdefault(scope, {})[identity] = after
+        self.versions[identity] = version
         if after is not None:
             key = after.memory.content_key
             self.contents[key] = (*self.contents.get(key, ()), identity)
@@ -97,18 +113,28 @@ class Overlay:
                 self._recent.add(decision)
 
     def join(self, decisions: Sequence[Decision], offsets: Sequence[int]) -> None:
-        """Take over decisions that the log has acknowledged at these offsets.
+        """Take over decisions that the log holds at these offsets."""
+        fork = self.fork()
+        for decision in decisions:
+            fork.record(decision)
+        self.adopt(fork, offsets)
+
+    def adopt(self, fork: "Fork", offsets: Sequence[int]) -> None:
+        """Take over what was recorded on a fork, now that the log holds it at these offsets.
 
         What lies before the settled offset the store has already.
         """
-        self.recall(decisions)
-        for decision, offset in zip(decisions, offsets, strict=True):
+        self._recent = fork.recent
+        for recorded, offset in zip(fork.recorded, offsets, strict=True):
             if offset < self._settled:
                 continue
-            for scope, identity in _record(self._layer, (self._layer,), decision):
-                self._changed_at[identity] = (offset, scope)
-            if isinstance(decision, Change | Ignore):
-                self._decided_at[decision.decision_id] = offset
+            for written in recorded.written:
+                self._layer.put(written)
+                self._changed_at[written.identity] = (offset, written.scope)
+            if recorded.decided is not None:
+                identity, key = recorded.decided
+                self._layer.decided[identity] = key
+                self._decided_at[identity] = offset
 
     def settle(self, offset: int) -> None:
         """Forget what the decisions before `offset` changed: the store has it."""
@@ -130,17 +156,25 @@ class Fork:
 
     def __init__(self, base: _Layer, recent: Recent) -> None:
         self._layers = (base, _Layer())
-        self._recent = recent
+        self.recent = recent
+        self.recorded: list[_Recorded] = []
 
     def record(self, decision: Decision) -> None:
         """Let the events that follow see a decision."""
-        _record(self._layers[1], self._layers, decision)
+        recorded = _recorded(self._layers, decision)
+        own = self._layers[1]
+        for written in recorded.written:
+            own.put(written)
+        if recorded.decided is not None:
+            identity, key = recorded.decided
+            own.decided[identity] = key
+        self.recorded.append(recorded)
         if isinstance(decision, Change):
-            self._recent.add(decision)
+            self.recent.add(decision)
 
     def braked(self, scope: ScopeName, rule: Brake) -> bool:
         """Tell whether the scope's next merge or replacement must not be made."""
-        return self._recent.engaged(scope, rule)
+        return self.recent.engaged(scope, rule)
 
     def decided(self, decision: DecisionId) -> ContentKey | None:
         """Return the content that a decision was made on; None when it is not known here."""
@@ -185,31 +219,22 @@ class Fork:
         return standing + _nearest(vector, fresh, limit)
 
 
-def _record(
-    layer: _Layer, below: Sequence[_Layer], decision: Decision
-) -> list[tuple[ScopeName, MemoryId]]:
-    """Write a decision's effects into a layer; return each memory that changed."""
-    changed: list[tuple[ScopeName, MemoryId]] = []
-    if isinstance(decision, Change | Ignore):
-        event = decision.event
-        layer.decided[decision.decision_id] = event_key(event)
-        for effect in effects(decision):
-            identity, version = memory_of(effect), version_after(effect)
-            if layer.versions.get(identity, 0) >= version:
-                continue  # it came again, behind later ones
-            after = None
-            if not isinstance(effect, Retire) and effect.memory.live:
-                stored = _with_vector(effect, _found(below, event.scope, identity))
-                after = Stored(_lean(stored.memory), stored.vector)
-            layer.put(event.scope, identity, after)
-            layer.versions[identity] = version
-            changed.append((event.scope, identity))
-    return changed
-
-
-def _lean(memory: Memory) -> Memory:
-    """Return a copy that shares what pydantic keeps beside the fields: more than 2 KiB each."""
-    return Memory.model_construct(_FIELDS, **dict(memory))
+def _recorded(layers: Sequence[_Layer], decision: Decision) -> _Recorded:
+    """Work out what a decision brings about on top of these layers, but for what is there."""
+    if not isinstance(decision, Change | Ignore):
+        return _Recorded((), None)
+    scope = decision.event.scope
+    written: list[_Written] = []
+    for effect in effects(decision):
+        identity, version = memory_of(effect), version_after(effect)
+        if any(layer.versions.get(identity, 0) >= version for layer in layers):
+            continue  # it came again, behind later ones
+        after = None
+        if not isinstance(effect, Retire) and effect.memory.live:
+            stored = _with_vector(effect, _found(layers, scope, identity))
+            after = Stored(stored.memory.compact(), stored.vector)
+        written.append(_Written(scope, identity, after, version))
+    return _Recorded(written, (decision.decision_id, event_key(decision.event)))
 
 
 def _found(layers: Sequence[_Layer], scope: ScopeName, identity: MemoryId) -> Stored | None:

@@ -211,6 +211,8 @@ class Policy(Rules):
 
     def rules(self, scope: ScopeName) -> Rules:
         """Return what holds in a scope."""
+        if not self.scopes:
+            return self
         return next(
             (self._by_scope[path] for path in ancestry(scope) if path in self._by_scope), self
         )

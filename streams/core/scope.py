@@ -1,10 +1,14 @@
 """Scopes and the partitions they belong to."""
 
+from functools import lru_cache
+
 from schemas.base import ScopeName
 
 _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995
 _MASK = 0xFFFFFFFF
+_REMEMBERED = 16_384
+"""Scopes whose partition is kept: to work it out takes as long as to read a short event."""
 
 
 def tenant(scope: ScopeName) -> str:
@@ -12,6 +16,7 @@ def tenant(scope: ScopeName) -> str:
     return scope.partition("/")[0]
 
 
+@lru_cache(_REMEMBERED)
 def partition_of(scope: ScopeName, partitions: int) -> int:
     """Return the partition of a scope, as Kafka's Java client chooses it for the same key bytes.
 

@@ -24,7 +24,7 @@ are kept, of other labels the first. The log has them all."""
 
 def born(event: Remember, identity: MemoryId, *, truncated: bool) -> Memory:
     """Return the memory that an event alone makes."""
-    return Memory.model_construct(
+    return Memory.trusted(
         schema_version=1,
         id=identity,
         scope=event.scope,

@@ -44,6 +44,9 @@ from streams.ports import Decided, Embedder, Index, Poison, Query, Record
 DECISION_BYTES_MAX = 14_680_064
 """A longer decision would not fit into a record, with its headers."""
 
+_BREATH = 16
+"""Events that are decided on at a stretch: some milliseconds."""
+
 _OVERFETCH = 8
 """Asked of the index beyond the policy's limit: memories that the overlay has retired since, and
 near ties that float32 orders differently from the measure."""
@@ -120,8 +123,9 @@ class Deduplicator:
         events = [i.event for i in batch if isinstance(i.event, Remember | Answer)]
         seen = await self._look_up(events, fork)
         made = Decisions()
-        for item in batch:
-            await asyncio.sleep(0)  # heartbeats go out meanwhile
+        for number, item in enumerate(batch):
+            if number % _BREATH == 0:
+                await asyncio.sleep(0)  # heartbeats go out meanwhile
             decided = await self._outcome(item, seen, fork)
             outcome, encoded = _fitting(item.record, decided)
             if isinstance(outcome, DeadLetter):

@@ -142,7 +142,8 @@ class Owner:
         owned.settle(followed)
         batch = [Received(record, _read(record, owned.partitions)) for record in records]
         self._require_room(owned, batch)
-        made = await self._deduplicator.deduplicate(batch, owned.overlay.fork())
+        fork = owned.overlay.fork()
+        made = await self._deduplicator.deduplicate(batch, fork)
         await self._require_same(partition, owned, followed)
         place = partition % owned.letters_partitions
         before = [
@@ -157,7 +158,7 @@ class Owner:
         async def appended(offsets: list[int]) -> None:
             own = offsets[len(before) :]
             await self._require_owned(partition, owned, own)
-            owned.overlay.join(made.decisions, own)
+            owned.overlay.adopt(fork, own)
             owned.decided.append((own[-1], self._clock.now()))
             self._observe(made.decisions)
             self._watch_brakes(owned, made.decisions)

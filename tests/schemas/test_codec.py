@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from schemas.base import SCOPE_MAX, TEXT_MAX, DecisionId, Position, Record
+from schemas.base import SCOPE_MAX, TEXT_MAX, DecisionId, MemoryId, Position, Record
 from schemas.codec import APPLIED, DEAD_LETTER, DECISION, EVENT, Codec, Lift, Unreadable
 from schemas.decisions import (
     Band,
@@ -27,8 +27,9 @@ from schemas.decisions import (
     Target,
     Verdict,
 )
-from schemas.memories import Persistence, Standing, Superseded, Turns
+from schemas.memories import Memory, Persistence, Standing, Superseded, Turns
 from schemas.outcomes import Applied, DeadLetter, Settled, Stage
+from streams.core import survivorship
 from streams.core.embedding import pack
 from streams.core.survivorship import seen_again
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, unit
@@ -535,3 +536,19 @@ def test_a_version_that_no_lift_reaches_is_refused(
 def test_what_a_lift_yields_is_checked_like_any_record() -> None:
     error = refusal(Codec({"note": Note}, LIFTS), note(1, message="two words", extra=1))
     assert error.field == "extra"
+
+
+def test_a_trusted_record_travels_as_a_checked_one_does() -> None:
+    born = survivorship.born(event(), MemoryId(identity(1)), truncated=False)
+    checked = Memory.model_validate(born.model_dump())
+    assert born == checked
+    assert born.model_dump_json() == checked.model_dump_json()
+    assert checked.compact() == checked
+    assert checked.compact().model_dump_json() == checked.model_dump_json()
+    assert born.compact() is born
+
+
+def test_a_copy_of_a_trusted_record_leaves_the_others_alone() -> None:
+    born = survivorship.born(event(), MemoryId(identity(1)), truncated=False)
+    changed = born.model_copy(update={"pinned": True})
+    assert (born.pinned, changed.pinned, changed.compact().pinned) == (False, True, True)

@@ -77,7 +77,7 @@ class EdgeIndex:
         return {stored.memory.id: stored for stored in found}
 
     async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
-        has_content = engine.Filter(must=[_is_live(), _any(CONTENT_KEY, list(keys))])
+        has_content = engine.Filter(must=[_LIVE_ONLY, _any(CONTENT_KEY, list(keys))])
         found: dict[ContentKey, list[Stored]] = {}
         for stored in self._scroll(has_content, with_vector=False):
             found.setdefault(stored.memory.content_key, []).append(stored)
@@ -225,7 +225,7 @@ def _request(query: Query) -> engine.QueryRequest:
     return engine.QueryRequest(
         limit=query.limit,
         query=engine.Query.Nearest(query.vector.tolist()),
-        filter=engine.Filter(must=[_is(SCOPE, query.scope), _is_live()]),
+        filter=engine.Filter(must=[_is(SCOPE, query.scope), _LIVE_ONLY]),
         score_threshold=query.floor - FLOAT32_SLACK,
         with_payload=True,
         with_vector=True,
@@ -240,8 +240,7 @@ def _any(field: str, values: list[str]) -> engine.FieldCondition:
     return engine.FieldCondition(field, match=engine.MatchAny(values))
 
 
-def _is_live() -> engine.FieldCondition:
-    return _any(STATUS, sorted(LIVE))
+_LIVE_ONLY = _any(STATUS, sorted(LIVE))
 
 
 def _read(point: engine.ScoredPoint | engine.Record) -> Stored:

@@ -1,4 +1,5 @@
 import unicodedata
+from uuid import UUID, uuid5
 
 import pytest
 from hypothesis import given
@@ -117,3 +118,10 @@ def test_the_id_of_a_row_depends_on_file_line_content_and_what_is_taken(
     assert event_id("a.jsonl", 3, b"{}", b"") == event_id("a.jsonl", 3, b"{}", b"")
     assert event_id(source, line, content, b"") != event_id("a.jsonl", 3, b"{}", b"")
     assert event_id("a.jsonl", 3, b"{}", b"text") != event_id("a.jsonl", 3, b"{}", b"")
+
+
+@given(st.text(), st.text())
+def test_ids_are_uuids_of_version_5(scope: str, name: str) -> None:
+    namespace = UUID("6d656d73-6965-5665-8000-000000000001")
+    joined = f"named-memory\x1f{scope}\x1f{name}"
+    assert named_memory_id(ScopeName(scope), name) == str(uuid5(namespace, joined))
