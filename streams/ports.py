@@ -3,7 +3,15 @@
 Each Protocol has one contract suite under tests/contract that every implementation passes.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -349,6 +357,18 @@ class Embedder(Protocol):
 
     async def embed(self, texts: Sequence[str]) -> list[Embedded]:
         """Return one result per text, in order. Texts are not blank; any length."""
+        ...
+
+
+class Foreseeing(Protocol):
+    """An embedder that can be told what it will be asked for."""
+
+    def is_known(self, text: str) -> bool:
+        """Tell whether a text costs no encoding: its vector is there, or on its way."""
+        ...
+
+    def expect(self, texts: Iterable[str]) -> None:
+        """Begin to encode texts, beside whatever else goes on. Harmless where nobody asks."""
         ...
 
 

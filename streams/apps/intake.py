@@ -1,6 +1,8 @@
 """Rows of a source, batch by batch, as the records that they become."""
 
-from collections.abc import AsyncGenerator, Iterator
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, suppress
 
 from streams.core.mapping import FieldMapping
 from streams.flow.take_in import records_of
@@ -8,6 +10,8 @@ from streams.ports import Clock, Line, Outgoing, Source
 from streams.runtime.threads import abandonable
 
 _BATCH_BYTES = 4_194_304
+
+Batch = tuple[list[Line], list[Outgoing]]
 
 
 async def batches(
@@ -18,13 +22,42 @@ async def batches(
     records_max: int,
     partitions: int,
     clock: Clock,
-) -> AsyncGenerator[tuple[list[Line], list[Outgoing]]]:
+) -> AsyncGenerator[Batch]:
     """Yield a source's rows with what they publish. Waiting for a row may be abandoned."""
     while lines := await abandonable(lambda: _next(rows, records_max)):
         records = records_of(
             lines, source=source, mapping=mapping, partitions=partitions, clock=clock
         )
         yield lines, records
+
+
+async def ahead(
+    batches: AsyncGenerator[Batch], look_at: Callable[[Sequence[Outgoing]], Awaitable[None]]
+) -> AsyncGenerator[Batch]:
+    """Yield batches; the next one is read, and looked at, while one is worked on."""
+
+    async def following() -> Batch | None:
+        batch = await anext(batches, None)
+        if batch is not None:
+            await look_at(batch[1])
+        return batch
+
+    async with aclosing(batches):
+        batch = await anext(batches, None)
+        while batch is not None:
+            coming = asyncio.create_task(following())
+            try:
+                yield batch
+                batch = await coming
+            finally:
+                await _end(coming)
+
+
+async def _end(task: asyncio.Task[Batch | None]) -> None:
+    """Let nothing go on that nobody waits for any more."""
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 def _next(rows: Iterator[Line], count: int) -> list[Line]:

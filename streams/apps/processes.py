@@ -10,10 +10,11 @@ from itertools import groupby
 from schemas.codec import DECISION
 from schemas.decisions import Decision, Marker, Reason, Reject
 from schemas.topics import DECISIONS, EVENTS, TOPICS
+from streams.adapters.embedders.remembering import RememberingEmbedder
 from streams.adapters.store_directory import Manifest, StoreDirectory
 from streams.adapters.telemetry import SystemClock
 from streams.apps import wiring
-from streams.apps.intake import batches
+from streams.apps.intake import ahead, batches
 from streams.apps.settings import InvalidSettings, Settings
 from streams.core.fences import Epoch
 from streams.core.mapping import FieldMapping
@@ -21,6 +22,7 @@ from streams.core.policy import Policy
 from streams.flow.decided import DecidedInLog
 from streams.flow.decisions import decision_record, fence_record
 from streams.flow.deduplicate import Deduplicator
+from streams.flow.foresight import Foresight
 from streams.flow.owner import Owner
 from streams.flow.writer import Writer, restore
 from streams.ports import (
@@ -93,6 +95,7 @@ class EmbeddedPipeline:
         batch_records: int,
         require_space: Callable[[], None],
         clock: Clock,
+        foresight: Foresight,
     ) -> None:
         self._log = log
         self._owners = owners
@@ -100,6 +103,7 @@ class EmbeddedPipeline:
         self._batch_records = batch_records
         self._require_space = require_space
         self._clock = clock
+        self._foresight = foresight
         self.tally = tally
 
     async def recover(self) -> int:
@@ -123,14 +127,15 @@ class EmbeddedPipeline:
         rows = source.lines(None if before is None or before.complete else before)
         partitions = await self._log.partitions(EVENTS.name)
         last = 0
-        async for batch, records in batches(
+        coming = batches(
             source,
             rows,
             mapping,
             records_max=self._batch_records,
             partitions=partitions,
             clock=self._clock,
-        ):
+        )
+        async for batch, records in ahead(coming, self._foresight.look_at):
             self._require_space()
             last = batch[-1].number
             await self._log.take_in(records, source.name, source.mark(last, complete=False))
@@ -219,9 +224,10 @@ async def embedded(
             sinks = await stack.enter_async_context(wiring.sinks(settings.sinks))
             await restore(index, broker, report)
             tally = Tally()
+            remembering, decided = RememberingEmbedder(embedder), DecidedInLog(broker)
             judging = await stack.enter_async_context(wiring.judging(settings, SystemClock()))
             owner = Owner(
-                Deduplicator(embedder, index, DecidedInLog(broker), policy, judging),
+                Deduplicator(remembering, index, decided, policy, judging),
                 broker,
                 index,
                 tally.add,
@@ -247,6 +253,7 @@ async def embedded(
                 batch_records=settings.run.batch_records,
                 require_space=require_space,
                 clock=SystemClock(),
+                foresight=Foresight(remembering, index, decided),
             )
 
 

@@ -5,17 +5,16 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from schemas.base import ModelId
 from schemas.codec import EVENT
 from schemas.decisions import Decision
 from schemas.events import Remember
 from schemas.topics import EVENTS, TOPICS
+from streams.adapters.embedders.remembering import RememberingEmbedder
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.memory_log import MemoryLog
 from streams.adapters.telemetry import SystemClock
 from streams.apps import wiring
 from streams.apps.settings import RetrySettings, Settings
-from streams.core.embedding import Embedded
 from streams.core.policy import Policy
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.judging import Judging
@@ -23,28 +22,6 @@ from streams.flow.owner import Owner
 from streams.flow.writer import Writer
 from streams.ports import Embedder, Outgoing, Process
 from streams.runtime.consumer import Consumer
-
-
-class KnownTexts:
-    """Implements ports.Embedder over another: no text is embedded twice, as long as it lives."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._known: dict[str, Embedded] = {}
-
-    @property
-    def model(self) -> ModelId:
-        return self._embedder.model
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
-    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
-        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
-        if missing:
-            self._known.update(zip(missing, await self._embedder.embed(missing), strict=True))
-        return [self._known[text] for text in texts]
 
 
 @dataclass(frozen=True)
@@ -56,7 +33,7 @@ class Means:
 
     def knowing(self) -> "Means":
         """Return means that embed no text twice."""
-        return replace(self, embedder=KnownTexts(self.embedder))
+        return replace(self, embedder=RememberingEmbedder(self.embedder, texts_max=None))
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 import pytest
 
+from streams.adapters.embedders.remembering import RememberingEmbedder
 from streams.core.embedding import Vector
 from streams.ports import Embedder
 from tests.fakes.embedder import FakeEmbedder
@@ -92,6 +93,11 @@ class EmbedderContract(ABC):
 class TestFastembed(EmbedderContract):
     def make(self) -> Embedder:
         return default_embedder()
+
+
+class TestRemembering(EmbedderContract):
+    def make(self) -> Embedder:
+        return RememberingEmbedder(FakeEmbedder(TABLE, truncated={LONG}), texts_max=10)
 
 
 class TestFake(EmbedderContract):

@@ -1,0 +1,53 @@
+"""The batch after this one: what of it has to be encoded is encoded while this one is decided on.
+
+A guess that costs nothing where it is wrong: what the events come to is decided later, on what is
+known by then.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schemas.codec import EVENT, Unreadable
+from schemas.events import Remember
+from schemas.topics import EVENTS
+from streams.core.identity import content_key, decision_id
+from streams.ports import Decided, Foreseeing, Index, Outgoing
+
+
+@dataclass(frozen=True)
+class Foresight:
+    """Knows what the index and the log have, and tells the embedder what they have not."""
+
+    embedder: Foreseeing
+    index: Index
+    decided: Decided
+
+    async def look_at(self, records: Sequence[Outgoing]) -> None:
+        """Begin to encode the new texts of records that will be decided on soon."""
+        events = [event for record in records if (event := _event(record)) is not None]
+        new = [event for event in events if not self.embedder.is_known(event.text)]
+        if not new:
+            return
+        decided = await self.decided.decided(
+            [decision_id(event.scope, event.event_id) for event in new]
+        )
+        contents = await self.index.with_content(
+            [content_key(event.scope, event.text) for event in new]
+        )
+        self.embedder.expect(
+            event.text
+            for event in new
+            if decision_id(event.scope, event.event_id) not in decided
+            and content_key(event.scope, event.text) not in contents
+        )
+
+
+def _event(record: Outgoing) -> Remember | None:
+    """Read what a record says; nothing where it is no event, which its own turn will tell."""
+    if record.topic != EVENTS.name:
+        return None
+    try:
+        event = EVENT.decode(record.value, likely="remember")
+    except Unreadable:
+        return None
+    return event if isinstance(event, Remember) else None
