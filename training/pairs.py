@@ -37,6 +37,8 @@ _EDITED = 0.9
 _DOUBTFUL = {"edit-another": 0.3, "edit-sibling": 0.4}
 """Edits that now and then keep the meaning against their label."""
 _STS = 2.25
+_WRITTEN = {"pairs_prose": 2.0, "pairs_memories": 3.0}
+"""Pairs written by hand count most, those like what is to be judged above all."""
 _SENTENCES_EDITED = 16_000
 _PERSONAS_EDITED = 5_000
 _FACT_FILLINGS = 16
@@ -74,8 +76,9 @@ def _own(chance: Random) -> Iterator[Labelled]:
             yield from of_frame(frame, fillings, chance)
     for frame in _rows(HERE / "material" / "frames_facts.jsonl"):
         yield from exchanges(frame, _FACT_FILLINGS, chance)
-    for row in _rows(HERE / "material" / "pairs_prose.jsonl"):
-        yield Labelled(row["a"], row["b"], row["label"], "written", 2.0)
+    for name, weight in _WRITTEN.items():
+        for row in _rows(HERE / "material" / f"{name}.jsonl"):
+            yield Labelled(row["a"], row["b"], row["label"], "written", weight)
     for row in _rows(OWN_PAIRS):
         if row["half"] == "train":
             yield Labelled(row["a"], row["b"], row["label"], "memories", 3.0)
@@ -117,8 +120,9 @@ def _sentences(data: Path) -> Iterator[str]:
         {text for row in _rows(data / "streams" / "msc_personas.jsonl") for text in row["texts"]}
     )
     yield from personas[:: max(1, len(personas) // _PERSONAS_EDITED)]
-    for row in _rows(HERE / "material" / "pairs_prose.jsonl"):
-        yield from (row["a"], row["b"])
+    for name in _WRITTEN:
+        for row in _rows(HERE / "material" / f"{name}.jsonl"):
+            yield from (row["a"], row["b"])
     asked = sorted(
         {
             text
