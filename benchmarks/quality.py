@@ -27,8 +27,8 @@ import numpy as np
 from schemas.base import EventId, ModelId, ScopeName
 from schemas.decisions import Band
 from schemas.events import Remember
+from streams.adapters.clock import SystemClock
 from streams.adapters.files import FileSource
-from streams.adapters.telemetry import SystemClock
 from streams.apps import labelled, policies, rehearsing, report, settings
 from streams.apps.calibrating import everything, in_first_half
 from streams.apps.evaluated import Evaluation, Row, both, measured

@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -19,13 +18,6 @@ from streams.ports import Embedder
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _CHATTY = ("aiokafka", "httpx", "kafka", "uvicorn.error")
 """Libraries that tell of a lost connection at every attempt; we tell once, with what to do."""
-
-
-class SystemClock:
-    """Implements ports.Clock; the only reader of the wall clock."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)  # noqa: TID251 - this is the port's one real implementation
 
 
 class Metrics:

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from schemas.codec import DEAD_LETTER, Unreadable
 from schemas.outcomes import DeadLetter, Settled
 from schemas.topics import DEAD_LETTERS, EVENTS
-from streams.adapters.kafka import topics
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import wiring
 from streams.apps.reading import records
@@ -74,7 +73,7 @@ async def opened(
             yield DeadLetters(log, str(settings.store))
         return
     if writable:
-        await topics.require(wiring.connection(settings.kafka))
+        await wiring.partitions(settings.kafka)
     cluster = wiring.kafka_log(settings)
     try:
         yield DeadLetters(cluster, f"{settings.kafka.bootstrap}")

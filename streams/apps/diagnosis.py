@@ -9,7 +9,6 @@ import numpy as np
 
 from schemas.base import MemoryId
 from schemas.topics import DECISIONS, EVENTS, TOPICS, Topic
-from streams.adapters.kafka import topics
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import policies, wiring
 from streams.apps.reading import StoreReader
@@ -117,7 +116,7 @@ async def _behind(log: Log, group: str, topic: Topic) -> int:
 
 
 async def _topics(settings: Settings) -> str:
-    partitions = await topics.require(wiring.connection(settings.kafka))
+    partitions = await wiring.partitions(settings.kafka)
     return f"{len(TOPICS)} topics, {partitions} partition(s) of events and decisions"
 
 

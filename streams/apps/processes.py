@@ -10,9 +10,9 @@ from itertools import groupby
 from schemas.codec import DECISION
 from schemas.decisions import Decision, Marker, Reason, Reject
 from schemas.topics import DECISIONS, EVENTS, TOPICS
+from streams.adapters.clock import SystemClock
 from streams.adapters.embedders.remembering import RememberingEmbedder
 from streams.adapters.store_directory import Manifest, StoreDirectory
-from streams.adapters.telemetry import SystemClock
 from streams.apps import wiring
 from streams.apps.intake import ahead, batches
 from streams.apps.settings import InvalidSettings, Settings

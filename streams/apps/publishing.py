@@ -5,8 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from schemas.topics import EVENTS
-from streams.adapters.kafka import topics
-from streams.adapters.telemetry import SystemClock
+from streams.adapters.clock import SystemClock
 from streams.apps import wiring
 from streams.apps.intake import batches
 from streams.apps.settings import Settings
@@ -62,8 +61,7 @@ class Publisher:
 @asynccontextmanager
 async def publisher(settings: Settings) -> AsyncGenerator[Publisher]:
     """Connect to the cluster, check its topics, and give a publisher."""
-    connection = wiring.connection(settings.kafka)
-    partitions = await topics.require(connection)
+    partitions = await wiring.partitions(settings.kafka)
     log = wiring.kafka_log(settings)
     try:
         yield Publisher(log, partitions, SystemClock(), batch_records=settings.run.batch_records)

@@ -9,10 +9,10 @@ from schemas.codec import EVENT
 from schemas.decisions import Decision
 from schemas.events import Remember
 from schemas.topics import EVENTS, TOPICS
+from streams.adapters.clock import SystemClock
 from streams.adapters.embedders.remembering import RememberingEmbedder
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.memory_log import MemoryLog
-from streams.adapters.telemetry import SystemClock
 from streams.apps import wiring
 from streams.apps.settings import RetrySettings, Settings
 from streams.core.policy import Policy

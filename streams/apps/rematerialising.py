@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from schemas.decisions import Marker
 from schemas.topics import DECISIONS
 from streams.adapters.indexes.exact import ExactIndex
-from streams.adapters.indexes.qdrant import QdrantIndex
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import wiring
 from streams.apps.reading import opened
@@ -83,9 +82,7 @@ async def _rebuild_store(settings: Settings, report: Report) -> Rebuilt:
 
 
 async def _rebuild_collection(settings: Settings, report: Report) -> Rebuilt:
-    index = await wiring.open_index(settings, create=False)
-    if not isinstance(index, QdrantIndex):
-        raise TypeError("index.kind qdrant gives a QdrantIndex")
+    index = await wiring.open_collection(settings)
     try:
         fresh = await index.beside()
         async with opened(settings, embedded=False) as log:

@@ -14,9 +14,8 @@ from schemas.events import Answer, Seen
 from schemas.memories import Memory
 from schemas.outcomes import Review
 from schemas.topics import DECISIONS, REVIEWS
-from streams.adapters.kafka import topics
+from streams.adapters.clock import SystemClock
 from streams.adapters.store_directory import StoreDirectory
-from streams.adapters.telemetry import SystemClock
 from streams.apps import policies, wiring
 from streams.apps.processes import embedded
 from streams.apps.reading import StoreReader, opened, records
@@ -187,7 +186,7 @@ class Decider:
 
 async def publish(settings: Settings, answer: Answer) -> str:
     """Publish an answer to the cluster; return where it lies."""
-    partitions = await topics.require(wiring.connection(settings.kafka))
+    partitions = await wiring.partitions(settings.kafka)
     record = record_of(answer, partitions)
     log = wiring.kafka_log(settings)
     try:

@@ -11,11 +11,12 @@ from typing import TypeVar
 from schemas.decisions import Decision, Reject
 from schemas.topics import DECISIONS
 from streams.adapters.health import endpoints
+from streams.adapters.clock import SystemClock
 from streams.adapters.kafka import topics
 from streams.adapters.kafka.connection import Connection
 from streams.adapters.kafka.log import KafkaLog
 from streams.adapters.kafka.subscribe import Membership
-from streams.adapters.telemetry import MeasuredEmbedder, Metrics, SystemClock
+from streams.adapters.telemetry import MeasuredEmbedder, Metrics
 from streams.apps import policies, wiring
 from streams.apps.settings import InvalidSettings, Settings
 from streams.apps.status import Line, Status

@@ -28,6 +28,7 @@ from streams.ports import Clock, Embedder, Index, NoStore, Sink, Verifier, Wordi
 from streams.runtime.failures import RetryPolicy
 
 if TYPE_CHECKING:
+    from streams.adapters.indexes.qdrant import QdrantIndex
     from streams.adapters.kafka.connection import Connection
     from streams.adapters.kafka.log import KafkaLog
     from streams.adapters.kafka.subscribe import Fetching
@@ -105,6 +106,23 @@ async def open_index(settings: Settings, *, create: bool = True) -> Index:
         await made.close()
         raise
     return made
+
+
+async def open_collection(settings: Settings) -> "QdrantIndex":
+    """Return the collection of a server that is there already."""
+    from streams.adapters.indexes.qdrant import QdrantIndex
+
+    opened = await open_index(settings, create=False)
+    if not isinstance(opened, QdrantIndex):
+        raise TypeError("index.kind qdrant gives a QdrantIndex")
+    return opened
+
+
+async def partitions(settings: KafkaSettings) -> int:
+    """Return how many partitions events and decisions have; all topics must be as they should."""
+    from streams.adapters.kafka import topics
+
+    return await topics.require(connection(settings))
 
 
 def kafka_log(settings: Settings) -> "KafkaLog":

@@ -10,7 +10,9 @@ def main() -> None:
     """Start the command line. The imports take a moment, in which Ctrl-C must work as well."""
     signal.signal(signal.SIGINT, _interrupted)
     from streams.cli.main import main as start  # noqa: PLC0415 - see above
+    from streams.runtime.collector import search_seldom  # noqa: PLC0415
 
+    search_seldom()
     start()
 
 

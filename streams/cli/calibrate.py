@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from streams.adapters.telemetry import SystemClock
+from streams.adapters.clock import SystemClock
 from streams.apps import calibrating, labelled, policies
 from streams.apps.calibrating import Calibrated, Origin
 from streams.apps.labelled import LabelledPair, Unmeasurable

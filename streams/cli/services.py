@@ -5,8 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from streams.adapters.telemetry import log_lines
-from streams.apps.services import Roles, Service
 from streams.cli import options
 
 Port = Annotated[
@@ -32,7 +30,7 @@ def deduplicator(
 
     Start as many as there are partitions; they share the work. Needs index.kind = qdrant.
     """
-    _run("deduplicator", Roles(deduplicates=True, writes=False), kafka, port, config, policy=policy)
+    _run("deduplicator", kafka, port, config, policy=policy)
 
 
 def writer(
@@ -42,7 +40,7 @@ def writer(
 
     Needs index.kind = qdrant.
     """
-    _run("writer", Roles(deduplicates=False, writes=True), kafka, port, config)
+    _run("writer", kafka, port, config)
 
 
 def serve(
@@ -57,18 +55,20 @@ def serve(
 
     With index.kind edge or exact start only one: each would have an index of its own.
     """
-    roles = Roles(deduplicates=True, writes=True)
-    _run("serve", roles, kafka, port, config, policy=policy, store=store)
+    _run("serve", kafka, port, config, policy=policy, store=store)
 
 
 def _run(
     name: str,
-    roles: Roles,
     kafka: str | None,
     port: int | None,
     config: Any,  # noqa: ANN401 - see options.Config
     **flags: Any,  # noqa: ANN401 - typer's values
 ) -> None:
+    from streams.adapters.telemetry import log_lines  # noqa: PLC0415 - only services need all this
+    from streams.apps.services import Roles, Service  # noqa: PLC0415
+
     settings = options.load(config, kafka__bootstrap=kafka, service__port=port, **flags)
     log = log_lines(name)
+    roles = Roles(deduplicates=name != "writer", writes=name != "deduplicator")
     asyncio.run(Service(settings, roles, report=log.info, warn=log.warning).run())

@@ -2,15 +2,16 @@
 
 import asyncio
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.adapters.kafka import topics
-from streams.adapters.kafka.topics import Found
 from streams.apps import wiring
 from streams.cli import options
 from streams.cli.console import say, say_json
+
+if TYPE_CHECKING:
+    from streams.adapters.kafka.topics import Found
 
 _topics = typer.Typer(help="The topics in the Kafka cluster.", no_args_is_help=True)
 
@@ -44,6 +45,8 @@ def create(
 
     The number of partitions is chosen once: a scope's partition follows from it.
     """
+    from streams.adapters.kafka import topics  # noqa: PLC0415 - Kafka's libraries take a second
+
     settings = options.load(config, kafka__bootstrap=kafka)
     connection = wiring.connection(settings.kafka)
     made = asyncio.run(topics.create(connection, partitions or _PARTITIONS, replicas))
@@ -61,6 +64,8 @@ def check(
     as_json: options.AsJson = False,
 ) -> None:
     """Check that the topics are there, and such that nothing is lost."""
+    from streams.adapters.kafka import topics  # noqa: PLC0415
+
     settings = options.load(config, kafka__bootstrap=kafka)
     found = asyncio.run(topics.inspect(wiring.connection(settings.kafka), partitions))
     _check(found, as_json=as_json)
@@ -69,7 +74,7 @@ def check(
 _PARTITIONS = 6
 
 
-def _check(found: list[Found], *, as_json: bool) -> None:
+def _check(found: "list[Found]", *, as_json: bool) -> None:
     if as_json:
         say_json(asdict(topic) for topic in found)
     else:
@@ -79,7 +84,7 @@ def _check(found: list[Found], *, as_json: bool) -> None:
         raise typer.Exit(3)
 
 
-def _show(topic: Found) -> None:
+def _show(topic: "Found") -> None:
     mark, style = ("!!", "red") if topic.problems else ("ok", "green")
     facts = f"{topic.partitions} partition(s), {topic.replicas} replica(s)"
     say(f"{mark}  {topic.name}: {facts if topic.partitions else 'not there'}", style=style)
