@@ -13,6 +13,8 @@ _IN_NAMESPACE = hashlib.sha1(_NAMESPACE.bytes, usedforsecurity=False)
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 _REMEMBERED = 8_192
 """Keys and ids that are kept: those of a batch are asked for several times."""
+_SHORT = 2_000
+"""Characters of a text whose key is kept: the kept texts are held in memory."""
 _SEPARATOR = "\x1f"
 """No name holds a control character (schemas/base.py), so joined names cannot be confused."""
 
@@ -25,12 +27,17 @@ def normalised(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
-@lru_cache(_REMEMBERED)
 def content_key(scope: ScopeName, text: str) -> ContentKey:
     """Return the key that two texts of a scope share exactly when they say the same words.
 
     128 bits of SHA-256, in hexadecimal.
     """
+    short = len(text) <= _SHORT
+    return _content_key(scope, text) if short else _content_key.__wrapped__(scope, text)
+
+
+@lru_cache(_REMEMBERED)
+def _content_key(scope: ScopeName, text: str) -> ContentKey:
     digest = hashlib.sha256(f"{scope}{_SEPARATOR}{normalised(text)}".encode())
     return ContentKey(digest.hexdigest()[:32])
 

@@ -76,6 +76,13 @@ async def test_the_oldest_texts_are_forgotten() -> None:
     assert [embedder.is_known(text) for text in TABLE] == [False, True, True]
 
 
+async def test_long_texts_are_forgotten_sooner() -> None:
+    long = ["a" * 9_000_000, "b" * 9_000_000]
+    embedder = RememberingEmbedder(FakeEmbedder(dict.fromkeys(long, (1.0,))))
+    await embedder.embed(long)
+    assert [embedder.is_known(text) for text in long] == [False, True]
+
+
 async def test_only_what_neither_index_nor_log_has_is_encoded_ahead() -> None:
     inner = Counting()
     embedder = RememberingEmbedder(inner)

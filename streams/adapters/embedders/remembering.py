@@ -10,6 +10,9 @@ from streams.ports import Embedder
 TEXTS_MAX = 16_384
 """Texts remembered by default: 25 MiB at 384 dimensions, beside the texts themselves."""
 
+_CHARACTERS_MAX = 16_777_216
+"""Of the texts themselves, in all, where their number is limited."""
+
 
 class RememberingEmbedder:
     """Implements ports.Embedder and ports.Foreseeing over an embedder.
@@ -22,6 +25,7 @@ class RememberingEmbedder:
         self._embedder = embedder
         self._texts_max = texts_max
         self._known: dict[str, Embedded] = {}
+        self._characters = 0
         self._coming: dict[str, asyncio.Task[None]] = {}
 
     @property
@@ -62,7 +66,13 @@ class RememberingEmbedder:
                 del self._coming[text]
 
     def _remember(self, texts: Sequence[str], made: Sequence[Embedded]) -> None:
-        self._known.update(zip(texts, made, strict=True))
-        if self._texts_max is not None:
-            for text in list(self._known)[: max(0, len(self._known) - self._texts_max)]:
-                del self._known[text]
+        for text, one in zip(texts, made, strict=True):
+            if text not in self._known:
+                self._known[text] = one
+                self._characters += len(text)
+        while self._texts_max is not None and (
+            len(self._known) > self._texts_max or self._characters > _CHARACTERS_MAX
+        ):
+            oldest = next(iter(self._known))
+            del self._known[oldest]
+            self._characters -= len(oldest)
