@@ -18,6 +18,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from schemas.base import ModelId, Record
+from streams.core.embedding import base_model
 from streams.ports import NoStore
 
 IndexKind = Literal["edge", "exact"]
@@ -169,8 +170,12 @@ class StoreDirectory:
             for name in ("model", "dimension", "index", "partitions")
             if getattr(made, name) != getattr(wanted, name)
         ]
+        of_precision = made.model != wanted.model and base_model(made.model) == base_model(
+            wanted.model
+        )
+        setting = "the embedder.precision" if of_precision else "the setting"
         raise NoStore(
-            f"{self.path} was made with {'; '.join(differing)}: use the setting that it was made "
+            f"{self.path} was made with {'; '.join(differing)}: use {setting} that it was made "
             "with, or another --store"
         )
 

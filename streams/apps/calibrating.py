@@ -14,6 +14,7 @@ from streams.apps.reading import StoreReader
 from streams.apps.rehearsing import Means
 from streams.apps.reviews import labels
 from streams.core.calibration import Fit, Sample, TooFew, as_toml, fit, fitted, sample
+from streams.core.embedding import base_model
 from streams.core.grading import Truth
 from streams.core.measures import Rate
 from streams.core.policy import Policy, parse
@@ -70,7 +71,10 @@ async def calibrate(
     Raises Unmeasurable where the pairs, or other rules of the policy, cannot give what is wanted,
     and InvalidPolicy where a policy cannot have that name.
     """
-    content = base.model_dump(mode="json") | {"name": name, "model": means.embedder.model}
+    content = base.model_dump(mode="json") | {
+        "name": name,
+        "model": base_model(means.embedder.model),
+    }
     base = parse(as_toml(content))  # a name that cannot be used is refused at once
     known = means.knowing()
     halves: tuple[list[LabelledPair], list[LabelledPair]] = ([], [])

@@ -58,7 +58,7 @@ async def _policy(settings: Settings) -> str:
 
 async def _model(settings: Settings) -> str:
     path = wiring.verify_model(settings.embedder)
-    return f"{settings.embedder.model}, every file checked, in {path}"
+    return f"{wiring.model_of(settings.embedder)}, every file checked, in {path}"
 
 
 async def _store(settings: Settings) -> str:
@@ -75,7 +75,7 @@ async def _store(settings: Settings) -> str:
 def _wanted(settings: Settings) -> dict[str, object]:
     """Return what the settings want of a store; the dimension follows from the model."""
     return {
-        "model": settings.embedder.model,
+        "model": wiring.model_of(settings.embedder),
         "index": settings.index.kind,
         "partitions": settings.log.partitions,
     }

@@ -10,6 +10,7 @@ from typing import Any, cast
 from schemas.base import ScopeName
 from streams.apps.settings import Settings
 from streams.core.calibration import as_toml
+from streams.core.embedding import base_model
 from streams.core.policy import InvalidPolicy, Policy, Rules, dotted, parse
 
 _POLICIES = resources.files("streams") / "policies"
@@ -85,8 +86,11 @@ def text(name: str) -> str:
 
 
 def require_model(policy: Policy, model: str) -> None:
-    """Raise InvalidPolicy where the bands were made for the similarities of another model."""
-    if policy.model != model:
+    """Raise InvalidPolicy where the bands were made for the similarities of another model.
+
+    Precisions of one model differ less than bands are known: they share their policies.
+    """
+    if base_model(policy.model) != base_model(model):
         raise InvalidPolicy(
             f"policy {policy.name} is calibrated for {policy.model}, not for {model}: name a "
             "policy for that model with --policy"
@@ -133,7 +137,7 @@ def _summary(written: str) -> str:
 
 
 def _warnings(policy: Policy, settings: Settings) -> Iterator[str]:
-    if policy.model != settings.embedder.model:
+    if base_model(policy.model) != settings.embedder.model:
         yield (
             f"model: the settings embed with {settings.embedder.model}, which this policy will "
             "refuse; set embedder.model, or calibrate a policy for that model"

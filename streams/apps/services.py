@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from schemas.decisions import Decision, Reject
 from schemas.topics import DECISIONS
-from streams.adapters.health import endpoints
 from streams.adapters.clock import SystemClock
+from streams.adapters.health import endpoints
 from streams.adapters.kafka import topics
 from streams.adapters.kafka.connection import Connection
 from streams.adapters.kafka.log import KafkaLog
@@ -99,7 +99,7 @@ class Service:
 
     def _policy(self) -> Policy:
         policy = policies.load(self._settings.policy)
-        policies.require_model(policy, self._settings.embedder.model)
+        policies.require_model(policy, wiring.shared_model_of(self._settings.embedder))
         both = self._roles.deduplicates and self._roles.writes
         if self._settings.index.kind != "qdrant" and not both:
             raise InvalidSettings(

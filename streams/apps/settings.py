@@ -48,7 +48,16 @@ class EmbedderSettings(_Group):
         description="Where models are kept; shared by all stores.",
     )
     threads: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Threads of the encoder; unset takes one per core."
+        default=None,
+        description="Batches encoded side by side, a thread each; unset takes one per core.",
+    )
+    precision: Literal["exact", "fast", "auto"] = Field(
+        default="exact",
+        description=(
+            "exact: fp32. fast: bf16, by memsieve[fast], on processors that have it. auto: fast "
+            "where it is possible; for one machine, not for the services. Part of the model's name: "
+            "a store made with one is refused with the other."
+        ),
     )
 
 
@@ -227,7 +236,7 @@ class RunSettings(_Group):
     """How `memsieve run` works through its files."""
 
     batch_records: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=256,
+        default=512,
         description="Lines read, embedded and decided together; the result does not depend on it.",
     )
     free_disk_bytes_min: Annotated[int, Field(ge=33_554_432)] = Field(

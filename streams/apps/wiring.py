@@ -43,7 +43,37 @@ def embedder(settings: EmbedderSettings, report: Callable[[str], None]) -> Embed
 
     if installed(settings.model, settings.cache_dir) is None:
         install_model(settings, report, force=False)
-    return FastembedEmbedder(settings.model, settings.cache_dir, threads=settings.threads)
+    return FastembedEmbedder(
+        settings.model,
+        settings.cache_dir,
+        threads=settings.threads,
+        precision=settings.precision,
+    )
+
+
+def model_of(settings: EmbedderSettings) -> ModelId:
+    """Return what the embedder will call itself, without loading it."""
+    from streams.adapters.embedders.install import describe
+    from streams.adapters.embedders.precision import identity, settled
+
+    described = describe(settings.model)
+    return identity(described, settled(settings.precision, described))
+
+
+def shared_model_of(settings: EmbedderSettings) -> ModelId:
+    """Return what all services of a log call their embedder, whatever machine each runs on.
+
+    A writer may do without what makes an embedder fast. Raises InvalidSettings for `auto`.
+    """
+    from streams.adapters.embedders.install import describe
+    from streams.adapters.embedders.precision import identity
+
+    if settings.precision == "auto":
+        raise InvalidSettings(
+            "embedder.precision auto would give the services of one log different models on "
+            "different machines: set it to exact or fast"
+        )
+    return identity(describe(settings.model), settings.precision)
 
 
 def install_model(
@@ -56,9 +86,10 @@ def install_model(
 
 
 def verify_model(settings: EmbedderSettings) -> Path:
-    """Check every file of the installed model; return its folder."""
+    """Check every file of the installed model, and its precision; return its folder."""
     from streams.adapters.embedders.install import verify
 
+    model_of(settings)
     return verify(settings.model, settings.cache_dir)
 
 
@@ -81,8 +112,8 @@ async def open_index(settings: Settings, *, create: bool = True) -> Index:
     from streams.adapters.embedders.install import describe
     from streams.adapters.indexes.qdrant import QdrantIndex, collection_name, connect
 
-    described = describe(settings.embedder.model)
-    model, dimension = ModelId(described.model), described.dim or 0
+    model = shared_model_of(settings.embedder)
+    dimension = describe(settings.embedder.model).dim or 0
     run = f"-{settings.kafka.run}" if settings.kafka.run else ""
     name = f"{collection_name(settings.qdrant.collection_prefix, model, dimension)}{run}"
     if settings.index.kind != "qdrant":

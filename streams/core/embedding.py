@@ -33,6 +33,11 @@ class Embedded:
     truncated: bool
 
 
+def base_model(model: str) -> str:
+    """Return the model without the precision that it computes in: `name@bf16` is name's."""
+    return model.partition("@")[0]
+
+
 def pack(vector: Vector, model: ModelId) -> Embedding:
     """Give a vector its travelling form, exactly."""
     values = base64.b64encode(np.ascontiguousarray(vector, dtype="<f4").tobytes())

@@ -355,6 +355,24 @@ def test_a_store_of_another_model_is_refused_by_name(memsieve: Memsieve, tmp_pat
     assert kinds(memsieve) == Counter(insert=3)
 
 
+@pytest.mark.covers("B131")
+def test_a_store_of_another_precision_is_refused_with_the_remedy(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    write_events(tmp_path / "facts.jsonl", *TEXTS)
+    memsieve("run", "facts.jsonl", "--store", "store")
+    manifest = tmp_path / "store" / "memsieve.json"
+    made = json.loads(manifest.read_text(encoding="utf-8"))
+    fast = {**made, "model": f"{made['model']}@bf16"}
+    manifest.write_text(json.dumps(fast), encoding="utf-8")
+    for command in (("run", "facts.jsonl"), ("doctor",)):
+        result = memsieve(*command, "--store", "store")
+        assert result.code == 3
+        assert f"{fast['model']}, not {made['model']}: use the embedder.precision" in (
+            result.err + result.out
+        )
+
+
 def test_a_store_that_cannot_be_written_is_refused(memsieve: Memsieve, tmp_path: Path) -> None:
     write_events(tmp_path / "facts.jsonl", *TEXTS)
     (tmp_path / "store").write_text("a file in its place", encoding="utf-8")

@@ -10,6 +10,7 @@ from streams.adapters.embedders.remembering import RememberingEmbedder
 from streams.core.embedding import Vector
 from streams.ports import Embedder
 from tests.fakes.embedder import FakeEmbedder
+from tests.support.bf16_models import fast_embedder, has_bf16
 from tests.support.models import default_embedder
 
 LONG = "every word of this is read again and again " * 200
@@ -93,6 +94,12 @@ class EmbedderContract(ABC):
 class TestFastembed(EmbedderContract):
     def make(self) -> Embedder:
         return default_embedder()
+
+
+@has_bf16
+class TestFastembedInBf16(EmbedderContract):
+    def make(self) -> Embedder:
+        return fast_embedder()
 
 
 class TestRemembering(EmbedderContract):

@@ -1,49 +1,67 @@
-"""Embeds texts with fastembed, on the processor, in fp32."""
+"""Embeds texts with the models of fastembed, on the processor."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from fastembed import TextEmbedding
-from fastembed.common.preprocessor_utils import load_tokenizer
-from fastembed.common.types import NumpyArray
-from tokenizers import Tokenizer
+from fastembed.common.model_description import DenseModelDescription
+from fastembed.text.onnx_embedding import OnnxTextEmbedding
+from fastembed.text.static_embedding import StaticTextEmbedding
+from numpy.typing import NDArray
+from tokenizers import Encoding, Tokenizer
 
 from schemas.base import ModelId
+from streams.adapters.embedders.batching import Batch, batches
 from streams.adapters.embedders.install import REPAIR_HINT, describe, verify
-from streams.core.embedding import Embedded, Vector
+from streams.adapters.embedders.precision import EXACT_HINT, Precision, Wanted, identity, settled
+from streams.adapters.embedders.tokens import PaddingTokenizer, is_truncated, readable
+from streams.core.embedding import Embedded
 from streams.ports import NoModel
 
-BATCH_TEXTS = 32
-BATCH_TOKENS = 4_096
-"""Padded tokens in a batch at most: 32 texts of 512 tokens would need a gigabyte at once."""
+Matrix = NDArray[np.float32]
+"""One vector a row."""
 
 
 class FastembedEmbedder:
     """An Embedder over an installed model.
 
-    Texts of like length share a batch, because a batch is padded to its longest text: in file
-    order four padded tokens are computed for each real one. The batch changes no vector by more
-    than about 1e-7. Safe to share between tasks and threads: after the constructor nothing here
-    is written to.
+    fastembed loads the model, and says what goes into its graph and what becomes of the output;
+    which texts share a run is ours. Each run has one thread, and as many runs as there are
+    threads go side by side: threads that share a run wait for the slowest of them at each of its
+    steps, so one core that another process takes stops them all. Safe to share between tasks
+    and threads: after the constructor nothing here is written to.
     """
 
-    def __init__(self, model: str, cache_dir: Path, *, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        model: str,
+        cache_dir: Path,
+        *,
+        threads: int | None = None,
+        precision: Wanted = "exact",
+    ) -> None:
         """Load the model, verified, and try it. NoModel says in one line why it cannot serve.
 
-        `threads` is onnxruntime's; None leaves the choice to it.
+        `threads` is how many runs go side by side; None takes one for each core.
         """
         description = describe(model)
         folder = verify(model, cache_dir)
-        self._model = ModelId(description.model)
+        side_by_side = threads or _cores()
+        chosen = settled(precision, description)
+        self._model = identity(description, chosen)
+        self._workers = ThreadPoolExecutor(side_by_side, thread_name_prefix="encoder")
         try:
-            self._encoder = _load(description.model, folder, cache_dir, threads)
-            self._tokenizer = _unpadded_tokenizer(folder)
-            probe = self._encode(["probe"])[0]
+            self._encoder = _load(description, folder, cache_dir, chosen, side_by_side)
+            probe = self._encoder.encode(["probe"], self._encoder.tokenizer.read(["probe"]))
         except Exception as error:
-            raise NoModel(f"cannot load {folder}: {_one_line(error)}; {REPAIR_HINT}") from error
-        self._dimension = int(probe.shape[0])
+            remedy = REPAIR_HINT if chosen == "exact" else f"{REPAIR_HINT}, or {EXACT_HINT}"
+            raise NoModel(f"cannot load {folder}: {_one_line(error)}; {remedy}") from error
+        self._dimension = int(probe.shape[1])
         if self._dimension != description.dim:
             raise NoModel(
                 f"{folder} gives {self._dimension} dimensions, {description.model} has "
@@ -66,54 +84,99 @@ class FastembedEmbedder:
 
     def _embed(self, texts: Sequence[str]) -> list[Embedded]:
         different = list(dict.fromkeys(texts))
-        read = dict(zip(different, self._tokenizer.encode_batch_fast(different), strict=True))
+        given = [readable(text) for text in different]
+        tokenizer = self._encoder.tokenizer
+        read = tokenizer.read(given)
+        truncated = list(map(is_truncated, different, read))
+        runs = batches([tokenizer.padded_length(tokens) for tokens in read])
+
+        def encode(run: Batch) -> Matrix:
+            return self._encoder.encode(
+                [given[place] for place in run.places], [read[place] for place in run.places]
+            )
+
+        made = self._workers.map(encode, runs) if len(runs) > 1 else map(encode, runs)
         embedded: dict[str, Embedded] = {}
-        for batch in _batches({text: len(tokens) for text, tokens in read.items()}):
-            for text, vector in zip(batch, self._encode(batch), strict=True):
-                embedded[text] = Embedded(vector, truncated=bool(read[text].overflowing))
+        for run, vectors in zip(runs, made, strict=True):
+            for place, row in zip(run.places, vectors, strict=True):
+                vector = row.copy()  # a view would keep the vectors of the whole run in memory
+                vector.flags.writeable = False
+                embedded[different[place]] = Embedded(vector, truncated[place])
         return [embedded[text] for text in texts]
 
-    def _encode(self, batch: list[str]) -> list[Vector]:
-        return [_unit(vector) for vector in self._encoder.embed(batch, batch_size=len(batch))]
+
+class _OnnxEncoder:
+    """A model of fastembed that is a graph over tokens."""
+
+    def __init__(self, model: OnnxTextEmbedding) -> None:
+        """Take over a model whose tokenizer and session are there."""
+        self._model = model
+        self.tokenizer = PaddingTokenizer(cast("Tokenizer", model.tokenizer))
+        model.tokenizer = cast("Tokenizer", self.tokenizer)
+
+    def encode(self, texts: list[str], read: list[Encoding]) -> Matrix:
+        """Return the vectors of texts that are padded alike."""
+        del texts
+        documents = cast("list[str]", read)  # what its tokenizer takes, here ours
+        return _units(np.array(list(self._model.embed(documents, batch_size=len(read)))))
 
 
-def _load(model: str, folder: Path, cache_dir: Path, threads: int | None) -> TextEmbedding:
-    return TextEmbedding(
-        model,
+class _StaticEncoder:
+    """A model of fastembed that is a table of word vectors: nothing is padded."""
+
+    def __init__(self, model: StaticTextEmbedding) -> None:
+        self._model = model
+        tokenizer = Tokenizer.from_str(cast("Tokenizer", model.tokenizer).to_str())
+        self.tokenizer = PaddingTokenizer(tokenizer, special=False)
+
+    def encode(self, texts: list[str], read: list[Encoding]) -> Matrix:
+        del read
+        return _units(self._model.raw_embed(texts))
+
+
+def _load(
+    description: DenseModelDescription,
+    folder: Path,
+    cache_dir: Path,
+    precision: Precision,
+    threads: int,
+) -> _OnnxEncoder | _StaticEncoder:
+    if not description.model_file.endswith(".onnx"):
+        table = TextEmbedding(
+            description.model, cache_dir=str(cache_dir), specific_model_path=str(folder)
+        )
+        return _StaticEncoder(cast("StaticTextEmbedding", table.model))
+    loaded = TextEmbedding(
+        description.model,
         cache_dir=str(cache_dir),
-        threads=threads,
+        threads=1,
         cuda=False,
-        lazy_load=False,  # fastembed's lazy load takes no lock
+        lazy_load=precision == "fast",
         specific_model_path=str(folder),
     )
+    model = cast("OnnxTextEmbedding", loaded.model)
+    if precision == "fast":
+        _compute_in_bf16(model, folder / description.model_file, threads)
+    return _OnnxEncoder(model)
 
 
-def _unpadded_tokenizer(folder: Path) -> Tokenizer:
-    """Return a tokenizer that cuts as the encoder's own does, and pads nothing."""
-    tokenizer, _ = load_tokenizer(folder)
-    tokenizer.no_padding()
-    return tokenizer
+def _compute_in_bf16(model: OnnxTextEmbedding, graph: Path, threads: int) -> None:
+    from streams.adapters.embedders.bf16 import Bf16Session  # noqa: PLC0415 - needs the extra
+
+    model.token_count("")  # loads the tokenizer alone
+    model.model = cast("Any", Bf16Session(graph, threads))
 
 
-def _batches(lengths: dict[str, int]) -> Iterator[list[str]]:
-    """Yield the texts (at least one), shortest first; a batch is padded to its last one's length."""
-    batch: list[str] = []
-    for text in sorted(lengths, key=lengths.__getitem__):
-        padded = (len(batch) + 1) * lengths[text]
-        if batch and (len(batch) == BATCH_TEXTS or padded > BATCH_TOKENS):
-            yield batch
-            batch = []
-        batch.append(text)
-    yield batch
+def _units(vectors: NDArray[Any]) -> Matrix:
+    """Return the vectors at length one; models differ in whether they normalise."""
+    exact = vectors.astype(np.float64)
+    lengths = np.linalg.norm(exact, axis=1, keepdims=True)
+    return np.divide(exact, lengths, out=exact, where=lengths > 0.0).astype(np.float32)
 
 
-def _unit(vector: NumpyArray) -> Vector:
-    """Return the vector at length one, read-only; models differ in whether they normalise."""
-    exact = vector.astype(np.float64)
-    length = float(np.linalg.norm(exact))
-    unit = (exact / length if length else exact).astype(np.float32)
-    unit.flags.writeable = False
-    return unit
+def _cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _one_line(error: Exception) -> str:
