@@ -14,6 +14,7 @@ from streams.apps.settings import InvalidSettings
 from streams.cli import (
     analyze,
     calibrate,
+    capacity,
     configuration,
     dead_letters,
     evaluate,
@@ -80,6 +81,7 @@ shadow.register(app)
 evaluate.register(app)
 calibrate.register(app)
 analyze.register(app)
+capacity.register(app)
 policies.register(app)
 configuration.register(app)
 verify.register(app)

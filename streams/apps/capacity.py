@@ -1,0 +1,135 @@
+"""What one event takes on this machine, measured on generated ones."""
+
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from schemas.base import EventId, ScopeName
+from schemas.codec import APPLIED, DECISION
+from schemas.decisions import Decision
+from schemas.events import Remember
+from schemas.topics import DECISIONS
+from streams.adapters.indexes.edge import EdgeIndex
+from streams.apps.rehearsing import Means, rehearse
+from streams.core.capacity import Costs
+from streams.core.policy import Policy
+from streams.flow.apply import apply
+from streams.flow.decisions import KIND_HEADER, Logged, read_decision
+from streams.ports import Record
+
+EVENTS = 1_024
+"""Enough for a figure that repeats within a tenth on a quiet machine; some ten seconds."""
+
+_SCOPES = 15
+_BATCH = 256
+
+KAFKA = 1.25
+"""How much longer deciding and applying take through Kafka than without, its client's work included:
+the inverse of what `benchmarks/speed.py` measures, rounded up."""
+
+MEMORY_BYTES = 2_400
+"""What the embedded index holds for one memory of 384 dimensions (benchmarks/store_size.py)."""
+
+_WRITER_SHARE = 0.5
+"""A writer has no model: about half of a deduplicator's memory."""
+
+_EVENTS = (
+    "{who} keeps the {thing} in the {place} since visit {number}, because the {other} was broken.",
+    "For the trip on day {number} {who} wants to take the {thing} instead of the {other}.",
+    "The {place} is closed from week {number} on; {who} has the only key to it.",
+    "{who} paid {number} euros for a used {thing} and sold the {other} to a neighbour.",
+    "Ticket {number}: the {thing} in the {place} makes a noise whenever somebody moves the {other}.",
+    "{who} prefers to meet in the {place}, never before {number} minutes past nine.",
+    "Nobody but {who} may touch the {thing}; the {other} is free for everybody after lesson {number}.",
+    "{who} learns to repair a {thing} in {number} steps and writes all of them down in the {place}.",
+)
+_WHO = ("Ana", "Ben", "Carla", "Dmitri", "Elif", "Farid", "Grace", "Hugo")
+_THINGS = ("lamp", "kettle", "ledger", "bicycle", "printer", "violin", "tent", "ladder", "radio")
+_WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+_PLACES = ("cellar", "office", "garage", "attic", "library", "kitchen", "workshop")
+
+
+async def measure(policy: Policy, means: Means, done: Callable[[int], None]) -> Costs:
+    """Encode, decide on and apply generated events; `done` is told how many of them.
+
+    Seconds are those of the processor, over all of its cores.
+    """
+    events = _events(EVENTS)
+    known = means.knowing()
+    texts = [event.text for event in events]
+
+    async def encode() -> None:
+        for start in range(0, EVENTS, _BATCH):
+            await known.embedder.embed(texts[start : start + _BATCH])
+            done(_BATCH)
+
+    decided: list[Decision] = []
+
+    async def decide() -> None:
+        decided.extend(await rehearse(events, policy, known, batch_records=_BATCH))
+
+    encoding, deciding = await _seconds(encode), await _seconds(decide)
+    with tempfile.TemporaryDirectory() as directory:
+        index = EdgeIndex(Path(directory) / "index", means.embedder.dimension)
+        applying = await _seconds(lambda: _apply(decided, index))
+        await index.close()
+    return Costs(
+        encode=encoding / EVENTS,
+        decide=KAFKA * deciding / EVENTS,
+        apply=KAFKA * applying / EVENTS,
+        deduplicator=_resident(),
+        writer=round(_WRITER_SHARE * _resident()),
+        memory=MEMORY_BYTES,
+    )
+
+
+async def _apply(decided: Sequence[Decision], index: EdgeIndex) -> None:
+    """Do what a writer does for each decision: read it, apply it, tell what has changed."""
+    for start in range(0, len(decided), _BATCH):
+        records = [
+            _record(decision, offset)
+            for offset, decision in enumerate(decided[start : start + _BATCH], start)
+        ]
+        window = [Logged(read_decision(record), record.position) for record in records]
+        for change in await apply(window, index=index):
+            APPLIED.encode(change)
+
+
+def _record(decision: Decision, offset: int) -> Record:
+    headers = ((KIND_HEADER, decision.kind.encode()),)
+    return Record(DECISIONS.name, 0, offset, None, DECISION.encode(decision), headers)
+
+
+async def _seconds(work: Callable[[], Awaitable[None]]) -> float:
+    started = time.process_time()
+    await work()
+    return time.process_time() - started
+
+
+def _resident() -> int:
+    """Return the most bytes that this process has held in memory."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1_024
+
+
+def _events(count: int) -> list[Remember]:
+    """Return facts of about fifteen words, all different and many alike, in a few scopes."""
+    return [
+        Remember(
+            event_id=EventId(f"event-{number}"),
+            scope=ScopeName(f"capacity/{number % _SCOPES}"),
+            text=_EVENTS[number % 8].format(
+                who=_WHO[number // 8 % 8],
+                thing=_THINGS[number % 9],
+                place=_PLACES[number % 7],
+                number=number + 4,
+                other=_THINGS[number // 9 % 9],
+            ),
+            occurred_at=_WHEN + timedelta(minutes=number),
+        )
+        for number in range(count)
+    ]
