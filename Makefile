@@ -82,9 +82,34 @@ schemas: $(READY) ## Write the JSON Schema and AsyncAPI documents anew
 docs: $(READY) ## Write the generated reference pages anew
 	@$(BIN)/python -m tests.support.reference docs/reference
 
-bench: $(READY) ## Measure speed against plain fastembed, and what delivery costs
-	@$(BIN)/python benchmarks/speed.py
-	@$(BIN)/python benchmarks/delivery.py
+BENCH := $(BIN)/python benchmarks
+ENCODER = $(if $(wildcard benchmarks/encoder.py),$(BENCH)/encoder.py --out .bench/encoder.json,true)
+
+bench: $(READY) ## Measure speed beside others (ten minutes); bench-full: all sizes and peers (an hour)
+	@rm -rf .bench
+	@$(BENCH)/speed.py --rounds 3 --out .bench/speed.json
+	@$(BENCH)/delivery.py --rounds 3 --decisions 10000 --out .bench/delivery.json
+	@$(ENCODER)
+	@$(BENCH)/repeats.py --rounds 3 --out .bench/repeats.json
+	@$(BENCH)/given_vectors.py --rounds 3 --events 5000 --out .bench/given-vectors.json
+	@$(BENCH)/store_size.py --rounds 2 --out .bench/store-size.json
+	@$(BENCH)/latency.py --seconds 20 --starts 1 --out .bench/latency.json
+	@$(BENCH)/beside_afternoon.py --rounds 3 --events 300 --out .bench/afternoon.json
+	@$(BENCH)/gate.py .bench
+
+.PHONY: bench-full
+bench-full: $(READY)
+	@rm -rf .bench
+	@$(BENCH)/speed.py --out .bench/speed.json
+	@$(BENCH)/delivery.py --out .bench/delivery.json
+	@$(ENCODER)
+	@$(BENCH)/repeats.py --out .bench/repeats.json
+	@$(BENCH)/given_vectors.py --out .bench/given-vectors.json
+	@$(BENCH)/store_size.py --full --out .bench/store-size.json --plot benchmarks/results/store-size.svg
+	@$(BENCH)/latency.py --out .bench/latency.json
+	@$(BENCH)/beside_afternoon.py --out .bench/afternoon.json
+	@$(BENCH)/beside_libraries.py --install --out .bench/libraries.json
+	@$(BENCH)/gate.py .bench --keep
 
 quality: $(READY) ## Measure what is found and what is lost, on labelled pairs
 	@$(BIN)/python benchmarks/quality.py

@@ -11,12 +11,11 @@ from pathlib import Path
 from streams.adapters.files import FileSource
 from streams.apps import settings
 from streams.apps.publishing import publisher
-from streams.apps.settings import Settings
 from streams.core.mapping import FieldMapping
 from tests.support.kafka import NativeKafka, NoBroker
 from tests.support.services import Installation, Running
 
-_PARTITIONS = 3
+PARTITIONS = 3
 _PAUSE_SECONDS = 0.02
 
 
@@ -41,38 +40,51 @@ def broker() -> Generator[str | None]:
             started.stop()
 
 
+def installed(directory: Path, bootstrap: str, name: str) -> tuple[Installation, str]:
+    """Make the topics of an installation of its own; return it with their prefix."""
+    prefix = f"bench-{name}."
+    installation = Installation.on(directory, bootstrap, prefix)
+    installation.memsieve("topics", "create", "--partitions", str(PARTITIONS))
+    return installation, prefix
+
+
 @contextmanager
 def serving(bootstrap: str, name: str) -> "Generator[Served]":
     """Run `memsieve serve`, ready for its first event."""
     with tempfile.TemporaryDirectory() as directory:
-        installation = Installation.on(Path(directory), bootstrap, f"bench-{name}.")
-        installation.memsieve("topics", "create", "--partitions", str(_PARTITIONS))
+        installation, prefix = installed(Path(directory), bootstrap, name)
         with installation.running("serve") as service:
             service.wait_until_ready()
-            yield Served(service, _settings(bootstrap, f"bench-{name}."))
+            yield Served(service, bootstrap, prefix)
             service.stop()
+
+
+def publish(file: Path, bootstrap: str, prefix: str) -> None:
+    """Publish the events of a file, as `memsieve publish` does."""
+    chosen = settings.load({"kafka": {"bootstrap": bootstrap, "prefix": prefix}})
+
+    async def work() -> None:
+        async with publisher(chosen) as target:
+            await target.publish(FileSource(str(file)), FieldMapping(), 0, lambda _: None)
+
+    asyncio.run(work())
 
 
 class Served:
     """A service that waits for events."""
 
-    def __init__(self, service: Running, chosen: Settings) -> None:
+    def __init__(self, service: Running, bootstrap: str, prefix: str) -> None:
         self._service = service
-        self._settings = chosen
+        self._bootstrap = bootstrap
+        self.prefix = prefix
 
     def run(self, file: Path, count: int) -> None:
-        """Publish a file, and return once every event is decided on and applied."""
-        asyncio.run(self._publish(file))
+        """Publish a file, and return once so many events in all are decided on and applied."""
+        publish(file, self._bootstrap, self.prefix)
         while self._applied() < count:
             time.sleep(_PAUSE_SECONDS)
 
     def _applied(self) -> float:
-        return self._service.metric("memsieve_batch_records_sum", topic="memory.decisions")
-
-    async def _publish(self, file: Path) -> None:
-        async with publisher(self._settings) as target:
-            await target.publish(FileSource(str(file)), FieldMapping(), 0, lambda _: None)
-
-
-def _settings(bootstrap: str, prefix: str) -> Settings:
-    return settings.load({"kafka": {"bootstrap": bootstrap, "prefix": prefix}})
+        """Return how many decisions the writer has applied; it reads the fences among them."""
+        read = self._service.metric("memsieve_batch_records_sum", topic="memory.decisions")
+        return read - self._service.metric("memsieve_fences_total")

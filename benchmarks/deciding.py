@@ -1,0 +1,87 @@
+"""An owner and a writer over an index, with a log of their own: deciding without a pipeline."""
+
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn
+
+from benchmarks.measuring import Cost, Watch
+from schemas.codec import EVENT
+from schemas.events import Remember
+from schemas.topics import EVENTS, TOPICS
+from streams.adapters.lexicons import english
+from streams.adapters.local_broker import LocalBroker
+from streams.adapters.verifiers.built_in import BuiltInVerifier
+from streams.apps import policies
+from streams.core.language.reading import Readings
+from streams.flow.decisions import INDEXED
+from streams.flow.deduplicate import Deduplicator
+from streams.flow.judging import Judging
+from streams.flow.owner import Owner
+from streams.flow.writer import Writer
+from streams.ports import Decided, Embedder, Index, Outgoing
+from streams.runtime.consumer import Consumer
+from streams.runtime.failures import RetryPolicy
+
+POLICY = policies.load("default")
+START = datetime(2026, 3, 1, tzinfo=UTC)
+_BATCH = 256
+
+
+@asynccontextmanager
+async def local_log() -> AsyncGenerator[LocalBroker]:
+    """Give an empty log on disk, of one partition."""
+    with tempfile.TemporaryDirectory() as directory:
+        log = LocalBroker(Path(directory) / "log.sqlite3", indexed=INDEXED)
+        for topic in TOPICS:
+            log.create(topic.name, 1)
+        yield log
+        log.close()
+
+
+def event(number: int, scope: str, text: str) -> Remember:
+    return Remember.model_validate(
+        {"event_id": f"event-{number}", "scope": scope, "text": text, "occurred_at": START}
+    )
+
+
+class Deciding:
+    """Decides on events with the default policy, and applies what was decided."""
+
+    def __init__(
+        self, log: LocalBroker, index: Index, decided: Decided, embedder: Embedder
+    ) -> None:
+        readings = Readings(english())
+        judging = Judging(readings, {"built-in": BuiltInVerifier(readings)})
+        deduplicator = Deduplicator(embedder, index, decided, POLICY, judging)
+        owner = Owner(deduplicator, log, index, lambda _: None, token="bench", clock=_Standing())
+        self._log = log
+        self._owner, self._writer = (
+            Consumer(process, log, 0, retry=RetryPolicy(), sleep=_never, report=print)
+            for process in (owner, Writer(index, log, print))
+        )
+
+    async def publish(self, events: Sequence[Remember]) -> None:
+        await self._log.append(
+            [Outgoing(EVENTS.name, 0, e.scope.encode(), EVENT.encode(e)) for e in events]
+        )
+
+    async def work(self) -> Cost:
+        """Decide on what was published and apply it; return what that took."""
+        watch = Watch()
+        while await self._owner.step(_BATCH):
+            await self._writer.drain(_BATCH)
+        return watch.lap()
+
+
+class _Standing:
+    """Implements ports.Clock."""
+
+    def now(self) -> datetime:
+        return START
+
+
+async def _never(seconds: float) -> NoReturn:
+    raise AssertionError(f"nothing here has to wait for {seconds} s")

@@ -1,0 +1,34 @@
+"""The installed model as memsieve uses it, and as fastembed does by itself."""
+
+from collections.abc import Callable
+
+from fastembed import TextEmbedding
+from fastembed.common.preprocessor_utils import load_tokenizer
+
+from streams.apps import settings, wiring
+from streams.ports import Embedder
+
+
+def plain_fastembed() -> TextEmbedding:
+    """Return fastembed's own encoder over the installed model."""
+    chosen = settings.load({}).embedder
+    folder = str(wiring.verify_model(chosen))
+    return TextEmbedding(chosen.model, specific_model_path=folder, cuda=False)
+
+
+def default_embedder() -> Embedder:
+    """Return the embedder that `memsieve run` would use."""
+    return wiring.embedder(settings.load({}).embedder, print)
+
+
+def embed(plain: TextEmbedding, texts: list[str], batch: int | None = None) -> None:
+    """Let fastembed embed texts in their order; `batch` None is its own default."""
+    for _ in plain.embed(texts, **({} if batch is None else {"batch_size": batch})):
+        pass
+
+
+def tokens_counter() -> Callable[[list[str]], list[int]]:
+    """Return what counts, for each text, the tokens that the model reads."""
+    tokenizer, _ = load_tokenizer(wiring.verify_model(settings.load({}).embedder))
+    tokenizer.no_padding()
+    return lambda texts: [len(read) for read in tokenizer.encode_batch_fast(texts)]

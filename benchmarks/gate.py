@@ -1,0 +1,161 @@
+"""The measures that memsieve answers for, with targets and today's figures; fails on a regression.
+
+Usage: python benchmarks/gate.py DIRECTORY [--keep]
+
+DIRECTORY holds the results of this run, as the benchmarks' --out wrote them. A ratio that has less
+than 60 % of what the newest committed result of its benchmark has (where lower is better: more than
+that divided by .6) is a regression, and ends it with 1. Absolute figures are shown with their
+targets and fail nothing: they are the machine's as much as ours. --keep copies the results to
+benchmarks/results, to be committed.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from benchmarks.measuring import RESULTS, Better
+
+MARGIN = 0.6
+"""Shared machines are noisy: two runs of one version have been seen a third apart."""
+
+Results: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""What each benchmark has written, by its name."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One line of the table: what is measured, where it is found, and what it should be."""
+
+    what: str
+    benchmark: str
+    name: str
+    target: float
+    better: Better = "higher"
+
+    def median(self, results: Results) -> float | None:
+        found = results.get(self.benchmark, {"ratios": {}, "figures": {}})
+        value: Any = {**found["ratios"], **found["figures"]}.get(self.name)
+        return value if value is None or isinstance(value, float) else value["median"]
+
+    def is_met(self, value: float) -> bool:
+        return value >= self.target if self.better == "higher" else value <= self.target
+
+
+MEASURES = (
+    Measure("memsieve run ÷ fastembed in file order", "speed", "run_over_fastembed", 3.8),
+    Measure("memsieve run ÷ encoder sorted by tokens", "speed", "run_over_sorted", 0.95),
+    Measure("memsieve serve ÷ afternoon script, Kafka", "afternoon", "serve_over_afternoon", 10),
+    Measure("fast ÷ exact encoder", "encoder", "fast_over_exact", 1.7),
+    Measure("texts five times ÷ once, events/s", "repeats", "all_over_new", 4),
+    Measure("pure repeats, events/s", "repeats", "repeated_events_per_second", 10_000),
+    Measure("vectors given, one core, events/s", "given-vectors", "facts_events_per_second", 6_000),
+    Measure(
+        "whole cost at 100 k ÷ 10 k",
+        "store-size",
+        "whole_cost_at_100000_over_10000",
+        1.2,
+        "lower",
+    ),
+    Measure(
+        "whole cost at 1 M ÷ 10 k", "store-size", "whole_cost_at_1000000_over_10000", 1.2, "lower"
+    ),
+    Measure(
+        "search p50 at 1 M, scope of 1,000, ms",
+        "store-size",
+        "search_p50_ms_in_middle_at_1000000",
+        0.5,
+        "lower",
+    ),
+    Measure(
+        "search p50 at 1 M, scope of 100,000, ms",
+        "store-size",
+        "search_p50_ms_in_large_at_1000000",
+        5,
+        "lower",
+    ),
+    Measure("opening a store of 1 M, s", "store-size", "open_seconds_at_1000000", 5, "lower"),
+    Measure("publish → decision, p50, ms", "latency", "decision_p50_ms", 30, "lower"),
+    Measure("publish → decision, p99, ms", "latency", "decision_p99_ms", 100, "lower"),
+    Measure(
+        "resident with model at 100 k, MB",
+        "store-size",
+        "resident_mb_with_model_at_100000",
+        600,
+        "lower",
+    ),
+    Measure("start to first decision, s", "latency", "start_to_first_decision_seconds", 3, "lower"),
+)
+
+
+def main() -> None:
+    options = _options()
+    today, committed = _read(options.directory.glob("*.json")), _committed()
+    _table(today, committed)
+    worse = list(_regressions(today, committed))
+    if options.keep:
+        for name, result in today.items():
+            kept = RESULTS / f"{name}-{result['date']}.json"
+            kept.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    if worse:
+        raise SystemExit("\n".join(["slower than what is committed:", *worse]))
+
+
+def _table(today: Results, committed: Results) -> None:
+    print(f"{'measure':<42}{'target':>10}{'today':>10}{'committed':>11}")
+    for measure in MEASURES:
+        value = measure.median(today)
+        sign = "≥" if measure.better == "higher" else "≤"
+        verdict = "not measured" if value is None else "" if measure.is_met(value) else "missed"
+        print(
+            f"{measure.what:<42}{f'{sign} {measure.target:,g}':>10}{_shown(value):>10}"
+            f"{_shown(measure.median(committed)):>11}  {verdict}".rstrip()
+        )
+
+
+def _regressions(today: Results, committed: Results) -> Iterator[str]:
+    for benchmark, result in today.items():
+        before = committed.get(benchmark, {}).get("ratios", {})
+        for name, ratio in result.get("ratios", {}).items():
+            if name in before and _is_worse(ratio, before[name]["median"]):
+                now, then = ratio["median"], before[name]["median"]
+                yield f"{benchmark}: {name.replace('_', ' ')} is {now:g}, was {then:g}"
+
+
+def _is_worse(ratio: Mapping[str, Any], before: float) -> bool:
+    if ratio["better"] == "higher":
+        return ratio["median"] < before * MARGIN
+    return ratio["median"] > before / MARGIN
+
+
+def _committed() -> Results:
+    """Return the newest committed result of each benchmark."""
+    return _read(sorted(RESULTS.glob("*.json")))
+
+
+def _read(files: "Iterator[Path] | list[Path]") -> Results:
+    """Return results by benchmark, the last of each; files of another kind are left out."""
+    read = (json.loads(file.read_text(encoding="utf-8")) for file in files)
+    results = sorted((one for one in read if "benchmark" in one), key=lambda one: one["date"])
+    return {one["benchmark"]: one for one in results}
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if value < 1_000 else f"{value:,.0f}"  # noqa: PLR2004 - three digits
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--keep", action="store_true", help="copy the results to be committed")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

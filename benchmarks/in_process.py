@@ -1,0 +1,64 @@
+"""Events through `memsieve run`: what it does once its model is loaded, into a new store."""
+
+import asyncio
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.embedders import default_embedder
+from benchmarks.measuring import Cost, Watch
+from benchmarks.vectors import Recording
+from streams.adapters.files import FileSource
+from streams.apps import policies, settings
+from streams.apps.processes import EmbeddedPipeline, embedded
+from streams.core.embedding import Vector
+from streams.core.mapping import FieldMapping
+from streams.ports import Embedder
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run took: opening a new store and what judges need, each file, and closing."""
+
+    opening: Cost
+    files: list[Cost]
+    closing: Cost
+
+    @property
+    def working(self) -> Cost:
+        """What the events took, with all that makes them durable."""
+        return sum(self.files, self.closing)
+
+    @property
+    def whole(self) -> Cost:
+        return self.opening + self.working
+
+
+def run(embedder: Embedder, *files: Path) -> Ran:
+    """Take in, decide on and apply the events of files, one after the other, into one new store."""
+    with tempfile.TemporaryDirectory() as directory:
+        return asyncio.run(_run(embedder, Path(directory) / "store", files))
+
+
+def recorded(file: Path) -> dict[str, Vector]:
+    """Return the real vectors of all texts that a run embeds, merged ones among them."""
+    recording = Recording(default_embedder())
+    run(recording, file)
+    return recording.made
+
+
+async def _run(embedder: Embedder, store: Path, files: tuple[Path, ...]) -> Ran:
+    chosen = settings.load({"store": store})
+    costs: list[Cost] = []
+    watch = Watch()
+    async with embedded(chosen, policies.load("default"), embedder, print) as pipeline:
+        opening = watch.lap()
+        for file in files:
+            await _take(pipeline, file)
+            costs.append(watch.lap())
+    return Ran(opening, costs, watch.lap())
+
+
+async def _take(pipeline: EmbeddedPipeline, file: Path) -> None:
+    await pipeline.run(FileSource(str(file)), FieldMapping(), lambda _: None)
+    pipeline.tally.check()
