@@ -24,7 +24,7 @@ from streams.core.policy import Policy
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.judging import Judging
 from streams.flow.owner import Owner
-from streams.flow.takeover import Claim, applied, require_log
+from streams.flow.takeover import Claim, applied, require_log, require_model
 from streams.flow.writer import Writer, restore
 from streams.ports import Embedder, Index, Process, Sink, Transient
 from streams.runtime.partitions import Partitions
@@ -117,6 +117,8 @@ class Service:
             stack.push_async_callback(log.close)
             self._status.servers["kafka"] = partial(topics.require, connection)
             await self._answered("Kafka", lambda: topics.require(connection))
+            model = wiring.shared_model_of(self._settings.embedder)
+            await self._answered("the log", lambda: require_model(log, model))
             embedder = await self._embedder()
             self._status.waits = "the index"
             index = await self._answered("the index", lambda: wiring.open_index(self._settings))

@@ -172,6 +172,11 @@ class Fences:
         return admits(newest, _claimed(dict(record.headers)))
 
 
+def is_decision(record: Record) -> bool:
+    """Tell whether a record says that it is a decision: by its headers, whether or not it counts."""
+    return DECISION_ID_HEADER in dict(record.headers)
+
+
 def read_decision(record: Record) -> Decision:
     """Read a decision that counts. Fatal where it is none: the log is damaged."""
     kind = (dict(record.headers).get(KIND_HEADER) or b"").decode("utf-8", "replace")

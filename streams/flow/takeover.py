@@ -1,13 +1,22 @@
 """Taking a partition: what its owner must know before the first decision, read from the log."""
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from schemas.decisions import Change
+from schemas.base import ModelId
+from schemas.decisions import Change, Insert, Merge, Replace
 from schemas.topics import DECISIONS, EVENTS
 from streams.core.brake import WINDOW, counts
 from streams.core.fences import Epoch, Reached
 from streams.core.overlay import Overlay
-from streams.flow.decisions import DecisionsReader, Fenced, epoch_at, fence_record
+from streams.flow.decisions import (
+    DecisionsReader,
+    Fenced,
+    epoch_at,
+    fence_record,
+    is_decision,
+    read_decision,
+)
 from streams.ports import UNFOLLOWED, Fatal, Followed, Index, Log, Transient
 
 DEDUPLICATOR_GROUP = "memsieve-deduplicator"
@@ -82,6 +91,46 @@ async def require_log(
         )
     if reached.epoch is not None and reached.epoch.offset >= beginning:
         await _require_fence(log, reached.epoch, partition, who)
+
+
+async def require_model(log: Log, model: ModelId) -> None:
+    """Raise Fatal where the newest vectors in the log are another model's.
+
+    An index built from it would hold both, and what is near could not be told.
+    """
+    for partition in range(await log.partitions(DECISIONS.name)):
+        made = await _newest_model(log, partition)
+        if made is not None and made != model:
+            raise Fatal(
+                f"{DECISIONS.name}/{partition} holds vectors of {made}, and this process makes "
+                f"those of {model}: set embedder.model and embedder.precision back, or decide "
+                "anew on the same events beside it, with kafka.run"
+            )
+
+
+async def _newest_model(log: Log, partition: int) -> ModelId | None:
+    """Return whose vector the newest decision that has one carries, reading back to it."""
+    beginning = await log.beginning(DECISIONS.name, partition)
+    end = await log.end(DECISIONS.name, partition)
+    while end > beginning:
+        start = max(beginning, end - _READ)
+        models = [model async for model in _models(log, partition, start, end)]
+        if models:
+            return models[-1]
+        end = start
+    return None
+
+
+async def _models(log: Log, partition: int, start: int, end: int) -> AsyncIterator[ModelId]:
+    """Yield whose vectors the decisions from one offset to another carry."""
+    while start < end and (
+        records := await log.read(DECISIONS.name, partition, start, end - start)
+    ):
+        for record in records:
+            decision = read_decision(record) if is_decision(record) else None
+            if isinstance(decision, Insert | Replace | Merge):
+                yield decision.embedding.model
+        start = records[-1].offset + 1
 
 
 async def _require_fence(log: Log, epoch: Epoch, partition: int, who: str) -> None:

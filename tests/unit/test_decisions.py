@@ -1,16 +1,19 @@
 """Which records of the decisions topic count, and how everyone comes to the same answer."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from schemas.base import Position
+from schemas.base import ModelId, Position
 from schemas.codec import DECISION
 from schemas.decisions import Decision, Fence
 from schemas.topics import DECISIONS
 from streams.adapters.local_broker import LocalBroker
-from streams.core.decide import forward
+from streams.adapters.memory_log import MemoryLog
+from streams.core.decide import Case, Encoded, add, forward
+from streams.core.embedding import pack
 from streams.core.fences import Epoch, Reached
 from streams.flow.decisions import (
     EPOCH_HEADER,
@@ -26,8 +29,9 @@ from streams.flow.decisions import (
     epoch_at,
     fence_record,
 )
+from streams.flow.takeover import require_model
 from streams.ports import Fatal, Outgoing, Record
-from tests.builders import event
+from tests.builders import event, policy, unit
 
 
 def made(source: int) -> Decision:
@@ -178,3 +182,25 @@ async def test_the_fence_that_holds_somewhere_can_be_looked_up(
     )
     assert await epoch_at(log, 0, offset) == epoch
     log.close()
+
+
+async def test_a_log_with_another_models_vectors_is_refused() -> None:
+    log = MemoryLog()
+    log.create(DECISIONS.name, 2)
+    await require_model(log, ModelId("one"))
+    await log.append([fence_record("ana", 1, 2), *(inserted(n, ModelId("one")) for n in range(3))])
+    await log.append([replace(decided(3, Epoch(0, "ana")), partition=1)])
+    await require_model(log, ModelId("one"))
+    with pytest.raises(
+        Fatal, match=r"decisions/1 holds vectors of one, and this process makes .*two"
+    ):
+        await require_model(log, ModelId("two"))
+
+
+def inserted(number: int, model: ModelId) -> Outgoing:
+    source = Position(topic="memory.events", partition=1, offset=number)
+    said = event(event_id=f"event-{number}")
+    decision = add(
+        Case(said, source, policy()), Encoded(unit(1), pack(unit(1), model), truncated=False)
+    )
+    return decision_record(decision, DECISION.encode(decision), 1, Epoch(0, "ana"))
