@@ -33,6 +33,9 @@ from streams.runtime.threads import abandonable
 Answer = TypeVar("Answer")
 
 _WATCH_SECONDS = 1.0
+_KEPT_EVERY = 1_000
+"""Records that a writer applies, where so many come, before the index is made durable; where fewer
+come, once a second: it holds up every decision of this process."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Service:
         self._metrics = Metrics()
         self._status = Status(self._metrics)
         self._owner: Owner | None = None
+        self._writer: Writer | None = None
 
     async def run(self) -> None:
         """Work until SIGTERM or SIGINT; raises what cannot be mended."""
@@ -129,6 +133,7 @@ class Service:
             sinks = await stack.enter_async_context(self._sinks())
             judging = await stack.enter_async_context(wiring.judging(self._settings, SystemClock()))
             processes = self._processes(policy, embedder, index, log, sinks, judging)
+            stack.push_async_callback(self._settle)
             self._status.waits = "its groups"
             await stack.enter_async_context(self._subscribed(connection, processes, log, stop))
             self._report("working")
@@ -138,13 +143,19 @@ class Service:
 
     async def _watch(self, stop: asyncio.Future[None]) -> None:
         """Let go of what the index has got meanwhile; end where a loop breaks off for good."""
-        if self._owner is not None:
-            with suppress(Transient):  # the next batch tells
-                await self._owner.settle()
+        with suppress(Transient):  # the next batch tells
+            await self._settle()
         troubles = (line.subscription.trouble for line in self._status.lines)
         trouble = next((trouble for trouble in troubles if trouble is not None), None)
         if trouble is not None and not stop.done():
             stop.set_exception(trouble)
+
+    async def _settle(self) -> None:
+        """Make durable what is applied, and leave to the index what it has."""
+        if self._writer is not None:
+            await self._writer.settle()
+        if self._owner is not None:
+            await self._owner.settle()
 
     async def _embedder(self) -> Embedder | None:
         if not self._roles.deduplicates:
@@ -197,9 +208,11 @@ class Service:
                 log,
                 self._report,
                 sinks=sinks,
+                kept_every=_KEPT_EVERY,
                 observe=self._metrics.applied,
                 refused=self._metrics.refused.labels("writer").inc,
             )
+            self._writer = writer
             processes.append(writer)
         return processes
 

@@ -172,7 +172,7 @@ class ConsumerSettings(_Group):
     """How the services fetch records from Kafka."""
 
     poll_milliseconds: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=15,
+        default=5,
         description=(
             "How long to wait for records before looking again: the latency of sparse traffic. It "
             "does not gather records, fetch_bytes_min does."
@@ -209,7 +209,11 @@ class ProducerSettings(_Group):
     """How records are sent to Kafka: idempotently, acknowledged by all replicas in sync."""
 
     linger_milliseconds: Annotated[int, Field(ge=0, le=1_000)] = Field(
-        default=5, description="How long a record waits for others to be sent with it."
+        default=0,
+        description=(
+            "How long a record waits for others to be sent with it; those of a batch go together "
+            "anyway."
+        ),
     )
     batch_bytes: Annotated[int, Field(ge=16_384, le=16_777_216)] = Field(
         default=524_288,

@@ -1,7 +1,8 @@
 """The writer as a process on the decisions topic: index and sinks follow the log."""
 
+import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ValidationError
 
@@ -46,7 +47,8 @@ class Note(BaseModel):
 class _Follower:
     """What brings index and sinks level with a partition, window by window.
 
-    `since` is the index that it brings level, and how far that had got when it began.
+    `since` is the index that it brings level, and how far that was durable at last; `busy` is held
+    while a window is applied.
     """
 
     partition: int
@@ -54,6 +56,12 @@ class _Follower:
     index: Index
     since: Followed
     sinks: Sequence[Sink]
+    busy: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def pending(self) -> int:
+        """How many records are applied that a loss of power would take from the index again."""
+        return self.reader.reached.offset - self.since.reached.offset
 
     async def follow(self, records: Sequence[Record]) -> list[Applied]:
         """Bring index and sinks level with a window of records; return what it changed.
@@ -97,12 +105,15 @@ class Writer:
         report: Callable[[str], None],
         *,
         sinks: Sequence[Sink] = (),
+        kept_every: int = 1,
         observe: Callable[[Sequence[Applied]], None] = lambda _: None,
         refused: Callable[[int], None] = lambda _: None,
     ) -> None:
         """`report` is told how far a copy has got that is built anew.
 
-        `observe` is told the changes that the log has acknowledged, `refused` how many records
+        The index is made durable after so many records, `kept_every`, or when `settle` is called:
+        that takes as long as to apply a hundred of them. What it then lacks after a loss of power,
+        the log has. `observe` is told the changes that the log has acknowledged, `refused` how many records
         of a batch did not count.
         """
         self._index = index
@@ -111,6 +122,7 @@ class Writer:
         self._observe = observe
         self._refused = refused
         self._sinks = sinks
+        self._kept_every = kept_every
         self._followers = dict[int, _Follower]()
         self._changes_partitions = 1
 
@@ -129,12 +141,21 @@ class Writer:
     def release(self, partition: int) -> None:
         self._followers.pop(partition, None)
 
+    async def settle(self) -> None:
+        """Make durable what is applied, where no window is under way."""
+        for follower in list(self._followers.values()):
+            if follower.pending and not follower.busy.locked():
+                async with follower.busy:
+                    await follower.keep()
+
     async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
         follower = self._followers[partition]
         reader = follower.reader
         before = reader.refused
-        changes = await follower.follow(records)
-        await follower.keep()
+        async with follower.busy:
+            changes = await follower.follow(records)
+            if follower.pending >= self._kept_every:
+                await follower.keep()
         refused = reader.refused - before
         # A memory is of one scope, so of one partition: its changes stay in order.
         place = partition % self._changes_partitions

@@ -351,3 +351,35 @@ class TestWhatCannotBeRelied:
         with pytest.raises(Fatal, match="is not the fence that the index has followed"):
             await stranger.claim(0)
         other.log.close()
+
+
+async def test_a_writer_makes_the_index_durable_after_so_many_records_or_when_it_settles(
+    bench: Bench,
+) -> None:
+    bench.writer = Writer(bench.index, bench.log, lambda _: None, kept_every=3)
+    await bench.publish(said("Ana likes coffee.", 0), said("Ben plays chess.", 1))
+    await bench.owner.claim(0)
+    await bench.decide(0)
+    await bench.writer.claim(0)
+    fence, *decisions = await bench.log.read(DECISIONS.name, 0, 0, 100)
+
+    async def durable() -> int:
+        return (await applied(bench.index, 0)).reached.offset
+
+    await work(bench.writer, bench.log, [fence, decisions[0]])
+    assert (await durable(), await bench.index.count()) == (0, 1)
+    await bench.writer.settle()
+    assert await durable() == 2
+    await bench.publish(*(said("Ana likes coffee.", number) for number in range(2, 5)))
+    await bench.decide(2)
+    await work(bench.writer, bench.log, await bench.log.read(DECISIONS.name, 0, 2, 100))
+    assert await durable() == 6
+
+
+async def test_what_was_not_durable_yet_is_applied_again_by_the_next_writer(bench: Bench) -> None:
+    bench.writer = Writer(bench.index, bench.log, lambda _: None, kept_every=100)
+    await known(bench)
+    await bench.index.clear()  # as a loss of power leaves it: nothing was flushed
+    bench.writer = Writer(bench.index, bench.log, lambda _: None)
+    await bench.writer.claim(0)
+    assert await bench.index.count() == len(TABLE)
