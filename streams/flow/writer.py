@@ -47,8 +47,9 @@ class Note(BaseModel):
 class _Follower:
     """What brings index and sinks level with a partition, window by window.
 
-    `since` is the index that it brings level, and how far that was durable at last; `busy` is held
-    while a window is applied.
+    `since` is the index that it brings level, and how far that was durable at last; `done` is how
+    far all of it was applied: not what a window that failed had read. `busy` is held while a window
+    is applied.
     """
 
     partition: int
@@ -56,12 +57,16 @@ class _Follower:
     index: Index
     since: Followed
     sinks: Sequence[Sink]
+    done: Reached = field(init=False)
     busy: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.done = self.reader.reached
 
     @property
     def pending(self) -> int:
         """How many records are applied that a loss of power would take from the index again."""
-        return self.reader.reached.offset - self.since.reached.offset
+        return self.done.offset - self.since.reached.offset
 
     async def follow(self, records: Sequence[Record]) -> list[Applied]:
         """Bring index and sinks level with a window of records; return what it changed.
@@ -76,12 +81,12 @@ class _Follower:
             raise
         for sink in self.sinks:
             await sink.write(self.partition, changes, self.reader.reached)
+        self.done = self.reader.reached
         return changes
 
     async def keep(self) -> None:
         """Let the index remember how far it has got."""
-        reached = self.reader.reached
-        self.since = await self.index.keep_level(self.partition, reached, since=self.since)
+        self.since = await self.index.keep_level(self.partition, self.done, since=self.since)
 
     async def _require_index(self) -> None:
         """Raise Transient where the index is another one than a moment ago, or was emptied."""
@@ -113,8 +118,8 @@ class Writer:
 
         The index is made durable after so many records, `kept_every`, or when `settle` is called:
         that takes as long as to apply a hundred of them. What it then lacks after a loss of power,
-        the log has. `observe` is told the changes that the log has acknowledged, `refused` how many records
-        of a batch did not count.
+        the log has. `observe` is told the changes that the log has acknowledged, `refused` how many
+        records of a batch did not count.
         """
         self._index = index
         self._log = log

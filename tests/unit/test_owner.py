@@ -13,6 +13,7 @@ from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.local_broker import LocalBroker
 from streams.core.embedding import Embedded
 from streams.core.fences import Reached
+from streams.core.neighbours import Stored
 from streams.flow.decisions import INDEXED, DecisionsReader
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.owner import FORWARDED_HEADER, Limits, Owner
@@ -383,3 +384,21 @@ async def test_what_was_not_durable_yet_is_applied_again_by_the_next_writer(benc
     bench.writer = Writer(bench.index, bench.log, lambda _: None)
     await bench.writer.claim(0)
     assert await bench.index.count() == len(TABLE)
+
+
+async def test_what_a_window_that_failed_had_read_is_not_taken_for_applied(bench: Bench) -> None:
+    class Full(ExactIndex):
+        async def write(self, changes: Sequence[Stored]) -> None:
+            del changes
+            raise Transient("the disk is full for a moment")
+
+    index = Full()
+    bench.writer = Writer(index, bench.log, lambda _: None, kept_every=100)
+    await bench.publish(said("Ana likes coffee.", 0))
+    await bench.owner.claim(0)
+    await bench.decide(0)
+    await bench.writer.claim(0)
+    with pytest.raises(Transient):
+        await work(bench.writer, bench.log, await bench.log.read(DECISIONS.name, 0, 0, 100))
+    await bench.writer.settle()
+    assert (await applied(index, 0)).reached.offset == 0
