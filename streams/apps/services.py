@@ -143,19 +143,22 @@ class Service:
 
     async def _watch(self, stop: asyncio.Future[None]) -> None:
         """Let go of what the index has got meanwhile; end where a loop breaks off for good."""
-        with suppress(Transient):  # the next batch tells
-            await self._settle()
+        await self._settle()
         troubles = (line.subscription.trouble for line in self._status.lines)
         trouble = next((trouble for trouble in troubles if trouble is not None), None)
         if trouble is not None and not stop.done():
             stop.set_exception(trouble)
 
     async def _settle(self) -> None:
-        """Make durable what is applied, and leave to the index what it has."""
-        if self._writer is not None:
-            await self._writer.settle()
-        if self._owner is not None:
-            await self._owner.settle()
+        """Make durable what is applied, and leave to the index what it has.
+
+        Where that fails for a while the next batch tells; after the end, the next start applies it.
+        """
+        with suppress(Transient):
+            if self._writer is not None:
+                await self._writer.settle()
+            if self._owner is not None:
+                await self._owner.settle()
 
     async def _embedder(self) -> Embedder | None:
         if not self._roles.deduplicates:
