@@ -67,17 +67,6 @@ def _placeless(decision: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in decision.items() if name != "offset"}
 
 
-def test_vectors_of_the_same_model_are_not_made_again(memsieve: Memsieve, tmp_path: Path) -> None:
-    """What was decided is decided again in a tenth of the time that encoding takes."""
-    write_events(
-        tmp_path / "more.jsonl", *(f"Bo keeps box {n} on shelf {n * 7}." for n in range(300))
-    )
-    encoded = memsieve("run", "more.jsonl", "--store", "many", "--json").json()["seconds"]
-    again = memsieve("replay", "redecide", "--store", "many", "--dry-run", "--json").json()
-    assert again["changed"] == 0
-    assert again["seconds"] < encoded
-
-
 @pytest.mark.covers("B129")
 def test_another_policy_is_tried_without_keeping_anything(
     memsieve: Memsieve, bolder: str, tmp_path: Path
