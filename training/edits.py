@@ -12,7 +12,7 @@ from random import Random
 from streams.core.language.function_words import FUNCTION_WORDS
 from streams.core.language.lexicon import Lexicon, Relation
 from training.frames import UPDATED, Labelled, converse
-from training.values import listed
+from training.values import NUMBERS, listed
 
 Edit = Callable[[str, Random], str | None]
 
@@ -27,21 +27,6 @@ _AS_OFTEN = 60
 _BEFORE_NOUN = re.compile(
     r"\b(the|a|an|my|his|her|their|of|to|by|in|at|for|from|with) $", re.IGNORECASE
 )
-_NUMBERS = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-]
 _AUXILIARY = re.compile(
     r"\b(is|are|was|were|can|could|will|would|should|has|have|had|must)\b(?! not)"
 )
@@ -576,9 +561,9 @@ def _contracted(text: str, chance: Random) -> str | None:
 def _spelt_number(text: str, chance: Random) -> str | None:
     del chance
     if found := re.search(r"(?<![\d.:$])\b(\d|1[0-2])\b(?![\d.:%-])", text):
-        return f"{text[: found.start()]}{_NUMBERS[int(found[1])]}{text[found.end() :]}"
-    if found := re.search(r"\b(" + "|".join(_NUMBERS[2:]) + r")\b", text):
-        return f"{text[: found.start()]}{_NUMBERS.index(found[1])}{text[found.end() :]}"
+        return f"{text[: found.start()]}{NUMBERS[int(found[1])]}{text[found.end() :]}"
+    if found := re.search(r"\b(" + "|".join(NUMBERS[2:]) + r")\b", text):
+        return f"{text[: found.start()]}{NUMBERS.index(found[1])}{text[found.end() :]}"
     return None
 
 
@@ -663,8 +648,8 @@ def _renumbered(text: str, chance: Random) -> str | None:
         value = int(found[0])
         other = max(0, value + chance.choice([-2, -1, 1, 2, 5, 10, value or 3]))
         return f"{text[: found.start()]}{other}{text[found.end() :]}"
-    if found := re.search(r"\b(" + "|".join(_NUMBERS[1:]) + r")\b", text):
-        other_word = chance.choice([word for word in _NUMBERS[1:] if word != found[1]])
+    if found := re.search(r"\b(" + "|".join(NUMBERS[1:]) + r")\b", text):
+        other_word = chance.choice([word for word in NUMBERS[1:] if word != found[1]])
         return f"{text[: found.start()]}{other_word}{text[found.end() :]}"
     return None
 

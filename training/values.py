@@ -145,21 +145,11 @@ _LISTS = {
     "unit": "second, minute, hour, day, week, month, year",
 }
 _ORDINARY = {name: values.split(", ") for name, values in _LISTS.items()}
-_NUMBER_WORDS = [
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
+NUMBERS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
     "twelve",
-    "fifteen",
-    "twenty",
-]
+)  # fmt: skip
+_NUMBER_WORDS = [*NUMBERS[2:], "fifteen", "twenty"]
 
 
 def _number(chance: Random) -> str:

@@ -13,7 +13,7 @@ from schemas.decisions import Compared, Verdict
 from streams.core.bands import Bands
 from streams.core.grading import KNOWN, NEWS, Truth, differs
 from streams.core.measures import Rate, needed
-from streams.core.policy import Act, Policy, Rules
+from streams.core.policy import DROPPING, Policy, Rules
 
 Marks = NDArray[np.bool_]
 
@@ -23,8 +23,6 @@ _COSINES = [step / 100 for step in range(100, -101, -1)]
 """The cosines that are tried as a band's bound; finer ones would follow the sample's noise."""
 _SHARE = 0.99
 """What a band has to hold: of the duplicates that a judge finds (review), or of all (log)."""
-_DROPPING: frozenset[Act] = frozenset({"reinforce", "replace", "keep-better"})
-"""What makes one of two texts disappear."""
 
 
 @dataclass(frozen=True)
@@ -147,9 +145,9 @@ class Samples:
         rule = self._rules.without_verdict
         joins, drops = np.zeros_like(unsure), np.zeros_like(unsure)
         for act, there in ((rule.match, near), (rule.review, ~near)):
-            if act in _DROPPING or act == "merge":
+            if act in DROPPING or act == "merge":
                 joins |= unsure & there
-            if act in _DROPPING:
+            if act in DROPPING:
                 drops |= unsure & there
         return joins, drops
 

@@ -24,6 +24,9 @@ the quality rule which of the two, `merge` makes one of both, `keep-both` makes 
 makes two and asks a person. Whatever would lose something that only one side says becomes a merge,
 or keeps both.
 """
+
+DROPPING: frozenset[Act] = frozenset({"reinforce", "replace", "keep-better"})
+"""What makes one of two texts disappear."""
 JudgeName = Literal["built-in", "llm"]
 Quality = Literal["status", "length", "persistence", "importance", "recency"]
 

@@ -16,11 +16,10 @@ from streams.core.language.reading import Reading, Readings
 from streams.core.lossless import alone, check
 from streams.core.neighbours import Neighbour
 from streams.core.phrases import ItemKind
-from streams.core.policy import JudgeName, Rules
+from streams.core.policy import DROPPING, JudgeName, Rules
 from streams.core.verdict import Judgement, Opinion, Pair, by_opinion, by_sentences, by_words
 from streams.ports import NoAnswer, Verifier, Wording
 
-_DESTRUCTIVE = {"reinforce", "replace", "keep-better"}
 _SPECIFIC: frozenset[ItemKind] = frozenset(["number", "name", "negation"])
 _ONE = "text"
 _NAMES: tuple[JudgeName, ...] = ("built-in", "llm")
@@ -124,7 +123,7 @@ class Judging:
         if judgement.verdict in {Verdict.SAME, Verdict.REFINED_BY, Verdict.REFINES}:
             return self._confirmed(event, neighbour.memory, judgement)
         act = question.rules.without_verdict.act(neighbour.band)
-        if judgement.verdict is not Verdict.UNSURE or act not in _DESTRUCTIVE:
+        if judgement.verdict is not Verdict.UNSURE or act not in DROPPING:
             return judgement
         said, known = self.readings.of(event.text), self.readings.of(neighbour.memory.text)
         return replace(
