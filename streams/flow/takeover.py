@@ -17,7 +17,7 @@ from streams.flow.decisions import (
     is_decision,
     read_decision,
 )
-from streams.ports import UNFOLLOWED, Fatal, Followed, Index, Log, Transient
+from streams.ports import UNFOLLOWED, Committed, Fatal, Followed, Index, Log, Transient
 
 DEDUPLICATOR_GROUP = "memsieve-deduplicator"
 _READ = 500
@@ -42,7 +42,8 @@ async def take_over(log: Log, index: Index, partition: int, owner: str) -> Claim
 
     The fence comes first: what any earlier owner appends behind it does not count, so what lies
     before it is all there is. The next event follows from the decisions themselves; the group's
-    commit only counts where it is further, because a person moved it past a record.
+    commit only counts where it is further, because a person moved it past a record. Where it is
+    behind, an owner died between its decisions and its commit, which is made up for.
     """
     level = (await applied(index, partition)).reached
     await require_log(log, level, partition)
@@ -60,6 +61,9 @@ async def take_over(log: Log, index: Index, partition: int, owner: str) -> Claim
     overlay.settle(level.offset)
     next_event = max(position, reader.reached.next_event)
     await _require_events(log, partition, next_event)
+    if next_event > position:  # else whoever watches the group sees a lag until an event comes
+        committed = Committed(next_event)
+        await log.commit(DEDUPLICATOR_GROUP, EVENTS.name, partition, committed)
     records = offset + 1 - level.offset
     return Claim(epoch, overlay, next_event, records, reader.refused)
 

@@ -182,6 +182,19 @@ async def test_an_index_that_knows_more_than_the_log_is_left_alone(bench: Bench)
     assert await bench.index.count() == 2
 
 
+async def test_a_claim_makes_up_for_the_commit_of_an_owner_that_died_before_it(
+    bench: Bench,
+) -> None:
+    """Else the group's lag would stand above zero until another event comes."""
+    await bench.publish(said("Ana likes coffee.", 0))
+    assert await bench.owner.claim(0) == 0
+    handled = await bench.owner.handle(0, await bench.log.read(EVENTS.name, 0, 0, 10))
+    await bench.log.append(handled.outgoing)
+    assert await bench.log.committed(bench.owner.group, EVENTS.name, 0) is None
+    assert await bench.made(bench.deduplicator, "next").claim(0) == 1
+    assert await bench.log.committed(bench.owner.group, EVENTS.name, 0) == Committed(1)
+
+
 class TestOwnership:
     """Two owners of a partition, of which one does not know that it has lost it."""
 
