@@ -68,12 +68,23 @@ class Consumer:
 async def work(process: Process, log: Log, records: Sequence[Record]) -> int:
     """Handle a batch of one partition, append, await the acknowledgement, commit.
 
-    Returns the next position. The commit comes last, in this one place, and never passes a record
-    whose outcome is not in the log.
+    Returns the next position.
     """
-    partition, position = records[0].partition, records[-1].offset + 1
-    handled = await process.handle(partition, records)
+    done = await acknowledged(process, log, records)
+    await commit(process, log, records[0].partition, done)
+    return done.offset
+
+
+async def acknowledged(process: Process, log: Log, records: Sequence[Record]) -> Committed:
+    """Handle a batch of one partition, append, await the acknowledgement.
+
+    Returns what may be committed: it passes no record whose outcome is not in the log.
+    """
+    handled = await process.handle(records[0].partition, records)
     await handled.appended(await log.append(handled.outgoing))
-    committed = Committed(position, handled.metadata)
-    await log.commit(process.group, process.topic, partition, committed)
-    return position
+    return Committed(records[-1].offset + 1, handled.metadata)
+
+
+async def commit(process: Process, log: Log, partition: int, done: Committed) -> None:
+    """Commit what is acknowledged, and nothing else: the one place where a group's commit is."""
+    await log.commit(process.group, process.topic, partition, done)

@@ -8,8 +8,18 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from streams.ports import Fatal, Log, Member, NotYet, Poison, Process, Record, Transient
-from streams.runtime.consumer import work
+from streams.ports import (
+    Committed,
+    Fatal,
+    Log,
+    Member,
+    NotYet,
+    Poison,
+    Process,
+    Record,
+    Transient,
+)
+from streams.runtime.consumer import acknowledged, commit
 from streams.runtime.failures import RetryPolicy
 
 _WAIT_SECONDS = 0.5
@@ -22,7 +32,8 @@ class Held:
 
     `waits_for` says what it waits for, "" while it works; `paused` until it is resumed. `busy` is
     held by the one batch or claim that is under way, `step`. `fresh` until the first batch after
-    a claim.
+    a claim. `done` is what `committing` will commit next: the commit of a batch goes out beside the
+    next batch.
     """
 
     next: int | None = None
@@ -32,16 +43,26 @@ class Held:
     paused: bool = True
     busy: asyncio.Lock = field(default_factory=asyncio.Lock)
     step: asyncio.Task[None] | None = None
+    done: Committed | None = None
+    committing: asyncio.Task[None] | None = None
     cut_off: bool = False
+
+    def cut(self) -> None:
+        """Cancel what is under way."""
+        self.cut_off = True
+        for task in (self.step, self.committing):
+            if task is not None:
+                task.cancel()
 
 
 class Partitions:
     """Implements ports.Assignee: one process on the partitions that a group hands it.
 
     A partition is paused until it is claimed, and whenever something fails for a while; it is
-    claimed anew before it goes on. A partition is let go of only between two batches. What
-    cannot be mended is told to `stop`, and from then on nothing is done any more. A batch that
-    takes too long is cut off: cancelled, and gone before somebody else may begin.
+    claimed anew before it goes on. A partition is let go of only between two batches, with what
+    they did committed. What cannot be mended is told to `stop`, and from then on nothing is done
+    any more. A batch that takes too long is cut off: cancelled, and gone before somebody else may
+    begin.
     """
 
     def __init__(
@@ -75,6 +96,7 @@ class Partitions:
         self._measured = measured
         self._claiming = claiming
         self._held: dict[int, Held] = {}
+        self._gone: list[Held] = []
         self._steps: dict[int, asyncio.Task[None]] = {}
         self._joined = False
         self._over = False
@@ -100,38 +122,42 @@ class Partitions:
             self._later(partition, self._claim(partition, held, 0.0))
 
     async def revoked(self, partitions: Sequence[int]) -> None:
-        await self._finish(self._forget(partitions))
+        self._forget(partitions)
+        await self._finish()
         for partition in partitions:
             self._process.release(partition)
 
     async def handle(self, records: Sequence[Record]) -> None:
-        for partition, batch in groupby(records, key=lambda record: record.partition):
-            held = self._held.get(partition)
-            if held is not None and held.next is not None:
-                step = partial(self._work, partition, held, list(batch))
-                await self._guarded(partition, held, step)
+        """Work on what was fetched, the partitions side by side: one waits while another works."""
+        batches = groupby(records, key=lambda record: record.partition)
+        await asyncio.gather(*[self._batch(partition, list(batch)) for partition, batch in batches])
+
+    async def _batch(self, partition: int, batch: Sequence[Record]) -> None:
+        held = self._held.get(partition)
+        if held is not None and held.next is not None:
+            await self._guarded(partition, held, partial(self._work, partition, held, batch))
 
     async def close(self) -> None:
         """Wait for the batches under way; do nothing after them."""
         self._over = True
-        await self._finish(self._forget(list(self._held)))
+        self._forget(list(self._held))
+        await self._finish()
 
-    def _forget(self, partitions: Sequence[int]) -> list[Held]:
-        """Begin nothing more on these; return what of them was ours."""
+    def _forget(self, partitions: Sequence[int]) -> None:
+        """Begin nothing more on these."""
         self._end_steps(partitions)
-        return [held for p in partitions if (held := self._held.pop(p, None)) is not None]
+        self._gone += [held for p in partitions if (held := self._held.pop(p, None)) is not None]
 
-    async def _finish(self, gone: Sequence[Held]) -> None:
-        """Return once nothing is under way on these any more."""
+    async def _finish(self) -> None:
+        """Return once nothing is under way any more on what was forgotten."""
+        gone, self._gone = self._gone, []
         try:
             async with asyncio.timeout(self._revoke_seconds):
                 await _between_batches(gone)
         except TimeoutError:
             self._report(f"{self._process.topic}: a batch takes too long and is cut off")
             for held in gone:
-                held.cut_off = True
-                if held.step is not None:
-                    held.step.cancel()
+                held.cut()
             await _between_batches(gone)
 
     async def _work(self, partition: int, held: Held, batch: Sequence[Record]) -> None:
@@ -145,8 +171,20 @@ class Partitions:
             place = f"{self._process.topic}/{partition}"
             self._report(f"{place} has nothing more from {held.next} to {ahead[0].offset - 1}")
         with self._measured(self._process.topic, len(ahead)):
-            held.next = await work(self._process, self._log, ahead)
-        held.failures, held.fresh, held.waits_for = 0, False, ""
+            held.done = await acknowledged(self._process, self._log, ahead)
+        held.next, held.fresh, held.waits_for = held.done.offset, False, ""
+        if held.committing is None or held.committing.done():
+            held.committing = asyncio.create_task(self._commit(partition, held))
+
+    async def _commit(self, partition: int, held: Held) -> None:
+        """Commit the newest place that is acknowledged, one request at a time."""
+        try:
+            while held.done is not None:
+                done, held.done = held.done, None
+                await commit(self._process, self._log, partition, done)
+                held.failures = 0
+        except Exception as error:  # noqa: BLE001 - else nobody would hear of it
+            self._failed(partition, held, error)
 
     async def _guarded(
         self, partition: int, held: Held, step: Callable[[], Coroutine[Any, Any, None]]
@@ -161,17 +199,22 @@ class Partitions:
             except asyncio.CancelledError:
                 if not held.cut_off:
                     raise
-            except NotYet as error:
-                if self._held.get(partition) is held:
-                    self._wait(partition, held, error)
-            except Transient as error:
-                if self._held.get(partition) is held:
-                    self._back_off(partition, held, error)
-            except Poison as error:
-                topic = self._process.topic
-                self._give_up(Fatal(f"a poisoned record of {topic} was not set aside: {error}"))
             except Exception as error:  # noqa: BLE001 - else it would end in the client's loop
-                self._give_up(error)
+                self._failed(partition, held, error)
+
+    def _failed(self, partition: int, held: Held, error: Exception) -> None:
+        """Wait where that may mend it, and stop where nothing does."""
+        if isinstance(error, Poison):
+            topic = self._process.topic
+            self._give_up(Fatal(f"a poisoned record of {topic} was not set aside: {error}"))
+        elif not isinstance(error, Transient):
+            self._give_up(error)
+        elif self._held.get(partition) is not held:
+            return
+        elif isinstance(error, NotYet):
+            self._wait(partition, held, error)
+        else:
+            self._back_off(partition, held, error)
 
     def _give_up(self, error: Exception) -> None:
         """Do nothing more: the next batch must not be committed behind one that failed."""
@@ -218,6 +261,7 @@ class Partitions:
         await self._guarded(partition, held, partial(self._claimed, partition, held))
 
     async def _claimed(self, partition: int, held: Held) -> None:
+        await _committed(held)
         with self._claiming(self._process.topic):
             position = await self._process.claim(partition)
         held.fresh, held.waits_for = True, ""
@@ -231,7 +275,13 @@ class Partitions:
 
 
 async def _between_batches(gone: Sequence[Held]) -> None:
-    """Wait until nothing is under way on these partitions."""
+    """Wait until nothing is under way on these partitions, and what was done is committed."""
     for held in gone:
         async with held.busy:
-            pass
+            await _committed(held)
+
+
+async def _committed(held: Held) -> None:
+    """Wait until no commit is under way; why one failed was told where it did."""
+    if held.committing is not None:
+        await asyncio.wait([held.committing])

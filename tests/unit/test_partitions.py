@@ -45,12 +45,27 @@ class Failures:
         self._next.clear()
 
 
+class Gate:
+    """A place where work stands still until it is let through."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self.opened = asyncio.Event()
+
+    async def passed(self) -> None:
+        self.reached.set()
+        await self.opened.wait()
+
+
 class UnsureBroker(LocalBroker):
     """A log of which it is not always told what it has done."""
 
     def __init__(self, path: Path, failures: Failures) -> None:
         super().__init__(path, indexed={})
         self._failures = failures
+        self.commits: dict[int, Gate] = {}
+        """Where commits of a partition stand still."""
+        self.committing: list[int] = []
 
     async def append(self, records: Sequence[Outgoing]) -> list[int]:
         await asyncio.sleep(0)
@@ -62,23 +77,14 @@ class UnsureBroker(LocalBroker):
 
     async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
         await asyncio.sleep(0)
+        if partition in self.commits:
+            await self.commits[partition].passed()
         self._failures.strike("before the commit", partition)
+        self.committing.append(position.offset)
         decided = await self.end(DECISIONS.name, partition)
         assert position.offset <= decided, "a commit has passed what is not handled"
         await super().commit(group, topic, partition, position)
         self._failures.strike("commit", partition)
-
-
-class Gate:
-    """A place where work stands still until it is let through."""
-
-    def __init__(self) -> None:
-        self.reached = asyncio.Event()
-        self.opened = asyncio.Event()
-
-    async def passed(self) -> None:
-        self.reached.set()
-        await self.opened.wait()
 
 
 class Deciding:
@@ -480,12 +486,24 @@ class TestWhatCannotBeMended:
         assert await bench.decided(0) == [0, 1]
         assert await bench.committed(0) == Committed(2, "noted")
 
-    async def test_the_rest_of_the_batch_is_left_out(self, bench: Bench) -> None:
+    async def test_what_others_do_at_that_time_is_finished_before_the_end(
+        self, bench: Bench
+    ) -> None:
+        """Their decisions may be in the log already: the log must not be closed under them."""
+        gate = bench.process.gates["handle", 1] = Gate()
         bench.failures.at("handle", 0, Fatal("the log is damaged"))
         await bench.assign(0, 1)
-        await bench.partitions.handle([*await bench.events(0), *await bench.events(1)])
-        assert await bench.decided(1) == []
-        assert await bench.committed(1) is None
+        feeding = asyncio.create_task(bench.feed())
+        await gate.reached.wait()
+        await quiet()
+        assert [str(error) for error in bench.stopped] == ["the log is damaged"]
+        closing = asyncio.create_task(bench.partitions.close())
+        await quiet()
+        assert not closing.done()
+        gate.opened.set()
+        await closing
+        await bench.assert_done(1)
+        await feeding
 
     async def test_a_partition_that_waits_is_not_claimed_any_more(self, bench: Bench) -> None:
         bench.failures.at("claim", 1, Transient("the index is away"))
@@ -505,6 +523,71 @@ class TestWhatCannotBeMended:
         await quiet()
         assert bench.process.happened == ["claimed 0 at 0"]
         assert bench.member.calls == ["pause 0", "pause 1", "resume 0 at 0"]
+
+
+class TestSideBySide:
+    """What is slow holds up nothing that does not depend on it."""
+
+    async def test_a_partition_works_while_another_is_under_way(self, bench: Bench) -> None:
+        gate = bench.process.gates["handle", 0] = Gate()
+        await bench.assign(0, 1)
+        feeding = asyncio.create_task(bench.feed())
+        await gate.reached.wait()
+        await quiet()
+        await bench.assert_done(1)
+        assert await bench.committed(0) is None
+        gate.opened.set()
+        await feeding
+        await bench.assert_done(0)
+
+    async def test_a_batch_does_not_wait_until_the_one_before_it_is_committed(
+        self, bench: Bench
+    ) -> None:
+        gate = bench.log.commits[0] = Gate()
+        await bench.assign(0)
+        await bench.feed(2)
+        await bench.feed(2)
+        assert (await bench.decided(0), await bench.committed(0)) == ([0, 1, 2, 3], None)
+        gate.opened.set()
+        await quiet()
+        assert await bench.committed(0) == Committed(4, "noted")
+
+    async def test_what_was_done_during_a_commit_is_committed_once(self, bench: Bench) -> None:
+        gate = bench.log.commits[0] = Gate()
+        await bench.assign(0)
+        for _ in range(EVENTS_EACH):
+            await bench.feed(1)
+        gate.opened.set()
+        await quiet()
+        await bench.assert_done(0)
+        assert bench.log.committing == [1, EVENTS_EACH]
+
+    async def test_a_claim_waits_for_the_commit_that_is_under_way(self, bench: Bench) -> None:
+        """It reads what was committed: a moment later that would be another place."""
+        gate = bench.log.commits[0] = Gate()
+        await bench.assign(0)
+        await bench.feed(2)
+        bench.failures.at("handle", 0, Transient("the index is away"))
+        await bench.feed(2)
+        await bench.let_wait()
+        assert bench.process.happened.count("claimed 0 at 2") == 0
+        gate.opened.set()
+        await quiet()
+        assert bench.process.happened.count("claimed 0 at 2") == 1
+        await bench.feed()
+        await bench.assert_done(0)
+
+    async def test_commits_that_go_on_failing_are_tried_less_and_less_often(
+        self, bench: Bench
+    ) -> None:
+        bench.failures.at("before the commit", 0, *[Transient("the group moves")] * 3)
+        await bench.assign(0)
+        for _ in range(3):
+            await bench.feed(1)
+            await bench.let_wait()
+        assert bench.waits.seconds == sorted(set(bench.waits.seconds))
+        await bench.feed()
+        await bench.assert_done(0)
 
 
 class TestRevocation:
@@ -548,19 +631,18 @@ class TestRevocation:
         assert bench.process.lives[0] == [[0, 1]]
         assert await bench.committed(0) == Committed(2, "noted")
 
-    async def test_what_the_batch_under_way_has_of_other_lost_partitions_is_left_out(
-        self, bench: Bench
-    ) -> None:
-        gate = bench.process.gates["handle", 0] = Gate()
-        await bench.assign(0, 1)
-        feeding = asyncio.create_task(bench.feed())
-        await gate.reached.wait()
-        revoking = asyncio.create_task(bench.partitions.revoked([0, 1]))
+    async def test_it_waits_for_the_commit_of_the_last_batch_too(self, bench: Bench) -> None:
+        """Else the next owner would begin with records that are done."""
+        gate = bench.log.commits[0] = Gate()
+        await bench.assign(0)
+        await bench.feed()
+        revoking = asyncio.create_task(bench.partitions.revoked([0]))
         await quiet()
+        assert not revoking.done()
         gate.opened.set()
-        await asyncio.gather(revoking, feeding)
+        await revoking
         await bench.assert_done(0)
-        assert (bench.process.lives[1], await bench.decided(1)) == ([[]], [])
+        assert bench.process.happened[-1] == "released 0"
 
     async def test_a_partition_that_waits_to_be_tried_again_is_not_claimed_again(
         self, bench: Bench
@@ -665,8 +747,8 @@ class TestClose:
         await feeding
         await bench.feed()
         await bench.partitions.handle(await bench.events(1))
-        assert bench.process.lives == {0: [[0, 1]], 1: [[]]}
-        assert await bench.committed(1) is None
+        assert bench.process.lives == {0: [[0, 1]], 1: [[0, 1]]}
+        assert await bench.committed(1) == Committed(2, "noted")
 
     @pytest.mark.parametrize("revoke_seconds", [0.01])
     async def test_a_batch_that_takes_too_long_is_cut_off(self, bench: Bench) -> None:
