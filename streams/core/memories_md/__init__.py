@@ -1,0 +1,1 @@
+"""Memories.md: a file of memories by place, read without loss, and edited where it lies."""
