@@ -103,6 +103,7 @@ bench-full: $(READY)
 	@$(BENCH)/speed.py --out .bench/speed.json
 	@$(BENCH)/delivery.py --out .bench/delivery.json
 	@$(ENCODER)
+	@$(BENCH)/precisions.py --out .bench/precisions.json
 	@$(BENCH)/repeats.py --out .bench/repeats.json
 	@$(BENCH)/given_vectors.py --out .bench/given-vectors.json
 	@$(BENCH)/store_size.py --full --out .bench/store-size.json --plot benchmarks/results/store-size.svg

@@ -49,6 +49,12 @@ MEASURES = (
     Measure("memsieve run ÷ encoder sorted by tokens", "speed", "run_over_sorted", 0.95),
     Measure("memsieve serve ÷ afternoon script, Kafka", "afternoon", "serve_over_afternoon", 10),
     Measure("fast ÷ exact encoder", "encoder", "fast_over_exact", 1.7),
+    Measure(
+        "locomo decided otherwise in bf16", "precisions", "locomo_decided_otherwise", 0, "lower"
+    ),
+    Measure(
+        "agnews decided otherwise in bf16", "precisions", "agnews_decided_otherwise", 0, "lower"
+    ),
     Measure("texts five times ÷ once, events/s", "repeats", "all_over_new", 4),
     Measure("pure repeats, events/s", "repeats", "repeated_events_per_second", 10_000),
     Measure("vectors given, one core, events/s", "given-vectors", "facts_events_per_second", 6_000),
@@ -72,7 +78,7 @@ MEASURES = (
     Measure(
         "search p50 at 1 M, scope of 100,000, ms",
         "store-size",
-        "search_p50_ms_in_large_at_1000000",
+        "search_p50_ms_in_large_with_graphs_at_1000000",
         5,
         "lower",
     ),

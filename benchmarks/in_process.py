@@ -37,7 +37,7 @@ class Ran:
 def run(embedder: Embedder, *files: Path) -> Ran:
     """Take in, decide on and apply the events of files, one after the other, into one new store."""
     with tempfile.TemporaryDirectory() as directory:
-        return asyncio.run(_run(embedder, Path(directory) / "store", files))
+        return asyncio.run(run_into(Path(directory) / "store", embedder, *files))
 
 
 def recorded(file: Path) -> dict[str, Vector]:
@@ -47,7 +47,8 @@ def recorded(file: Path) -> dict[str, Vector]:
     return recording.made
 
 
-async def _run(embedder: Embedder, store: Path, files: tuple[Path, ...]) -> Ran:
+async def run_into(store: Path, embedder: Embedder, *files: Path) -> Ran:
+    """Do the same with a store that stays."""
     chosen = settings.load({"store": store})
     costs: list[Cost] = []
     watch = Watch()

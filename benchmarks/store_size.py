@@ -10,7 +10,8 @@ scopes with their vectors given, and searches known vectors in the scope of 1,00
 one. The whole cost of an event is that of embedding one text, one constant for all sizes, and of
 everything else at that size, both in seconds of the processor; every process keeps to one core.
 Searches are in milliseconds of the wall. Memory is resident memory, with the model and with what
-searches touch of mapped files. --full adds 1,000,000 memories.
+searches touch of mapped files. --full adds 1,000,000 memories, and at the end the graphs that
+`memsieve optimize` builds: how long that takes, and the searches once more.
 """
 
 import argparse
@@ -37,6 +38,7 @@ from benchmarks.measuring import (
     resident,
 )
 from benchmarks.vectors import DIMENSION, Given, seeded
+from streams.adapters.indexes.edge import EdgeIndex
 from streams.apps import settings, wiring
 from streams.ports import Embedder, Index
 
@@ -75,6 +77,15 @@ class Measured:
     large: list[float]
 
 
+@dataclass(frozen=True)
+class Graphs:
+    """What building graphs took, and milliseconds of single searches after it."""
+
+    seconds: float
+    middle: list[float]
+    large: list[float]
+
+
 Rounds: TypeAlias = dict[int, list[Measured]]
 
 
@@ -83,18 +94,20 @@ def main() -> None:
     wanted: list[int] = [*options.sizes, *([_FULL] if options.full else [])]
     sizes = sorted(set(wanted))
     with tempfile.TemporaryDirectory() as directory:
-        opened, rounds = _measured(Path(directory), sizes, options.rounds)
+        opened, rounds, graphs = _measured(
+            Path(directory), sizes, options.rounds, graphs=options.full
+        )
     for size in sizes:
         _show(size, opened[size], rounds[size])
     if options.plot:
         options.plot.parent.mkdir(parents=True, exist_ok=True)
         options.plot.write_text(_plot(rounds), encoding="utf-8")
-    _result(opened, rounds).give(options.out)
+    _result(opened, rounds, graphs).give(options.out)
 
 
 def _measured(
-    directory: Path, sizes: Sequence[int], rounds: int
-) -> tuple[dict[int, Opened], Rounds]:
+    directory: Path, sizes: Sequence[int], rounds: int, *, graphs: bool
+) -> tuple[dict[int, Opened], Rounds, dict[int, Graphs]]:
     stores: dict[int, _Store] = {}
     measured: Rounds = {size: [] for size in sizes}
     try:
@@ -104,7 +117,9 @@ def _measured(
         for number in range(rounds):
             for size in reversed(sizes) if number % 2 else sizes:
                 measured[size].append(stores[size].measure())
-        return {size: store.opened for size, store in stores.items()}, measured
+        opened = {size: store.opened for size, store in stores.items()}
+        built = {size: store.build_graphs() for size, store in stores.items() if graphs}
+        return opened, measured, built
     finally:
         for store in stores.values():
             store.close()
@@ -123,9 +138,16 @@ class _Store:
         self.opened = Opened(seconds, opening, disk, model, after)
 
     def measure(self) -> Measured:
-        self._child.pipe.send("measure")
-        measured: Measured = self._child.pipe.recv()
+        measured: Measured = self._asked("measure")
         return measured
+
+    def build_graphs(self) -> Graphs:
+        graphs: Graphs = self._asked("graphs")
+        return graphs
+
+    def _asked(self, what: str) -> Any:  # noqa: ANN401 - whatever the child answers
+        self._child.pipe.send(what)
+        return self._child.pipe.recv()
 
     def close(self) -> None:
         self._child.pipe.send(None)
@@ -166,7 +188,7 @@ def _serve(pipe: Pipe, path: Path, size: int) -> None:
         embedder = wiring.embedder(settings.load({"embedder": {"threads": 1}}).embedder, print)
         model = resident()["all"]
         watch = Watch()
-        index = wiring.index("edge", path, DIMENSION)
+        index = wiring.edge_index(path, DIMENSION)
         opening = watch.lap().wall
         layout = Layout(size)
         for places in (layout.middle, layout.large):
@@ -176,7 +198,10 @@ def _serve(pipe: Pipe, path: Path, size: int) -> None:
             given = Given({})
             deciding = Deciding(log, index, index, given)
             first = 0
-            while pipe.recv() is not None:
+            while (asked := pipe.recv()) is not None:
+                if asked == "graphs":
+                    pipe.send(await _graphs(index, layout))
+                    continue
                 pipe.send(await _round(embedder, index, layout, (deciding, given), first))
                 first += _EVENTS
         await index.close()
@@ -203,6 +228,19 @@ async def _round(
     return Measured(
         encoding * 1e6,
         rest * 1e6,
+        await searches(index, layout, layout.middle, _SEARCHES),
+        await searches(index, layout, layout.large, _SEARCHES),
+    )
+
+
+async def _graphs(index: EdgeIndex, layout: Layout) -> Graphs:
+    watch = Watch()
+    index.optimise()
+    seconds = watch.lap().wall
+    for places in (layout.middle, layout.large):
+        await searches(index, layout, places, _SEARCHES)
+    return Graphs(
+        seconds,
         await searches(index, layout, layout.middle, _SEARCHES),
         await searches(index, layout, layout.large, _SEARCHES),
     )
@@ -253,7 +291,7 @@ def _figures(size: int, opened: Opened, rounds: list[Measured]) -> dict[str, Spr
     }
 
 
-def _result(opened: dict[int, Opened], rounds: Rounds) -> Result:
+def _result(opened: dict[int, Opened], rounds: Rounds, graphs: dict[int, Graphs]) -> Result:
     least, encoding = min(rounds), _encoding(rounds)
     ratios: dict[str, Spread] = {}
     for size, measured in rounds.items():
@@ -266,6 +304,11 @@ def _result(opened: dict[int, Opened], rounds: Rounds) -> Result:
     figures: dict[str, Spread | float] = {"encoding_microseconds": encoding}
     for size in rounds:
         figures |= _figures(size, opened[size], rounds[size])
+    for size, one in graphs.items():
+        figures[f"graphs_seconds_at_{size}"] = one.seconds
+        for name, taken in (("middle", one.middle), ("large", one.large)):
+            figures[f"search_p50_ms_in_{name}_with_graphs_at_{size}"] = _p50(taken)
+            figures[f"search_p99_ms_in_{name}_with_graphs_at_{size}"] = _p99(taken)
     return Result(
         benchmark="store-size",
         method=str(__doc__),

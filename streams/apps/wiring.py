@@ -28,6 +28,7 @@ from streams.ports import Clock, Embedder, Index, NoStore, Sink, Verifier, Wordi
 from streams.runtime.failures import RetryPolicy
 
 if TYPE_CHECKING:
+    from streams.adapters.indexes.edge import EdgeIndex
     from streams.adapters.indexes.qdrant import QdrantIndex
     from streams.adapters.kafka.connection import Connection
     from streams.adapters.kafka.log import KafkaLog
@@ -99,6 +100,11 @@ def index(kind: IndexKind, path: Path, dimension: int) -> Index:
         from streams.adapters.indexes.exact import ExactIndex
 
         return ExactIndex()
+    return edge_index(path, dimension)
+
+
+def edge_index(path: Path, dimension: int) -> "EdgeIndex":
+    """Return the index that the engine keeps in a directory."""
     from streams.adapters.indexes.edge import EdgeIndex
 
     return EdgeIndex(path, dimension)

@@ -19,6 +19,7 @@ from streams.cli import (
     dead_letters,
     evaluate,
     models,
+    optimize,
     policies,
     publish,
     replay,
@@ -82,6 +83,7 @@ evaluate.register(app)
 calibrate.register(app)
 analyze.register(app)
 capacity.register(app)
+optimize.register(app)
 policies.register(app)
 configuration.register(app)
 verify.register(app)

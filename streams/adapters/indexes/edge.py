@@ -110,6 +110,24 @@ class EdgeIndex:
         with _meanings(self._path):
             return self._shard.info().points_count
 
+    def optimise(self) -> bool:
+        """Build graphs for the scopes that have grown large; tell whether there was one.
+
+        From then on their searches follow the graph, where before each of their memories was
+        looked at; what is written later is looked at as before, until the next time. Holds the
+        interpreter for minutes where the scopes are large: nothing for a process that serves.
+        """
+        with _meanings(self._path):
+            built = self._shard.optimize()
+            self._shard.flush()
+        return built
+
+    @property
+    def in_graphs(self) -> int:
+        """How many memories lie where graphs were built."""
+        with _meanings(self._path):
+            return self._shard.info().indexed_vectors_count
+
     async def level(self) -> Level | None:
         try:
             return _LEVEL.validate_json(self._level.read_bytes())
