@@ -216,6 +216,44 @@ async def test_a_second_worker_takes_its_share_and_gives_it_back(
     once(decisions)
 
 
+async def test_a_flood_from_one_scope_holds_up_no_other_partition(
+    served: Installation, tmp_path: Path
+) -> None:
+    """What waits in one partition is decided on in turns with what comes to the others."""
+    flooded, other = "acme/room-0", _scope_elsewhere("acme/room-0")
+    flood = write_events(tmp_path / "flood.jsonl", facts(4_000, scopes=1))
+    few = write_events(
+        tmp_path / "few.jsonl",
+        [event(f"Ben has key {n}.", event_id=f"key-{n}", scope=other) for n in range(20)],
+    )
+    log = log_of(served)
+    waiting, theirs = partition_of(flooded, 3), partition_of(other, 3)
+    with served.running("serve") as service:
+        service.wait_until_ready()
+        served.memsieve("publish", str(flood))
+        served.memsieve("publish", str(few))
+        async with asyncio.timeout(60):
+            while not await decided(log, theirs, 20):  # noqa: ASYNC110 - another process does it
+                await asyncio.sleep(0.05)
+        assert not await decided(log, waiting, 4_000)
+    await log.close()
+
+
+def _scope_elsewhere(scope: str) -> str:
+    """Return a scope that lies in another of three partitions."""
+    names = (f"acme/hall-{n}" for n in range(100))
+    return next(one for one in names if partition_of(one, 3) != partition_of(scope, 3))
+
+
+async def decided(log: KafkaLog, partition: int, events: int) -> bool:
+    """Tell whether the deduplicator has committed so many events of a partition."""
+    try:
+        committed = await log.committed(GROUPS["memory.events"], "memory.events", partition)
+    except Unreachable:
+        return False
+    return committed is not None and committed.offset >= events
+
+
 def partitions(service: Running) -> float:
     return service.metric("memsieve_partitions", topic="memory.events", state="ready")
 
