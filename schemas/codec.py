@@ -20,6 +20,7 @@ from schemas.decisions import (
 )
 from schemas.events import Answer, Event, Remember
 from schemas.outcomes import Applied, DeadLetter, Review, Settled
+from schemas.turns import Turn
 
 Model = TypeVar("Model", bound=BaseModel)
 Lift = Callable[[dict[str, Any]], dict[str, Any]]
@@ -158,6 +159,7 @@ _SELF_EXPLAINING = {
     "time_range",
     "number_range",
     "depth",
+    "turn_length",
 }
 
 
@@ -223,3 +225,4 @@ DECISION: Codec[Decision | Fence] = Codec(
 REVIEW: Codec[Review] = Codec({"review": Review})
 APPLIED: Codec[Applied] = Codec({"applied": Applied})
 DEAD_LETTER: Codec[DeadLetter | Settled] = Codec({"dead-letter": DeadLetter, "settled": Settled})
+TURN: Codec[Turn] = Codec({"turn": Turn})

@@ -8,6 +8,7 @@ import numpy as np
 from schemas.base import ModelId
 from schemas.events import Remember
 from schemas.memories import Memory
+from schemas.turns import Turn
 from streams.core.embedding import Vector
 from streams.core.identity import content_key
 from streams.core.language.lexicon import Lexicon
@@ -30,6 +31,17 @@ def event(text: str = "Ana likes tea.", **fields: Any) -> Remember:
         "occurred_at": START,
     }
     return Remember.model_validate({**values, **fields, "text": text})
+
+
+def turn(*said: tuple[str, str], **fields: Any) -> Turn:
+    """Build a turn of (speaker, text) pairs; its id is made of its texts unless given."""
+    values: dict[str, Any] = {
+        "turn_id": " ".join(" / ".join(text for _, text in said).split())[:100],
+        "scope": "acme/ana",
+        "occurred_at": START,
+        "said": [{"by": by, "text": text} for by, text in said],
+    }
+    return Turn.model_validate({**values, **fields})
 
 
 def memory(text: str = "Ana likes tea.", **fields: Any) -> Memory:

@@ -221,7 +221,7 @@ async def embedded(
             directory.keep_policy(policy.id, policy.model_dump_json(indent=2))
             index = wiring.index(manifest.index, directory.index, manifest.dimension)
             stack.push_async_callback(index.close)
-            sinks = await stack.enter_async_context(wiring.sinks(settings.sinks))
+            sinks = await stack.enter_async_context(wiring.sinks(settings.sinks, report))
             await restore(index, broker, report)
             tally = Tally()
             remembering, decided = RememberingEmbedder(embedder), DecidedInLog(broker)

@@ -173,7 +173,7 @@ class Service:
         if not self._roles.writes:
             yield []
             return
-        async with wiring.sinks(self._settings.sinks) as opened:
+        async with wiring.sinks(self._settings.sinks, self._report) as opened:
             yield opened
 
     def _processes(

@@ -21,7 +21,9 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from schemas.base import Scope, ScopeName
 from streams.adapters.embedders import DEFAULT_MODEL
+from streams.core.extraction.triggers import RESPONSE_CHARACTERS, Trigger
 
 CONFIG_FILE = Path("memsieve.toml")
 _PREFIX = "MEMSIEVE_"
@@ -234,6 +236,17 @@ class SinkSettings(_Group):
         default=None,
         description="A directory with the changes as lines of JSON, a file per partition.",
     )
+    memories_md: Path | None = Field(
+        default=None,
+        description="A Memories.md that the writer keeps in step; people may edit it meanwhile.",
+    )
+    memories_md_world: Scope = Field(
+        default=ScopeName("world"),
+        description=(
+            "Whose locations a Memories.md holds: location 41 is the scope WORLD/41. What import "
+            "and export-md take without --world."
+        ),
+    )
 
 
 class RunSettings(_Group):
@@ -273,7 +286,7 @@ class ReviewSettings(_Group):
 
 
 class LlmSettings(_Group):
-    """A language model that judges pairs and words merges, for policies that ask for it."""
+    """A language model: it judges pairs and words merges where a policy asks for it, and extracts."""
 
     base_url: Annotated[str, Field(pattern=r"^https?://[^@?#\s]+$")] | None = Field(
         default=None,
@@ -310,12 +323,49 @@ class LlmSettings(_Group):
     merge_prompt: Path | None = Field(
         default=None, description="A file with other instructions for wording a merge."
     )
+    extract_prompt: Path | None = Field(
+        default=None, description="A file with other instructions for taking memories from turns."
+    )
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if (self.base_url is None) != (self.model == ""):
             raise ValueError("base_url and model go together: set both, or neither")
         return self
+
+
+class ExtractionSettings(_Group):
+    """How `extract` takes events from turns."""
+
+    triggers: tuple[Trigger, ...] = Field(
+        default=tuple(Trigger), description="What makes a turn worth a closer look, any of these."
+    )
+    response_characters: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default=RESPONSE_CHARACTERS,
+        description="The trigger long-response fires where a world answers more characters.",
+    )
+    model: str = Field(
+        default="", description="What the endpoint calls the model; unset takes llm.model."
+    )
+    temperature: Annotated[float, Field(ge=0, le=2)] = Field(
+        default=0.3, description="How much of a model's wording is left to chance."
+    )
+    attempts_max: Annotated[int, Field(ge=1, le=10)] = Field(
+        default=2,
+        description="Answers asked for before a turn is set aside; each is told what was wrong.",
+    )
+    earlier_turns: Annotated[int, Field(ge=0, le=20)] = Field(
+        default=3, description="Turns before it, of its scope and session, that a model sees."
+    )
+    known_max: Annotated[int, Field(ge=0, le=1_000)] = Field(
+        default=50, description="Memories of the scope that a model sees: those seen last."
+    )
+    retired_max: Annotated[int, Field(ge=0, le=20)] = Field(
+        default=3,
+        description=(
+            "Memories that one turn may ask to retire. Whether they are retired, the policy says."
+        ),
+    )
 
 
 class Settings(BaseSettings):
@@ -340,6 +390,7 @@ class Settings(BaseSettings):
     producer: ProducerSettings = ProducerSettings()
     sinks: SinkSettings = SinkSettings()
     llm: LlmSettings = LlmSettings()
+    extraction: ExtractionSettings = ExtractionSettings()
     reviews: ReviewSettings = ReviewSettings()
     run: RunSettings = RunSettings()
     retry: RetrySettings = RetrySettings()

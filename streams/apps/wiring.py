@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from streams.adapters.kafka.connection import Connection
     from streams.adapters.kafka.log import KafkaLog
     from streams.adapters.kafka.subscribe import Fetching
+    from streams.adapters.verifiers.chat import Endpoint
+    from streams.adapters.verifiers.extracting import LlmExtractor
     from streams.adapters.verifiers.openai_compatible import LlmVerifier
     from streams.core.policy import JudgeName
 
@@ -50,6 +52,17 @@ def embedder(settings: EmbedderSettings, report: Callable[[str], None]) -> Embed
         threads=settings.threads,
         precision=settings.precision,
     )
+
+
+def token_counter(
+    settings: EmbedderSettings, report: Callable[[str], None]
+) -> Callable[[str], int]:
+    """Return what counts tokens as the embedding model does, which is installed where it is not."""
+    from streams.adapters.embedders.install import installed
+    from streams.adapters.embedders.tokens import counter
+
+    folder = installed(settings.model, settings.cache_dir)
+    return counter(folder or install_model(settings, report, force=False))
 
 
 def model_of(settings: EmbedderSettings) -> ModelId:
@@ -209,8 +222,11 @@ def log(directory: StoreDirectory, *, read_only: bool) -> LocalBroker:
 
 
 @asynccontextmanager
-async def sinks(settings: SinkSettings) -> AsyncGenerator[list[Sink]]:
-    """Open the copies that the settings ask for."""
+async def sinks(
+    settings: SinkSettings, report: Callable[[str], None]
+) -> AsyncGenerator[list[Sink]]:
+    """Open the copies that the settings ask for; `report` is told what a person should know."""
+    from streams.adapters.memories_md.sink import MemoriesMdSink
     from streams.adapters.sinks.jsonl import JsonlSink
     from streams.adapters.sinks.sqlite import SqliteSink
 
@@ -222,17 +238,54 @@ async def sinks(settings: SinkSettings) -> AsyncGenerator[list[Sink]]:
         if settings.jsonl is not None:
             opened.append(JsonlSink(settings.jsonl))
             stack.push_async_callback(opened[-1].close)
+        if settings.memories_md is not None:
+            world = settings.memories_md_world
+            opened.append(MemoriesMdSink(settings.memories_md, world, report))
+            stack.push_async_callback(opened[-1].close)
         yield opened
 
 
 def llm_verifier(settings: LlmSettings, clock: Clock) -> "LlmVerifier | None":
     """Return the language model as a judge; None where none is configured."""
-    from streams.adapters.verifiers.chat import Chat, Endpoint
+    from streams.adapters.verifiers.chat import Chat
     from streams.adapters.verifiers.openai_compatible import LlmVerifier
 
     if settings.base_url is None:
         return None
-    endpoint = Endpoint(
+    return LlmVerifier(Chat(_endpoint(settings), clock), settings.verify_prompt)
+
+
+def llm_wording(settings: LlmSettings, verifier: "LlmVerifier | None") -> Wording | None:
+    """Return the same language model as a writer, over the judge's client and budget."""
+    from streams.adapters.verifiers.openai_compatible import LlmWording
+
+    return None if verifier is None else LlmWording(verifier.chat, settings.merge_prompt)
+
+
+def llm_extractor(settings: Settings, clock: Clock) -> "LlmExtractor":
+    """Return the language model that takes memories from turns.
+
+    Raises InvalidSettings where none is named.
+    """
+    from streams.adapters.verifiers.chat import Chat
+    from streams.adapters.verifiers.extracting import LlmExtractor
+
+    wanted = settings.extraction
+    llm = settings.llm.model_copy(update={"model": wanted.model or settings.llm.model})
+    return LlmExtractor(
+        Chat(_endpoint(llm), clock), llm.extract_prompt, temperature=wanted.temperature
+    )
+
+
+def _endpoint(settings: LlmSettings) -> "Endpoint":
+    from streams.adapters.verifiers.chat import Endpoint
+
+    if settings.base_url is None:
+        raise InvalidSettings(
+            "llm.base_url is not set: name an OpenAI-compatible endpoint and llm.model, with "
+            "MEMSIEVE_LLM__BASE_URL and MEMSIEVE_LLM__MODEL"
+        )
+    return Endpoint(
         base_url=settings.base_url,
         model=settings.model,
         api_key=None if settings.api_key is None else settings.api_key.get_secret_value(),
@@ -243,14 +296,6 @@ def llm_verifier(settings: LlmSettings, clock: Clock) -> "LlmVerifier | None":
         requests_per_minute_tenant=settings.requests_per_minute_tenant,
         cache_entries=settings.cache_entries,
     )
-    return LlmVerifier(Chat(endpoint, clock), settings.verify_prompt)
-
-
-def llm_wording(settings: LlmSettings, verifier: "LlmVerifier | None") -> Wording | None:
-    """Return the same language model as a writer, over the judge's client and budget."""
-    from streams.adapters.verifiers.openai_compatible import LlmWording
-
-    return None if verifier is None else LlmWording(verifier.chat, settings.merge_prompt)
 
 
 def owner_token() -> str:

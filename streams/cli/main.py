@@ -15,18 +15,23 @@ from streams.cli import (
     analyze,
     calibrate,
     capacity,
+    clean,
     configuration,
     dead_letters,
     evaluate,
+    extract,
+    memories_md,
     models,
     optimize,
     policies,
     publish,
+    recall,
     replay,
     reviews,
     run,
     schema,
     services,
+    sessions,
     shadow,
     stores,
     topics,
@@ -55,6 +60,7 @@ EXIT_CODES = {
     6: "stopped: going on would lose or damage something",
     7: "a server does not answer, or refuses us",
     8: "verify found what must not be",
+    9: "extract set turns aside",
     130: "interrupted; the next run goes on from there",
 }
 
@@ -75,14 +81,19 @@ services.register(app)
 publish.register(app)
 topics.register(app)
 stores.register(app)
+memories_md.register(app)
+recall.register(app)
+sessions.register(app)
 dead_letters.register(app)
 reviews.register(app)
 replay.register(app)
 shadow.register(app)
+extract.register(app)
 evaluate.register(app)
 calibrate.register(app)
 analyze.register(app)
 capacity.register(app)
+clean.register(app)
 optimize.register(app)
 policies.register(app)
 configuration.register(app)

@@ -22,8 +22,8 @@ def optimize(
 ) -> None:
     """Build graphs for the scopes of an embedded store that hold many thousands of memories.
 
-    Without them a search looks at each memory of its scope. Takes about a minute for 100,000
-    memories; nothing else can use the store meanwhile.
+    Without them a search looks at each memory of its scope. Takes some minutes for a scope of
+    100,000; nothing else can use the store meanwhile.
     """
     settings = options.load(config, store=store)
     note("building graphs for scopes of some 7,000 memories and more; this may take minutes")

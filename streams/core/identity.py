@@ -86,6 +86,25 @@ def event_id(source: str, line: int, content: bytes, taken: bytes) -> EventId:
     return EventId(_derived("event", source.replace(_SEPARATOR, " "), str(line), digest))
 
 
+def entry_event_id(scope: ScopeName, said: bytes) -> EventId:
+    """Return the id of what an entry of a Memories.md says, wherever the file lies."""
+    return EventId(_derived("entry-event", scope, hashlib.sha256(said).hexdigest()))
+
+
+def entry_name(scope: str, called: bytes) -> str:
+    """Return the producer's name for the memory of an entry that is called so in its scope."""
+    return _derived("entry", scope, hashlib.sha256(called).hexdigest())
+
+
+def turn_event_id(scope: ScopeName, turn: str, taken: str) -> EventId:
+    """Return the id of the event that was made of what was taken from a turn.
+
+    The same taken from the same turn has one id, however often the turn is worked through.
+    """
+    digest = hashlib.sha256(taken.encode()).hexdigest()
+    return EventId(_derived("turn-event", scope, turn, digest))
+
+
 def dead_letter_id(stage: str, origin: str, content: bytes) -> str:
     """Return the id of a dead letter: the same bytes failing at the same place have one id."""
     digest = hashlib.sha256(content).hexdigest()

@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import hashlib
 import itertools
 import json
 import os
@@ -15,7 +16,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -28,10 +29,18 @@ from schemas.base import DecisionId, MemoryId, Position
 from schemas.codec import APPLIED
 from schemas.memories import Memory, Persistence, Standing, Superseded
 from schemas.outcomes import Applied
+from streams.adapters.memories_md import file as memories_md_file
+from streams.adapters.memories_md import sink as memories_md
+from streams.adapters.memories_md.file import MemoriesFile
+from streams.adapters.memories_md.sink import MemoriesMdSink, read_level
 from streams.adapters.sinks import jsonl, sqlite
 from streams.adapters.sinks.jsonl import JsonlSink
 from streams.adapters.sinks.sqlite import SqliteSink
 from streams.core.fences import Epoch, Reached
+from streams.core.memories_md.entries import Entry, SupersededBy, entries
+from streams.core.memories_md.keeping import standing
+from streams.core.memories_md.mapping import entry_parts
+from streams.core.memories_md.parsing import parse
 from streams.ports import NoStore, Sink, Transient
 from tests.builders import identity, later, memory
 
@@ -42,13 +51,17 @@ ROOT = Path(__file__).parents[2]
 class Kind:
     """An implementation, and its files as another program finds them.
 
-    `read` gives each memory at its highest version; `content` all that there is, to be compared.
+    `read` gives each memory at its highest version, `seen` as much as that holds of memories;
+    `content` all that there is, to be compared. `ahead`: a kill may leave a window that the level
+    does not tell of yet.
     """
 
     make: Callable[[Path], Sink]
-    read: Callable[[Path], dict[MemoryId, Memory]]
+    read: Callable[[Path], Mapping[MemoryId, object]]
     content: Callable[[Path], object]
     empty: Callable[[Path], None]
+    seen: Callable[[dict[MemoryId, Memory]], Mapping[MemoryId, object]] = dict
+    ahead: bool = False
 
     @asynccontextmanager
     async def opened(self, path: Path) -> AsyncGenerator[Sink]:
@@ -104,9 +117,66 @@ def remove_feeds(directory: Path) -> None:
         path.unlink()
 
 
+def unheard(note: str) -> None:
+    raise AssertionError(note)
+
+
+def make_markdown(path: Path) -> Sink:
+    return MemoriesMdSink(path, "acme", unheard)
+
+
+def read_markdown(path: Path) -> dict[MemoryId, object]:
+    file = MemoriesFile(path)
+    level, text = read_level(file), file.read() or ""
+    if level is None:
+        return {}
+    document, coming = parse(text), level.coming
+    found = {one.at: one.entry for one in entries(document)}
+    came = coming is not None and coming.after == hashlib.sha256(text.encode()).hexdigest()
+    placed = coming.memories if coming is not None and came else level.memories
+    places = standing(document, placed)
+    assert places.keys() == found.keys()
+    return {i: (place.version, written(found[at])) for at, (i, place) in places.items()}
+
+
+def written(entry: Entry) -> object:
+    return entry.header, entry.meta, entry.text, entry.retired, entry.struck
+
+
+def seen_in_markdown(memories: dict[MemoryId, Memory]) -> dict[MemoryId, object]:
+    return {i: (memory.version, entry_of(memory, memories)) for i, memory in memories.items()}
+
+
+def entry_of(memory: Memory, memories: dict[MemoryId, Memory]) -> object:
+    _, header, meta, text = entry_parts(memory)
+    if memory.superseded is None:
+        return header, meta, text, None, False
+    by = SupersededBy(entry_parts(memories[memory.superseded.by])[1].title)
+    return replace(header, status=Standing.SUPERSEDED), meta, text, by, True
+
+
+def markdown_content(path: Path) -> object:
+    return path.read_bytes() if path.exists() else b"", memories_md.level_of(
+        MemoriesFile(path)
+    ).read_bytes()
+
+
+def remove_markdown(path: Path) -> None:
+    for found in path.parent.glob(f"{path.name}*"):
+        found.unlink()
+
+
 SINKS: Mapping[str, Kind] = {
     "sqlite": Kind(SqliteSink, read_table, table_content, remove_table),
     "jsonl": Kind(JsonlSink, read_feeds, feeds_content, remove_feeds),
+    "memories_md": Kind(
+        make_markdown,
+        read_markdown,
+        markdown_content,
+        remove_markdown,
+        seen_in_markdown,
+        ahead=True,
+    ),
 }
 
 
@@ -120,6 +190,7 @@ def change(
 ) -> Applied:
     """Build what the decision at an offset made of a memory."""
     text = fields.pop("text", f"Fact {number}, told {version} times.")
+    fields = {"scope": "acme/41", "title": f"Fact {number}", **fields}
     return Applied(
         memory_id=MemoryId(identity(number)),
         memory=memory(text, id=identity(number), version=version, **fields),
@@ -223,16 +294,16 @@ class TestSink:
 
     async def test_is_named_by_its_kind_and_place(self, kind: Kind, path: Path) -> None:
         async with kind.opened(path) as sink:
-            assert sink.name in {f"sqlite {path}", f"jsonl {path}"}
+            assert sink.name in {f"{name} {path}" for name in SINKS}
 
     async def test_takes_changes_and_how_far_they_go(self, kind: Kind, path: Path) -> None:
         async with kind.opened(path) as sink:
             await HISTORY.write(sink, 0, 3)
             assert await sink.level(0) == reached(3)
-            assert kind.read(path) == HISTORY.state(3)
+            assert kind.read(path) == kind.seen(HISTORY.state(3))
             await HISTORY.write(sink, 3, 8)
             assert await sink.level(0) == reached(8)
-            assert kind.read(path) == HISTORY.state(8)
+            assert kind.read(path) == kind.seen(HISTORY.state(8))
 
     async def test_a_window_without_changes_is_followed_too(self, kind: Kind, path: Path) -> None:
         async with kind.opened(path) as sink:
@@ -256,9 +327,9 @@ class TestSink:
         async with kind.opened(path) as sink:
             await sink.write(0, [newer], reached(6))
             await sink.write(0, [change(2, 1, version=2)], reached(3))
-            assert kind.read(path) == latest([newer])
+            assert kind.read(path) == kind.seen(latest([newer]))
             await sink.write(0, [change(7, 1, version=2)], reached(8))
-            assert kind.read(path) == latest([newer])
+            assert kind.read(path) == kind.seen(latest([newer]))
 
     async def test_a_level_is_never_lowered(self, kind: Kind, path: Path) -> None:
         async with kind.opened(path) as sink:
@@ -273,7 +344,7 @@ class TestSink:
             assert await sink.level(1) is None
             await other.write(sink, 0, 4, partition=1)
             assert (await sink.level(0), await sink.level(1)) == (reached(8), reached(4))
-            assert kind.read(path) == {**HISTORY.state(8), **other.state(4)}
+            assert kind.read(path) == kind.seen({**HISTORY.state(8), **other.state(4)})
 
     async def test_a_reopened_one_goes_on(self, kind: Kind, path: Path) -> None:
         async with kind.opened(path) as sink:
@@ -282,17 +353,17 @@ class TestSink:
             assert await sink.level(0) == reached(5)
             await HISTORY.write(sink, 2, 8)
             assert await sink.level(0) == reached(8)
-        assert kind.read(path) == HISTORY.state(8)
+        assert kind.read(path) == kind.seen(HISTORY.state(8))
 
     @pytest.mark.covers("B62")
     async def test_a_retired_memory_is_kept(self, kind: Kind, path: Path) -> None:
+        changes = [change(0, 1), change(1, 2), retired(1, 1, version=2, by=2)]
         async with kind.opened(path) as sink:
-            await sink.write(0, [change(0, 1)], reached(1))
-            await sink.write(0, [change(1, 2), retired(1, 1, version=2, by=2)], reached(2))
-        found = kind.read(path)[MemoryId(identity(1))]
-        assert found.text == "Fact 1, told 2 times."
-        assert found.superseded is not None
-        assert found.superseded.by == identity(2)
+            await sink.write(0, changes[:1], reached(1))
+            await sink.write(0, changes[1:], reached(2))
+        assert kind.read(path) == kind.seen(latest(changes))
+        gone = latest(changes)[MemoryId(identity(1))]
+        assert (gone.text, gone.status) == ("Fact 1, told 2 times.", Standing.SUPERSEDED)
 
     @pytest.mark.parametrize("text", HOSTILE.values(), ids=list(HOSTILE))
     async def test_any_text_comes_back_as_it_was(self, kind: Kind, path: Path, text: str) -> None:
@@ -300,7 +371,7 @@ class TestSink:
         hostile = change(0, 1, text=text, category=label, tags=(label,), metadata={label: text})
         async with kind.opened(path) as sink:
             await sink.write(0, [hostile], reached(1))
-        assert kind.read(path) == latest([hostile])
+        assert kind.read(path) == kind.seen(latest([hostile]))
 
     @pytest.mark.covers("B123")
     @given(
@@ -329,7 +400,7 @@ class TestSink:
                     await log.write((one, other)[writer], start, end)
                     level = max(level, end)
                     assert await one.level(0) == await other.level(0) == reached(level)
-                    assert kind.read(path) == log.state(level)
+                    assert kind.read(path) == kind.seen(log.state(level))
 
         with tempfile.TemporaryDirectory() as directory:
             cut, whole = Path(directory, "cut"), Path(directory, "whole")
@@ -349,7 +420,7 @@ class TestSink:
                     await again(lambda start=start, end=end: HISTORY.write(sink, start, end))
 
         await asyncio.gather(*(follow(steps) for steps in (1, 2, 3, 5)))
-        assert kind.read(path) == HISTORY.state(8)
+        assert kind.read(path) == kind.seen(HISTORY.state(8))
         async with kind.opened(path) as sink:
             assert await sink.level(0) == reached(8)
 
@@ -364,7 +435,9 @@ class TestSink:
                     await log.write(sink, end - 1, end, partition)
 
         await asyncio.gather(*itertools.starmap(follow, enumerate(logs)))
-        assert kind.read(path) == latest([change for log in logs for change in log.changes])
+        assert kind.read(path) == kind.seen(
+            latest([change for log in logs for change in log.changes])
+        )
 
     async def test_many_may_open_a_new_one_at_the_same_moment(self, kind: Kind, path: Path) -> None:
         together = threading.Barrier(4, timeout=10)
@@ -392,7 +465,7 @@ class TestSink:
                     await HISTORY.write(sink, 5, 8)
             assert await sink.level(0) is None
             await HISTORY.write(sink, 0, 8)
-        assert kind.read(path) == HISTORY.state(8)
+        assert kind.read(path) == kind.seen(HISTORY.state(8))
 
     async def test_a_kill_at_any_moment_leaves_one_that_goes_on(
         self, request: pytest.FixtureRequest, kind: Kind, tmp_path: Path
@@ -406,9 +479,10 @@ class TestSink:
                 level = await sink.level(0)
                 offset = 0 if level is None else level.offset
                 levels.add(offset)
-                assert kind.read(place) == HISTORY.state(offset)
+                left = [offset, *(end for end in (3, 6, 8) if kind.ahead and end > offset)][:2]
+                assert kind.read(place) in [kind.seen(HISTORY.state(end)) for end in left]
                 await HISTORY.write(sink, offset, 8)
-                assert kind.read(place) == HISTORY.state(8)
+                assert kind.read(place) == kind.seen(HISTORY.state(8))
         assert levels <= {0, 3, 6, 8}
         assert len(levels) > 2
 
@@ -483,7 +557,7 @@ async def write_in_three(sink: Sink) -> None:
 
 def die_after(lines: int, delay: float) -> None:
     """Kill this process once it has run so many lines of the sinks, and for so many seconds."""
-    files = {sqlite.__file__, jsonl.__file__}
+    files = {one.__file__ for one in (sqlite, jsonl, memories_md, memories_md_file)}
     counted = itertools.count()
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
@@ -566,7 +640,7 @@ class TestSqliteSink:
         assert Memory.model_validate_json(row.pop("record")) == full.memory
         assert row == {
             "id": identity(1),
-            "scope": "acme/ana",
+            "scope": "acme/41",
             "text": "Fact 1, told 4 times.",
             "version": 4,
             "status": "superseded",

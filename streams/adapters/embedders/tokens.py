@@ -1,12 +1,17 @@
 """Texts as tokens: each is tokenised once, and padded by itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from tokenizers import Encoding, Tokenizer
 
 from schemas.base import TEXT_MAX
 from streams.adapters.embedders.batching import LENGTH_STEP
+from streams.adapters.embedders.install import REPAIR_HINT
+from streams.ports import NoModel
+
+_TOKENIZER_FILE = "tokenizer.json"
 
 
 class _Settings(Protocol):
@@ -58,6 +63,22 @@ class PaddingTokenizer:
                 pad_token=self._padding["pad_token"],
             )
         return batch
+
+
+def counter(folder: Path) -> Callable[[str], int]:
+    """Return what counts the tokens of a text, however long, by an installed model's tokenizer."""
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER_FILE))
+    except Exception as error:
+        raise NoModel(f"cannot read {folder / _TOKENIZER_FILE}: {REPAIR_HINT}") from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+
+    def count(text: str) -> int:
+        [tokens] = tokenizer.encode_batch_fast([text], add_special_tokens=False)
+        return len(tokens)
+
+    return count
 
 
 def readable(text: str) -> str:

@@ -74,13 +74,17 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Question:
-    """What a model is asked: instructions, data, and the JSON Schema of the answer."""
+    """What a model is asked: instructions, data, and the JSON Schema of the answer.
+
+    `temperature` 0 asks for the likeliest words; more leaves some to chance.
+    """
 
     scope: ScopeName
     instructions: str
     data: str
     schema: Mapping[str, JsonValue]
     tokens_max: int
+    temperature: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -214,7 +218,7 @@ class Chat:
                 {"role": "system", "content": question.instructions},
                 {"role": "user", "content": question.data},
             ],
-            "temperature": 0,
+            "temperature": question.temperature,
             "seed": _SEED,
             "max_tokens": question.tokens_max,
             **forms[form],

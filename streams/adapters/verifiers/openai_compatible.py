@@ -5,17 +5,15 @@ is not exactly an answer is none, and whatever it says, guards and the lossless 
 """
 
 import asyncio
-import json
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from schemas.base import Text
 from schemas.decisions import Verdict
+from streams.adapters.verifiers.answers import object_of
 from streams.adapters.verifiers.budget import tenant_of
 from streams.adapters.verifiers.chat import Chat, Question
 from streams.adapters.verifiers.prompting import Fenced, Prompt
@@ -211,7 +209,7 @@ def _day(moment: datetime | None) -> str | None:
 
 def _verdict(content: str) -> Verdict | NoAnswer:
     """Return the verdict of an answer that is one in every respect."""
-    answer = _object(content, required={"reason", "verdict"}, optional={"differs_in"})
+    answer = object_of(content, required={"reason", "verdict"}, optional={"differs_in"})
     if isinstance(answer, NoAnswer):
         return answer
     reason, verdict, differs_in = answer["reason"], answer["verdict"], answer.get("differs_in", [])
@@ -231,7 +229,7 @@ def _are_differences(value: JsonValue) -> bool:
 
 
 def _worded(content: str, characters_max: int) -> str | NoAnswer:
-    answer = _object(content, required={"text"})
+    answer = object_of(content, required={"text"})
     if isinstance(answer, NoAnswer):
         return answer
     text = answer["text"]
@@ -246,31 +244,3 @@ def _worded(content: str, characters_max: int) -> str | NoAnswer:
         return _STORABLE.validate_python(text)
     except ValidationError:
         return NoAnswer("not storable")
-
-
-class _Repeated(ValueError):
-    """An object says the same thing twice."""
-
-
-def _object(
-    content: str, *, required: AbstractSet[str], optional: AbstractSet[str] = frozenset()
-) -> dict[str, JsonValue] | NoAnswer:
-    """Read an object with these fields, each once, and no others."""
-    try:
-        value: JsonValue = json.loads(content, object_pairs_hook=_each_once)
-    except _Repeated:
-        return NoAnswer("contradicts itself")
-    except (ValueError, RecursionError):
-        return NoAnswer("not JSON")
-    if not isinstance(value, dict):
-        return NoAnswer("not JSON")
-    if not required <= value.keys() <= required | optional:
-        return NoAnswer("wrong fields")
-    return value
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        raise _Repeated
-    return fields

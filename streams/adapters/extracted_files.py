@@ -1,0 +1,98 @@
+"""What was taken from turns, as files: events as lines that grow, and what was set aside."""
+
+import fcntl
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from schemas.codec import DEAD_LETTER, EVENT, Unreadable
+from schemas.events import Event
+from schemas.outcomes import DeadLetter
+from streams.ports import Unusable
+
+
+class EventLines:
+    """A file of events, a line each, that only grows. `events` were there when it was opened.
+
+    What `append` has returned from survives a crash of this process. A line that a crash left
+    unfinished is cut off: its event is made again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raise Unusable where the file cannot be written, or holds something else than events."""
+        try:
+            self._file = path.open("a+b")
+        except OSError as error:
+            raise Unusable(f"{path} cannot be written: {error.strerror}") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._file.close()
+            raise Unusable(f"{path} is being written by another process; wait for it") from error
+        self.events: Sequence[Event] = self._read(path)
+
+    def append(self, events: Sequence[Event]) -> None:
+        self._file.write(b"".join(EVENT.encode(event) + b"\n" for event in events))
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _read(self, path: Path) -> list[Event]:
+        self._file.seek(0)
+        found: list[Event] = []
+        for number, line in enumerate(self._file, start=1):
+            if not line.endswith(b"\n"):
+                self._file.truncate(self._file.tell() - len(line))
+            elif line.strip():
+                try:
+                    found.append(EVENT.decode(line, likely="remember"))
+                except Unreadable as error:
+                    self.close()
+                    raise Unusable(
+                        f"{path}:{number} is no event, and is not overwritten: {error}; "
+                        "name another file"
+                    ) from error
+        return found
+
+
+class SetAside:
+    """A file of dead letters, a line each, made when there is one; that of before is removed."""
+
+    def __init__(self, path: Path) -> None:
+        """Raise Unusable where a file is there that holds something else, or cannot be removed."""
+        self._path = path
+        try:
+            if path.exists():
+                _require_letters(path)
+                path.unlink()
+        except OSError as error:
+            raise Unusable(f"{path} cannot be written: {error.strerror}") from error
+
+    def add(self, letter: DeadLetter) -> None:
+        with self._path.open("ab") as file:
+            file.write(DEAD_LETTER.encode(letter) + b"\n")
+
+
+def _require_letters(path: Path) -> None:
+    with path.open("rb") as file:
+        first = file.readline()
+    try:
+        DEAD_LETTER.decode(first, likely="dead-letter")
+    except Unreadable as error:
+        raise Unusable(
+            f"{path} holds something else than dead letters, and is not overwritten; name another "
+            "file"
+        ) from error

@@ -1,0 +1,374 @@
+"""A Memories.md cleaned: supersession mended, and what says the same made one, within a location.
+
+Every location is a scope, every live entry an event, and they are decided on as `memsieve run`
+decides, from nothing and in the order of the file: first those of the same words, then all. This is
+repeated on what came of it until it finds nothing more, so cleaning a clean file changes nothing.
+
+An entry goes only where each number, name, negation and content word of it is said by what stands
+for it. Where a policy would let it go without, both are kept, and a person is told.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from schemas.base import EventId, ModelId, PolicyId
+from schemas.codec import Unreadable
+from schemas.events import Remember
+from streams.apps.rehearsing import Means, rehearse, unbraked
+from streams.core.bands import Bands
+from streams.core.explain import why
+from streams.core.language.reading import Readings
+from streams.core.lossless import alone, check
+from streams.core.memories_md.checking import problems
+from streams.core.memories_md.entries import (
+    At,
+    Document,
+    Entry,
+    Found,
+    Location,
+    Problem,
+    entries,
+)
+from streams.core.memories_md.mapping import event_of
+from streams.core.memories_md.supersession import Damage, damages, repaired
+from streams.core.memories_md.uniting import Gone, Union, unions, united
+from streams.core.merge import contains
+from streams.core.policy import Policy, Rules
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_DECIMALS = 4
+
+
+@dataclass(frozen=True)
+class Member:
+    """An entry that another one stands for, by the decision on the entry at the line `by`.
+
+    `verbatim`: every sentence of it is said there word for word. `only_here`: the sentences whose
+    words stand there in another order or company.
+    """
+
+    found: Found
+    by: int
+    gone: Gone
+    verbatim: bool
+    only_here: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Entries that became one: the one that stays as it was, what it is now, and the others."""
+
+    survivor: Found
+    now: Entry
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True)
+class Size:
+    """Entries and bytes of a file that count."""
+
+    entries: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """A file as it was and as it would be, and why; lines are those of the file as it was."""
+
+    policy: PolicyId
+    model: ModelId
+    before: Document
+    after: Document
+    damages: tuple[Damage, ...]
+    brought_back: int
+    problems: tuple[Problem, ...]
+    groups: tuple[Group, ...]
+
+    @property
+    def changed(self) -> bool:
+        return self.after != self.before
+
+    def by_location(self) -> Iterator[tuple[Location, list[Group]]]:
+        """Yield the locations in which something was united."""
+        groups: dict[int, list[Group]] = defaultdict(list)
+        places: dict[int, Location] = {}
+        for group in self.groups:
+            location = group.survivor.location
+            if location is not None:
+                places.setdefault(location.id, location)
+                groups[location.id].append(group)
+        for number, members in groups.items():
+            yield places[number], members
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what was found for programs, its keys stable."""
+        before, after = live(self.before), live(self.after)
+        lived, live_on = _by_location(self.before), _by_location(self.after)
+        return {
+            "policy": self.policy,
+            "model": self.model,
+            "entries": sum(1 for _ in entries(self.before)),
+            "live_before": before.entries,
+            "brought_back": self.brought_back,
+            "removed": sum(len(group.members) for group in self.groups),
+            "live_after": after.entries,
+            "bytes_before": before.bytes,
+            "bytes_after": after.bytes,
+            "reduction_entries": _reduction(before.entries, after.entries),
+            "reduction_bytes": _reduction(before.bytes, after.bytes),
+            "locations": [
+                {
+                    "id": location.id,
+                    "name": location.name,
+                    "live_before": lived[location.id],
+                    "live_after": live_on[location.id],
+                    "groups": [_group(group) for group in groups],
+                }
+                for location, groups in self.by_location()
+            ],
+            "repairs": [
+                {
+                    "line": one.found.line,
+                    "title": one.found.entry.header.title,
+                    "kind": one.kind,
+                    "why": one.why,
+                    "repair": one.repair,
+                }
+                for one in self.damages
+            ],
+            "problems": [{"line": one.line, "message": one.message} for one in self.problems],
+        }
+
+
+def live(document: Document) -> Size:
+    """Measure what of a document counts."""
+    sizes = [len(found.entry.written.encode()) for found in entries(document) if found.entry.live]
+    return Size(len(sizes), sum(sizes))
+
+
+async def clean(
+    document: Document,
+    policy: Policy,
+    means: Means,
+    *,
+    world: str,
+    batch_records: int,
+    done: Callable[[int], None] = lambda _: None,
+) -> Cleaned:
+    """Return what cleaning makes of a document.
+
+    Location 41 is the scope `world`/41. The policy's brake is off: a file full of repetitions is
+    what this is for. `done` is told the entries that are decided on since it was last told.
+    """
+    damaged = damages(document)
+    mended, refused = repaired(document, damaged)
+    lines = {found.at: found for found in entries(document)}
+    work = _Work(mended, lines, world, means.judging.readings)
+    known, chosen = means.knowing(), unbraked(policy)
+
+    async def decide(asked: Sequence[tuple[Found, Remember]], rules: Policy) -> None:
+        events = [event for _, event in asked]
+        decided = await rehearse(events, rules, known, batch_records=batch_records, done=done)
+        work.take(unions([found for found, _ in asked], decided))
+
+    await decide(work.open(), _of_the_same_words(chosen))
+    work.reopen()
+    while asked := work.open():
+        await decide(asked, chosen)
+    left = [Problem(lines[at].line, message) for at, message in work.left_alone.items()]
+    return Cleaned(
+        policy=policy.id,
+        model=known.embedder.model,
+        before=document,
+        after=work.document,
+        damages=damaged,
+        brought_back=live(mended).entries - live(document).entries,
+        problems=tuple(
+            sorted([*problems(document), *refused, *left], key=lambda problem: problem.line)
+        ),
+        groups=tuple(_groups(work)),
+    )
+
+
+def at_threshold(policy: Policy, threshold: float) -> Policy:
+    """Return a policy whose band `match` begins at a similarity, and the lower ones not above."""
+
+    def lowered(bands: Bands) -> Bands:
+        review, log = min(bands.review, threshold), min(bands.log, threshold)
+        return Bands(match=threshold, review=review, log=log)
+
+    return _with_bands(policy, lowered)
+
+
+def _of_the_same_words(policy: Policy) -> Policy:
+    """Return a policy to which nothing is near but what says the same words."""
+    return _with_bands(policy, lambda _: Bands(match=1.0, review=1.0, log=1.0))
+
+
+def _with_bands(policy: Policy, change: Callable[[Bands], Bands]) -> Policy:
+    """Return a policy with other bands, in every scope."""
+
+    def changed(rules: Rules) -> dict[str, Any]:
+        bands, nominate = change(rules.bands), rules.nominate.model_dump(mode="json")
+        least = min(rules.nominate.similarity_min, bands.log)
+        return {"bands": bands.model_dump(), "nominate": {**nominate, "similarity_min": least}}
+
+    scopes = {
+        scope: {**own, **changed(policy.rules(scope))} for scope, own in policy.scopes.items()
+    }
+    content = policy.model_dump(mode="json")
+    return Policy.model_validate({**content, **changed(policy), "scopes": scopes})
+
+
+@dataclass
+class _Work:
+    """A document on its way, and which of its locations are still to be looked at.
+
+    `lines` are the entries of the file as it was.
+    """
+
+    document: Document
+    lines: dict[At, Found]
+    world: str
+    readings: Readings
+    united: dict[At, list[Gone]] = field(default_factory=dict[At, list[Gone]])
+    left_alone: dict[At, str] = field(default_factory=dict[At, str])
+    _changed: set[int] | None = None
+
+    def reopen(self) -> None:
+        """Have all locations looked at once more."""
+        self._changed = None
+
+    def open(self) -> list[tuple[Found, Remember]]:
+        """Return the live entries, as events, of the locations that are still to be looked at."""
+        return [
+            (found, event)
+            for number, found in enumerate(entries(self.document))
+            if found.location is not None
+            and (self._changed is None or found.location.id in self._changed)
+            and found.at not in self.left_alone
+            and (event := self._event(number, found)) is not None
+        ]
+
+    def take(self, made: Iterable[Union]) -> None:
+        """Edit the document; leave alone what would lose something, or cannot be written."""
+        self._changed = set()
+        for union in made:
+            if union.survivor.location is not None:
+                self._changed.add(union.survivor.location.id)
+            sure = tuple(gone for gone in union.gone if self._is_safe(gone, union))
+            if sure:
+                self._unite(replace(union, gone=sure))
+
+    def _unite(self, union: Union) -> None:
+        try:
+            self.document = united(self.document, union)
+        except ValueError as error:
+            others = (gone.found.at for gone in union.gone)
+            refused = f"says the same as others, and is left alone: {error}"
+            self.left_alone |= dict.fromkeys((union.survivor.at, *others), refused)
+            return
+        members = self.united.setdefault(union.survivor.at, [])
+        for gone in union.gone:
+            members += [*self.united.pop(gone.found.at, ()), gone]
+
+    def _is_safe(self, gone: Gone, union: Union) -> bool:
+        """Tell whether the text of a union says all of an entry and the survivor; else leave it."""
+        stays, goes = union.survivor.at, gone.found.at
+        words = self._unsaid(goes, union.text) or self._unsaid(stays, union.text)
+        if words:
+            self.left_alone[goes] = (
+                f"is near to line {self.lines[stays].line} ({why(gone.decision)}), but is kept: one "
+                f"text for both would not say {', '.join(words)}"
+            )
+        return not words
+
+    def _unsaid(self, at: At, text: str) -> tuple[str, ...]:
+        """Return what a text does not say of an entry, and of those that it stands for."""
+        every = (at, *(gone.found.at for gone in self.united.get(at, ())))
+        unsaid = (self._only_in(self.lines[one].entry.text, text) for one in every)
+        return next((words for words in unsaid if words), ())
+
+    def _only_in(self, text: str, other: str) -> tuple[str, ...]:
+        """Return what of a text another one does not say, in whatever order or company."""
+        if contains(other, text):
+            return ()
+        said, there = self.readings.of(text), self.readings.of(other)
+        return alone(said, there, self.readings.lexicon)
+
+    def _event(self, number: int, found: Found) -> Remember | None:
+        """Return an entry as an event of its own; later in the file is later in time."""
+        try:
+            event = event_of(found, world=self.world, at=_BEGINNING + timedelta(seconds=number))
+        except Unreadable as error:
+            self.left_alone[found.at] = f"it cannot be compared: {error}"
+            return None
+        if event is None:
+            return None
+        own = {"event_id": EventId(f"entry-{number}"), "memory_id": None}
+        return event.model_copy(update=own)
+
+
+def _groups(work: _Work) -> Iterator[Group]:
+    now = {found.at: found.entry for found in entries(work.document)}
+    for at in sorted(work.united):
+        members = [_member(gone, work, now[at].text) for gone in work.united[at]]
+        members.sort(key=lambda member: member.found.line)
+        yield Group(work.lines[at], now[at], tuple(members))
+
+
+def _member(gone: Gone, work: _Work, text: str) -> Member:
+    """Compare an entry that goes with the text that stands for it at the end."""
+    found, by = work.lines[gone.found.at], work.lines[gone.by.at].line
+    said, readings = found.entry.text, work.readings
+    if contains(text, said):
+        return Member(found, by, gone, verbatim=True, only_here=())
+    compared = check([("entry", readings.of(said))], readings.of(text), readings.lexicon)
+    missing = compared.missing.get("entry", ())
+    return Member(found, by, gone, verbatim=False, only_here=missing)
+
+
+def _by_location(document: Document) -> Counter[int]:
+    """Count the live entries of each location."""
+    return Counter(
+        found.location.id
+        for found in entries(document)
+        if found.location is not None and found.entry.live
+    )
+
+
+def _group(group: Group) -> dict[str, Any]:
+    before, now = group.survivor.entry, group.now
+    return {
+        "survivor": {
+            "line": group.survivor.line,
+            "title": before.header.title,
+            "text_before": before.text,
+            "text_after": now.text,
+            "seen": now.meta.seen,
+        },
+        "members": [_as_json(member) for member in group.members],
+    }
+
+
+def _as_json(member: Member) -> dict[str, Any]:
+    compared = member.gone.compared
+    return {
+        "line": member.found.line,
+        "title": member.found.entry.header.title,
+        "text": member.found.entry.text,
+        "decided_at": member.by,
+        "reason": member.gone.decision.evidence.reason.value,
+        "why": why(member.gone.decision),
+        "similarity": None if compared is None else compared.similarity,
+        "judge": None if compared is None else compared.judge,
+        "verbatim": member.verbatim,
+        "only_here": list(member.only_here),
+    }
+
+
+def _reduction(before: int, after: int) -> float | None:
+    return round(1 - after / before, _DECIMALS) if before else None

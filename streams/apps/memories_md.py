@@ -1,0 +1,155 @@
+"""Memories.md files read as events, and written from what a log's decisions add up to."""
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic_core import from_json
+
+from schemas.base import EventId, MemoryId, ScopeName
+from schemas.codec import EVENT, Unreadable
+from schemas.decisions import Marker
+from schemas.events import Remember
+from streams.adapters.memories_md.file import MemoriesFile
+from streams.apps.reading import StoreReader
+from streams.core.identity import named_memory_id
+from streams.core.memories_md.checking import problems
+from streams.core.memories_md.entries import Found, Problem
+from streams.core.memories_md.keeping import InStep, Placed, in_step, standing, words_digest
+from streams.core.memories_md.mapping import event_of, location_id, numbered
+from streams.core.memories_md.parsing import parse
+from streams.core.memories_md.rendering import render
+from streams.ports import Line, Mark
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What a file holds: its events by line, what a person should look at, what was left out.
+
+    `retired` entries hold no longer; `known` ones are as the store's writer has written them.
+    """
+
+    events: list[tuple[int, Remember]]
+    problems: list[Problem]
+    retired: int
+    known: int
+
+
+def read_entries(
+    text: str,
+    *,
+    world: str,
+    at: datetime,
+    placed: Mapping[MemoryId, Placed],
+    stored: Container[MemoryId],
+    may_supersede: Callable[[ScopeName], bool],
+) -> Entries:
+    """Read a file's entries as events that happened at a time.
+
+    `placed` tells which memories a writer keeps in it: of those that are `stored` where the events
+    go, only what a person has edited is told, as a correction of that memory. One that came from
+    elsewhere, and has another name, is superseded where a policy allows that.
+    """
+    document = parse(text)
+    kept = standing(document, placed)
+    found: list[tuple[int, Remember]] = []
+    told, first = list(problems(document)), dict[tuple[ScopeName, EventId], int]()
+    retired = known = 0
+    for one, nth in numbered(document):
+        ours = kept.get(one.at)
+        if ours is not None and ours[0] not in stored:
+            ours = None
+        if ours is not None and ours[1].words == words_digest(one.entry):
+            known += 1
+            continue
+        try:
+            event = _event(one, nth, world, at, ours)
+            if event and event.supersedes and not may_supersede(event.scope):
+                event = event.model_copy(update={"supersedes": ()})
+        except Unreadable as error:
+            told.append(Problem(one.line, f"the entry cannot be taken over: {error}"))
+            continue
+        if event is None:
+            retired += not one.entry.live
+            continue
+        before = first.setdefault((event.scope, event.event_id), one.line)
+        if before != one.line:
+            told.append(Problem(one.line, f"says the same as line {before}; remove one of them"))
+            continue
+        found.append((one.line, event))
+    return Entries(found, sorted(told, key=lambda problem: problem.line), retired, known)
+
+
+def _event(
+    found: Found, nth: int, world: str, at: datetime, corrected: tuple[MemoryId, Placed] | None
+) -> Remember | None:
+    """Return an entry's event; of an edited one that corrects the memory that stood there."""
+    event = event_of(found, world=world, at=at, nth=nth)
+    if event is None or event.memory_id is None or corrected is None:
+        return event
+    identity, place = corrected
+    if named_memory_id(event.scope, event.memory_id) == identity:
+        return event_of(found, world=world, at=at, nth=nth, since=place.version)
+    return event.model_copy(update={"supersedes": (identity,)})
+
+
+class EntriesSource:
+    """Implements ports.Source over the events of a file."""
+
+    resumable = False
+
+    def __init__(self, place: str, events: list[tuple[int, Remember]]) -> None:
+        self.place = place
+        self.name = place
+        self._events = events
+
+    def lines(self, after: Mark | None) -> Iterator[Line]:
+        del after  # not resumable: what was decided is known by its ids
+        for number, event in self._events:
+            content = EVENT.encode(event)
+            row: dict[str, Any] = from_json(content)
+            yield Line(number, content, row)
+
+    def mark(self, line: int, *, complete: bool) -> Mark:
+        return Mark(line, "", complete)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What became of a file: whether it was changed, the memories in it, what was left alone."""
+
+    changed: bool
+    memories: int
+    notes: tuple[str, ...]
+
+
+async def export(reader: StoreReader, file: MemoriesFile, *, world: str, dry: bool) -> Exported:
+    """Bring a file to what a log's decisions add up to; `dry` only tells what would become of it.
+
+    Raises NoStore where the file cannot be used, Transient where somebody else writes it.
+    """
+    decided = {
+        entry.decision.decision_id
+        async for entry in reader.decisions()
+        if not isinstance(entry.decision, Marker)
+    }
+    stored = [stored.memory for stored in (await reader.state()).values()]  # oldest first
+    memories = sorted(
+        (memory for memory in stored if location_id(memory.scope, world) is not None),
+        key=lambda memory: (location_id(memory.scope), not memory.live),  # successors first
+    )
+    done: list[InStep] = []
+
+    def edit(text: str) -> str:
+        done.append(in_step(parse(text), memories, {}, world=world, decided=decided, history=False))
+        return render(done[-1].document)
+
+    if dry:
+        before = file.read() or ""
+        changed = edit(before) != before
+    else:
+        file.require_writable()
+        with file.held():
+            changed = file.rewrite(edit)
+    return Exported(changed, len(done[-1].placed), done[-1].notes)

@@ -1,0 +1,176 @@
+"""What agents and people are reminded of: the block of a scope for a prompt, out of a log."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from schemas.base import MemoryId, Record, Scope, ScopeName, Text
+from schemas.memories import Memory
+from schemas.topics import DECISIONS
+from streams.adapters.indexes.exact import ExactIndex
+from streams.apps import settings as configuration
+from streams.apps import wiring
+from streams.apps.reading import opened
+from streams.apps.settings import Settings
+from streams.core.embedding import Vector, similarity
+from streams.core.recall import (
+    BUDGET,
+    LASTING_MAX,
+    RECENT_MAX,
+    Block,
+    CountTokens,
+    block_of_scope,
+    block_of_several,
+    choose,
+    nearest,
+    shared,
+)
+from streams.flow.apply import Mismatch
+from streams.flow.takeover import require_model
+from streams.flow.writer import catch_up
+from streams.ports import Embedder, Log, NoStore, Query
+
+
+class Asked(Record):
+    """What is to be recalled: of a scope, or with `across` of that scope and all below it.
+
+    With a query what is nearest to it; without one what lasts and what is new, or across scopes
+    what several of them share. `lasting` and `recent` say how many memories; both together, how
+    many are near, or shared.
+    """
+
+    scope: Scope
+    across: bool = False
+    query: Text | None = None
+    budget: Annotated[int, Field(ge=1)] = BUDGET
+    lasting: Annotated[int, Field(ge=0)] = LASTING_MAX
+    recent: Annotated[int, Field(ge=0)] = RECENT_MAX
+
+    @property
+    def number(self) -> int:
+        return self.lasting + self.recent
+
+    def has(self, scope: ScopeName) -> bool:
+        """Tell whether a scope's memories are asked for."""
+        return scope == self.scope or (self.across and scope.startswith(f"{self.scope}/"))
+
+
+class Recaller:
+    """Recalls from a log, time and again: it reads what was decided since it was last asked.
+
+    Holds all memories with their vectors. For one event loop.
+    """
+
+    def __init__(self, log: Log, load: Callable[[], Embedder], count: CountTokens) -> None:
+        """`load` gives the embedder of the log's vectors, and is called when a query comes."""
+        self._log = log
+        self._load = load
+        self._count = count
+        self._index = ExactIndex()
+        self._catching_up = asyncio.Lock()
+
+    async def recall(self, asked: Asked) -> Block:
+        """Return the block. Raises NoStore where the decisions do not add up."""
+        async with self._catching_up:
+            await self._catch_up()
+        memories = [memory async for memory in self._memories(asked)]
+        if asked.query is not None:
+            near = await self._similarities(asked, asked.query, memories)
+            chosen = nearest(memories, near, number=asked.number, several=asked.across)
+        elif asked.across:
+            chosen = shared(memories, number=asked.number)
+        else:
+            chosen = choose(memories, lasting_max=asked.lasting, recent_max=asked.recent)
+        if asked.across:
+            return block_of_several(asked.scope, chosen, count=self._count, budget=asked.budget)
+        return block_of_scope(asked.scope, memories, chosen, count=self._count, budget=asked.budget)
+
+    async def _catch_up(self) -> None:
+        for partition in range(await self._log.partitions(DECISIONS.name)):
+            end = await self._log.end(DECISIONS.name, partition)
+            try:
+                await catch_up(self._log, partition, end, self._index, reached=_quiet)
+            except Mismatch as damage:
+                raise NoStore(
+                    f"{DECISIONS.name}/{partition}: {damage.__cause__}; restore the log from a copy"
+                ) from damage
+
+    async def _memories(self, asked: Asked) -> AsyncIterator[Memory]:
+        async for stored in self._index.scan(None if asked.across else asked.scope):
+            if asked.has(stored.memory.scope):
+                yield stored.memory
+
+    async def _similarities(
+        self, asked: Asked, query: str, memories: Sequence[Memory]
+    ) -> Mapping[MemoryId, float]:
+        """Return how near the nearest memories of each scope are to the query."""
+        scopes = sorted({memory.scope for memory in memories if memory.live})
+        if not scopes:
+            return {}
+        vector = await self._embedded(query)
+        found = await self._index.search(
+            [Query(scope, vector, asked.number, floor=-1.0) for scope in scopes]
+        )
+        return {
+            stored.memory.id: similarity(vector, stored.vector)
+            for of_scope in found
+            for stored in of_scope
+            if stored.vector is not None
+        }
+
+    async def _embedded(self, query: str) -> Vector:
+        await require_model(self._log, self._embedder.model)
+        [embedded] = await self._embedder.embed([query])
+        return embedded.vector
+
+    @cached_property
+    def _embedder(self) -> Embedder:
+        return self._load()
+
+
+@asynccontextmanager
+async def recalling(
+    settings: Settings, *, embedded: bool, report: Callable[[str], None] = lambda _: None
+) -> AsyncGenerator[Recaller]:
+    """Open the embedded store's log, or the cluster's. Raises NoStore where there is no store.
+
+    Others may write it meanwhile. `report` is told of a model that has to be fetched.
+    """
+    async with opened(settings, embedded=embedded) as log:
+        yield Recaller(
+            log,
+            lambda: wiring.embedder(settings.embedder, report),
+            wiring.token_counter(settings.embedder, report),
+        )
+
+
+def recall(
+    scope: str,
+    *,
+    query: str | None = None,
+    store: Path | str | None = None,
+    budget: int = BUDGET,
+) -> str:
+    """Return the block of a scope of an embedded store, for a prompt.
+
+    For scripts: it reads the log from its beginning, and blocks. An agent that asks at every turn
+    keeps a Recaller, from `recalling`. Raises ValueError for what cannot be asked, such as a scope
+    with a wildcard.
+    """
+    asked = Asked.model_validate({"scope": scope, "query": query, "budget": budget})
+    settings = configuration.load({} if store is None else {"store": store})
+
+    async def once() -> str:
+        async with recalling(settings, embedded=True) as recaller:
+            return (await recaller.recall(asked)).text
+
+    return asyncio.run(once())
+
+
+def _quiet(_: int) -> None:
+    """Tell nobody how far the log is read."""

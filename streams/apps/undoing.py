@@ -1,0 +1,102 @@
+"""A Memories.md written so that it can be put back: `FILE.undo.json`.
+
+The file is written only where it still is what was read, and put back only where it still is what
+was written: what somebody has changed in between is never overwritten.
+"""
+
+import hashlib
+import stat
+from typing import Literal
+
+from pydantic import ValidationError
+
+from schemas.base import Record
+from streams.adapters.memories_md.file import BACKUPS, MemoriesFile, meanings, write_durably
+from streams.ports import Fatal, Unusable
+
+_ENDING = "undo.json"
+
+
+class _Undo(Record):
+    """What a file was before it was written, and the SHA-256 of both."""
+
+    format: Literal[1] = 1
+    before: str
+    before_sha256: str
+    after_sha256: str
+
+
+def write(file: MemoriesFile, before: str, after: str) -> None:
+    """Write what is to take the place of a text, the undo file first.
+
+    Raises Fatal, with nothing changed, where the file is no longer what was read.
+    """
+    file.require_writable()
+    undo = _Undo(before=before, before_sha256=_sum(before), after_sha256=_sum(after))
+
+    def edit(now: str) -> str:
+        if now != before:
+            raise Fatal(f"{file.path} has changed meanwhile; nothing was written: run again")
+        return after
+
+    with file.held():
+        edit(file.read() or "")
+        _keep(file, undo)
+        file.rewrite(edit)
+
+
+def restore(file: MemoriesFile) -> None:
+    """Make a file what it was before it was last written here.
+
+    Raises Unusable where there is nothing to undo, and Fatal, with nothing changed, where the file
+    was edited since.
+    """
+    undo = _read(file)
+    file.require_writable()
+
+    def edit(now: str) -> str:
+        if _sum(now) not in {undo.after_sha256, undo.before_sha256}:
+            raise Fatal(
+                f"{file.path} was edited since; nothing was changed. Its text of before is in "
+                f"{file.beside(_ENDING).name}"
+            )
+        return undo.before
+
+    with file.held():
+        file.rewrite(edit)
+        with meanings(file.path):
+            file.beside(_ENDING).unlink()
+
+
+def _keep(file: MemoriesFile, undo: _Undo) -> None:
+    """Put the undo file in its place, for those to read who may read the file."""
+    unfinished, kept = file.beside(f"{_ENDING}-unfinished"), file.beside(_ENDING)
+    with meanings(kept):
+        mode = stat.S_IMODE(file.path.stat().st_mode)
+        write_durably(unfinished, undo.model_dump_json(indent=2).encode(), mode)
+        unfinished.replace(kept)
+
+
+def _read(file: MemoriesFile) -> _Undo:
+    path = file.beside(_ENDING)
+    name = path.name
+    if not path.is_file():
+        raise Unusable(f"{name} is not there: {file.path} was not cleaned, or that was undone")
+    try:
+        with meanings(path):
+            undo = _Undo.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise Unusable(
+            f"{name} is no undo file; put one of {_backups(file)} back by hand"
+        ) from error
+    if _sum(undo.before) != undo.before_sha256:
+        raise Unusable(f"{name} is damaged; put one of {_backups(file)} back by hand")
+    return undo
+
+
+def _backups(file: MemoriesFile) -> str:
+    return f"{file.beside('backup-1').name} to -{BACKUPS}"
+
+
+def _sum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

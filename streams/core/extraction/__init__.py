@@ -1,0 +1,1 @@
+"""From turns to events: what of a turn is worth remembering."""

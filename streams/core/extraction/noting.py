@@ -1,0 +1,59 @@
+"""A turn's event: what it says of where, when and in which turn something was learnt."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import JsonValue
+
+from schemas.events import Remember
+from schemas.turns import Place, Turn
+from streams.core.extraction.triggers import Fired, score_change
+from streams.core.identity import turn_event_id
+
+
+def event_of(
+    turn: Turn,
+    fired: Sequence[Fired],
+    *,
+    taken: str,
+    fields: Mapping[str, Any],
+    notes: Mapping[str, JsonValue] = MappingProxyType({}),
+) -> Remember:
+    """Return an event of a turn with fields of its own; `taken` tells it from the turn's others.
+
+    Everything else is the turn's. The place is where the action was taken, not where it led.
+    `notes` are put beside it, as metadata.
+    """
+    metadata: dict[str, JsonValue] = {
+        "turn_id": turn.turn_id,
+        "triggers": [str(one.trigger) for one in fired],
+        **_state(turn),
+        **notes,
+    }
+    return Remember(
+        event_id=turn_event_id(turn.scope, turn.turn_id, taken),
+        scope=turn.scope,
+        occurred_at=turn.occurred_at,
+        turn=turn.number,
+        session=turn.session,
+        metadata=metadata,
+        **fields,
+    )
+
+
+def place_of(turn: Turn) -> Place | None:
+    """Return where the action was taken, as far as that is known."""
+    if turn.state is None:
+        return None
+    return turn.state.location_before or turn.state.location_after
+
+
+def _state(turn: Turn) -> dict[str, JsonValue]:
+    place = place_of(turn)
+    told: dict[str, JsonValue] = {
+        "location": None if place is None else place.id,
+        "location_name": None if place is None else place.name,
+        "score": score_change(turn.state),
+    }
+    return {name: value for name, value in told.items() if value is not None}

@@ -1,0 +1,425 @@
+"""A Memories.md kept in step with the memories: what each change of a memory changes in it.
+
+Words are the memories' only as long as nobody else has touched them. An entry that a person has
+edited, struck through or taken out stays as the person left it, until its words have been decided
+on as an event. The counts in its parentheses go on; score and goal are a person's to change.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from pydantic_core import to_json
+
+from schemas.base import DecisionId, MemoryId
+from schemas.memories import Memory, Standing
+from streams.core.identity import decision_id, memory_id, named_memory_id
+from streams.core.memories_md.editing import (
+    add_entry,
+    replace_header,
+    replace_meta,
+    replace_text,
+    retire,
+    update_visits,
+)
+from streams.core.memories_md.entries import (
+    At,
+    Document,
+    Entry,
+    Found,
+    Invalidated,
+    Meta,
+    Section,
+    SupersededBy,
+    Tally,
+    entries,
+)
+from streams.core.memories_md.mapping import (
+    entry_parts,
+    event_id_of,
+    location_id,
+    name_of,
+    scope_of,
+    with_numbers,
+    written_at_all,
+)
+
+_NOWHERE = -1
+"""The location of a memory that has no entry any more."""
+
+_SHOWN_MAX = 60
+"""Characters of a title that a note quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Which entry a memory stands in, and the digests of what was written there last.
+
+    `title` is the entry's, `called` the memory's own: an entry that was there keeps its title until
+    the memory gets another one.
+    """
+
+    version: int
+    location: int
+    title: str
+    called: str
+    words: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class InStep:
+    """The file as it should be, where each memory stands in it, and what a person should know."""
+
+    document: Document
+    placed: dict[MemoryId, Placed]
+    notes: tuple[str, ...]
+
+
+def words_digest(entry: Entry) -> str:
+    """Return what two entries share only if they say the same, whatever their parentheses say."""
+    header, retired = entry.header, entry.retired
+    why = retired.reason if isinstance(retired, Invalidated) else retired and retired.title
+    return _digest(
+        [
+            header.category,
+            header.title,
+            header.persistence,
+            header.status,
+            entry.text,
+            why,
+            entry.struck,
+        ]
+    )
+
+
+def in_step(
+    document: Document,
+    memories: Iterable[Memory],
+    placed: Mapping[MemoryId, Placed],
+    *,
+    world: str,
+    decided: Container[DecisionId],
+    history: bool,
+) -> InStep:
+    """Bring a file to what these memories say, in their order.
+
+    `placed` is where memories stand by what was written last, `decided` are the decisions that are
+    known to be behind the memories. With `history` a retired memory that is not in the file is
+    added to it. May be repeated: a version that was brought in changes nothing.
+    """
+    wanted = [memory for memory in memories if location_id(memory.scope, world) is not None]
+    keeper = _Keeper(document, wanted, placed, world, decided)
+    for memory in wanted:
+        keeper.bring(memory, history=history)
+    return InStep(keeper.document, keeper.placed, tuple(keeper.notes))
+
+
+def standing(
+    document: Document, placed: Mapping[MemoryId, Placed]
+) -> dict[At, tuple[MemoryId, Placed]]:
+    """Return which memory stands in which entry, also where a person has edited it."""
+    by_location: dict[int, dict[MemoryId, Placed]] = defaultdict(dict)
+    for identity, place in placed.items():
+        by_location[place.location][identity] = place
+    grouped = _by_location(document)
+    claims: dict[At, tuple[MemoryId, Placed]] = {}
+    for location, places in by_location.items():
+        there = _There(grouped.get(location, ()), places)
+        there.settle()
+        claims |= {at: (identity, places[identity]) for identity, at in there.claims.items()}
+    return claims
+
+
+_Tag: TypeAlias = tuple[str, ...]
+
+
+class _There:
+    """The entries of one location, and which memories stand in them."""
+
+    def __init__(self, found: Sequence[Found], placed: Mapping[MemoryId, Placed]) -> None:
+        self._found = found
+        self._placed = placed
+        self._settled = False
+        self._by_tag: dict[_Tag, list[At]] = defaultdict(list)
+        self._taken: set[At] = set()
+        self.claims: dict[MemoryId, At] = {}
+        for _, at, _, entry in found:
+            self._tag(at, ("words", words_digest(entry)))
+            self._tag(at, ("title", entry.header.title))
+            self._tag(at, ("text", _digest([entry.text])))
+        for identity, place in placed.items():
+            self.take(identity, [("words", place.words)])
+
+    def know(self, world: str) -> None:
+        """Find entries also by the memories that their own events would make."""
+        for one, nth in with_numbers(self._found):
+            entry, scope = one.entry, scope_of(world, one.location.id if one.location else 0)
+            self._tag(one.at, ("id", named_memory_id(scope, name_of(scope, entry, nth))))
+            self._tag(one.at, ("id", memory_id(decision_id(scope, event_id_of(scope, entry)))))
+            if entry.meta.turns is not None and entry.meta.episode is not None:
+                self._tag(one.at, ("name", name_of(scope, entry)))
+
+    def settle(self) -> None:
+        """Give the memories whose words a person has edited their entries, by what is left."""
+        if not self._settled:
+            self._settled = True
+            for identity, place in self._placed.items():
+                self.take(identity, [("title", place.title)])
+            for identity, place in self._placed.items():
+                self.take(identity, [("text", place.text)])
+
+    def take(self, identity: MemoryId, tags: Iterable[_Tag]) -> At | None:
+        """Give a memory without an entry the first that has one of these and is nobody's yet."""
+        if identity in self.claims:
+            return self.claims[identity]
+        for tag in tags:
+            for at in self._by_tag.get(tag, ()):
+                if at not in self._taken:
+                    self.give(identity, at)
+                    return at
+        return None
+
+    def give(self, identity: MemoryId, at: At) -> None:
+        self._taken.add(at)
+        self.claims[identity] = at
+
+    def _tag(self, at: At, tag: _Tag) -> None:
+        self._by_tag[tag].append(at)
+
+
+class _Keeper:
+    """The file at work."""
+
+    def __init__(
+        self,
+        document: Document,
+        wanted: Sequence[Memory],
+        placed: Mapping[MemoryId, Placed],
+        world: str,
+        decided: Container[DecisionId],
+    ) -> None:
+        self.document = document
+        self.placed = dict(placed)
+        self.notes: list[str] = []
+        self._decided = decided
+        self._newest = {memory.id: memory for memory in wanted}
+        self._there = _places(document, wanted, placed, world)
+
+    def bring(self, memory: Memory, *, history: bool) -> None:
+        """Let the file say what a memory says, where that is for us to say."""
+        place = self.placed.get(memory.id)
+        if place is not None and place.version >= memory.version:
+            return
+        try:
+            if place is None:
+                self._begin(memory, history=history)
+            else:
+                self._go_on(memory, place)
+        except ValueError as error:
+            self._note(memory, f"cannot be written: {error}")
+
+    def _begin(self, memory: Memory, *, history: bool) -> None:
+        if not written_at_all(memory):
+            return
+        location, header, meta, text = entry_parts(memory)
+        there = self._there[location.id]
+        at = there.take(memory.id, [("id", memory.id)])
+        if at is None:
+            there.settle()
+            newest = self._newest[memory.id]  # where the level was lost, the file may have that
+            at = there.take(memory.id, [("words", words_digest(self._alike(newest)))])
+            memory = memory if at is None else newest
+        if at is None:
+            alike = self._alike(memory)
+            name = ("name", name_of(memory.scope, alike))
+            tags = [("words", words_digest(alike)), ("text", _digest([text])), name]
+            at = there.take(memory.id, tags)
+        if at is not None:
+            self._write(memory, at, ours="", called=header.title)
+        elif memory.live or history:
+            is_new = _section_of(self.document, location.id) is None
+            self.document = add_entry(self.document, location, header, text, meta)
+            self._visited(location.id, memory, is_new=is_new)
+            at = _last_of(self.document, location.id)
+            there.give(memory.id, at)
+            self._write(memory, at, ours=words_digest(self._entry(at)), called=header.title)
+
+    def _visited(self, location: int, memory: Memory, *, is_new: bool) -> None:
+        """Count each session that the file does not tell of as a visit: of more, nothing is known.
+
+        The line of a section that is there is added to only where it is one.
+        """
+        told = None if is_new else _tally_of(self.document, location)
+        known = () if told is None else told.episodes
+        new = [one for one in memory.sessions if one not in known and _is_name(one)]
+        if new and (is_new or told is not None):
+            visits = (0 if told is None else told.visits) + len(new)
+            self.document = update_visits(self.document, location, visits, (*known, *new))
+
+    def _go_on(self, memory: Memory, place: Placed) -> None:
+        there = self._there.get(place.location)
+        if there is not None and memory.id not in there.claims:
+            there.settle()
+        at = None if there is None else there.claims.get(memory.id)
+        if at is not None:
+            self._write(memory, at, ours=place.words, called=place.called)
+            self._visited(place.location, memory, is_new=False)
+        elif memory.live:
+            self.placed[memory.id] = replace(place, version=memory.version)
+            self._note(memory, "was taken out or moved by hand, and stays so")
+        else:  # it must not be taken for another one of its title
+            self.placed[memory.id] = replace(place, version=memory.version, location=_NOWHERE)
+
+    def _write(self, memory: Memory, at: At, *, ours: str, called: str) -> None:
+        """Write a memory into its entry, where the words there are ours or the memory's own."""
+        location, header, meta, _ = entry_parts(memory)
+        before = self._entry(at)
+        title = before.header.title if header.title == called else header.title
+        rewritten = self._with_words(memory, at, title)
+        after = words_digest(_entry_of(rewritten, at))
+        if words_digest(before) in {ours, after} or self._is_decided(before, memory):
+            self.document, ours = rewritten, after
+        else:
+            how = "edited by hand and stays so: import it" if before.live else "retired by hand"
+            self._note(memory, f"was {how}")
+        if memory.live and before.live:
+            self.document = replace_meta(self.document, at, _counted(before.meta, meta))
+        entry = self._entry(at)
+        self.placed[memory.id] = Placed(
+            version=memory.version,
+            location=location.id,
+            title=entry.header.title,
+            called=header.title,
+            words=ours,
+            text=_digest([entry.text]),
+        )
+
+    def _with_words(self, memory: Memory, at: At, title: str) -> Document:
+        """Return the file with an entry that says what a memory says, below a title."""
+        document, entry = self.document, self._entry(at)
+        _, header, _, text = entry_parts(memory)
+        header = replace(header, title=title)
+        retired = entry.header.status is Standing.SUPERSEDED
+        if memory.superseded is not None and retired:
+            return document
+        if entry.header != header:
+            document = replace_header(document, at, header)
+        if entry.text != text:
+            document = replace_text(document, at, text)
+        if memory.superseded is None:
+            return document
+        return retire(document, at, SupersededBy(self._title_of(memory.superseded.by)))
+
+    def _alike(self, memory: Memory) -> Entry:
+        """Return the entry that a memory would be."""
+        _, header, meta, text = entry_parts(memory)
+        if memory.superseded is None:
+            return Entry(header, meta, text, retired=None, struck=False, written="")
+        by = SupersededBy(self._title_of(memory.superseded.by))
+        gone = replace(header, status=Standing.SUPERSEDED)
+        return Entry(gone, meta, text, retired=by, struck=True, written="")
+
+    def _title_of(self, identity: MemoryId) -> str:
+        """Return what a memory is called in the file, or would be."""
+        if place := self.placed.get(identity):
+            return place.title
+        memory = self._newest.get(identity)
+        return identity if memory is None else entry_parts(memory)[1].title
+
+    def _is_decided(self, entry: Entry, memory: Memory) -> bool:
+        """Tell whether an entry's words were decided on: they are behind the memory then."""
+        place = self.placed.get(memory.id)
+        since = (None,) if place is None else (None, place.version)
+        events = (event_id_of(memory.scope, entry, version) for version in since)
+        return entry.live and any(decision_id(memory.scope, e) in self._decided for e in events)
+
+    def _entry(self, at: At) -> Entry:
+        return _entry_of(self.document, at)
+
+    def _note(self, memory: Memory, what: str) -> None:
+        location, header, _, _ = entry_parts(memory)
+        self.notes.append(f"location {location.id}: {_quoted(header.title)} {what}")
+
+
+def _places(
+    document: Document,
+    wanted: Sequence[Memory],
+    placed: Mapping[MemoryId, Placed],
+    world: str,
+) -> dict[int, _There]:
+    """Look around in the locations that these memories are of."""
+    by_location: dict[int, dict[MemoryId, Placed]] = defaultdict(dict)
+    for identity, place in placed.items():
+        by_location[place.location][identity] = place
+    grouped = _by_location(document)
+    places: dict[int, _There] = {}
+    for number in {entry_parts(memory)[0].id for memory in wanted}:
+        places[number] = _There(grouped.get(number, ()), by_location[number])
+        places[number].know(world)
+    return places
+
+
+def _by_location(document: Document) -> dict[int, list[Found]]:
+    grouped: dict[int, list[Found]] = defaultdict(list)
+    for found in entries(document):
+        if found.location is not None:
+            grouped[found.location.id].append(found)
+    return grouped
+
+
+def _entry_of(document: Document, at: At) -> Entry:
+    part = document.sections[at.section].parts[at.part]
+    if not isinstance(part, Entry):
+        raise TypeError(f"no entry is at {at}")
+    return part
+
+
+def _last_of(document: Document, location: int) -> At:
+    """Return the entry that was added to a location last: it is the last of its first section."""
+    for number, section in enumerate(document.sections):
+        if section.location is not None and section.location.id == location:
+            held = [at for at, part in enumerate(section.parts) if isinstance(part, Entry)]
+            return At(number, held[-1])
+    raise LookupError(f"location {location} has no section")
+
+
+def _section_of(document: Document, location: int) -> Section | None:
+    """Return the first section of a location."""
+    found = (one for one in document.sections if one.location and one.location.id == location)
+    return next(found, None)
+
+
+def _tally_of(document: Document, location: int) -> Tally | None:
+    """Return the line of visits of a location's first section."""
+    section = _section_of(document, location)
+    parts = () if section is None else section.parts
+    return next((part for part in parts if isinstance(part, Tally)), None)
+
+
+def _is_name(session: str) -> bool:
+    """Tell whether a session can stand in a line of visits, between commas."""
+    return "," not in session and session == session.strip() and session.isprintable()
+
+
+def _counted(there: Meta, meta: Meta) -> Meta:
+    """Return what goes on to count, and what a person may have corrected."""
+    return Meta(
+        episode=there.episode if meta.episode is None else meta.episode,
+        turns=there.turns if meta.turns is None else meta.turns,
+        score=meta.score if there.score is None else there.score,
+        seen=meta.seen,
+        goal=meta.goal if there.goal is None else there.goal,
+        other=there.other or meta.other,
+    )
+
+
+def _digest(said: list[object]) -> str:
+    return hashlib.sha256(to_json(said)).hexdigest()[:32]
+
+
+def _quoted(title: str) -> str:
+    line = " ".join(title.split())
+    return f'"{line[:_SHOWN_MAX]}…"' if len(line) > _SHOWN_MAX else f'"{line}"'

@@ -1,0 +1,365 @@
+"""Which memories go into a prompt, in which order, and how they read there, within a budget."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from heapq import nsmallest
+from typing import Any
+
+from schemas.base import LABEL_MAX, MemoryId, ScopeName
+from schemas.memories import Memory, Persistence, Standing
+from streams.core.identity import normalised
+
+BUDGET = 300
+"""Tokens of a block: what a prompt can spare at every turn."""
+
+LASTING_MAX = 5
+RECENT_MAX = 5
+
+FIRST_VISIT = "First visit - no prior experiences"
+
+NAME_KEY = "location_name"
+VISITS_KEY = "visits"
+"""Where the metadata of a memory may say what its scope is called, and how often it was visited."""
+
+_DANGER = "danger"
+_CATEGORIES = (_DANGER, "failure", "success", "discovery")
+"""What is shown first; every other category comes behind them."""
+
+_NOTHING = "Nothing found."
+_UNCERTAIN = "Uncertain - check before you rely on it:"
+_SCOPES_NAMED = 3
+
+CountTokens = Callable[[str], int]
+
+
+class Why(StrEnum):
+    """Why a memory is shown, or why it is not."""
+
+    LASTING = "lasting"
+    RECENT = "recent"
+    NEAR = "near"
+    SHARED = "shared"
+    BEYOND_NUMBER = "beyond-number"
+    OVER_BUDGET = "over-budget"
+    SUPERSEDED = "superseded"
+
+
+_SHOWN = frozenset({Why.LASTING, Why.RECENT, Why.NEAR, Why.SHARED})
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """A memory that was considered, and what became of it.
+
+    `similarity` to the query, where there was one. `scopes` are named where more than one was
+    asked about. `tokens` of its line, where that was counted.
+    """
+
+    memory: Memory
+    why: Why
+    similarity: float | None = None
+    scopes: tuple[ScopeName, ...] = ()
+    tokens: int | None = None
+
+    @property
+    def shown(self) -> bool:
+        return self.why in _SHOWN
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a prompt gets, and all memories that were considered: those that it shows come first.
+
+    `text` is empty where the budget does not even hold what a block says without a memory, which
+    takes `tokens_min`.
+    """
+
+    text: str
+    tokens: int
+    tokens_min: int
+    recalled: tuple[Recalled, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the block for programs, its keys stable."""
+        return {
+            "block": self.text,
+            "tokens": self.tokens,
+            "memories": [_as_json(one) for one in self.recalled],
+        }
+
+
+def choose(
+    memories: Iterable[Memory], *, lasting_max: int = LASTING_MAX, recent_max: int = RECENT_MAX
+) -> list[Recalled]:
+    """Return all memories of a scope in the order of the block, those to be shown first.
+
+    Shown are the core, the permanent and the dangers, as many as `lasting_max`, and of the others
+    the newest; of both kinds the active before the tentative. Superseded ones are not.
+    """
+    live, retired = _parted(memories)
+    lasting = nsmallest(lasting_max, filter(_is_lasting, live), key=_lasting_first)
+    others = _without(live, lasting)
+    recent = nsmallest(recent_max, others, key=_newest_first)
+    shown = [
+        *(Recalled(memory, Why.LASTING) for memory in lasting),
+        *(Recalled(memory, Why.RECENT) for memory in recent),
+    ]
+    return [
+        *sorted(shown, key=lambda one: _urgent_first(one.memory)),
+        *(Recalled(memory, Why.BEYOND_NUMBER) for memory in _without(others, recent)),
+        *retired,
+    ]
+
+
+def nearest(
+    memories: Iterable[Memory],
+    similarities: Mapping[MemoryId, float],
+    *,
+    number: int,
+    several: bool = False,
+) -> list[Recalled]:
+    """Return the memories, those most similar to a query first: `number` of them are shown.
+
+    What has no similarity is not shown. `several` names the scope of each.
+    """
+    live, retired = _parted(memories)
+    found = [memory for memory in live if memory.id in similarities]
+    nearest_first = sorted(found, key=lambda one: (-similarities[one.id], one.id))
+    near = {memory.id for memory in nearest_first[:number]}
+
+    def order(memory: Memory) -> tuple[bool, bool, float, str]:
+        score = similarities.get(memory.id, -1.0)
+        return memory.id not in near, _is_tentative(memory), -score, memory.id
+
+    return [
+        *(
+            Recalled(
+                memory,
+                Why.NEAR if memory.id in near else Why.BEYOND_NUMBER,
+                similarities.get(memory.id),
+                (memory.scope,) if several else (),
+            )
+            for memory in sorted(live, key=order)
+        ),
+        *retired,
+    ]
+
+
+def shared(memories: Iterable[Memory], *, number: int) -> list[Recalled]:
+    """Return what several scopes remember in the same words, what most of them have first.
+
+    Of each such group the memory that a block shows first stands for all; `number` are shown.
+    """
+    groups: dict[str, list[Memory]] = {}
+    for memory in _parted(memories)[0]:
+        groups.setdefault(normalised(memory.text), []).append(memory)
+    found: list[Recalled] = []
+    for group in groups.values():
+        scopes = tuple(sorted({memory.scope for memory in group}))
+        if len(scopes) > 1:
+            found.append(Recalled(min(group, key=_urgent_first), Why.SHARED, scopes=scopes))
+    found.sort(key=lambda one: (-len(one.scopes), _urgent_first(one.memory)))
+    shown, rest = found[:number], found[number:]
+    return [
+        *sorted(shown, key=lambda one: _is_tentative(one.memory)),
+        *(replace(one, why=Why.BEYOND_NUMBER) for one in rest),
+    ]
+
+
+def block_of_scope(
+    scope: ScopeName,
+    memories: Sequence[Memory],
+    recalled: Sequence[Recalled],
+    *,
+    count: CountTokens,
+    budget: int = BUDGET,
+) -> Block:
+    """Return the block of one scope, all of whose memories are given."""
+    if not memories:
+        return _assembled(FIRST_VISIT, (), count=count, budget=budget)
+    heading = _heading(scope, memories)
+    return _assembled(_unless_empty(heading, recalled), recalled, count=count, budget=budget)
+
+
+def block_of_several(
+    prefix: str, recalled: Sequence[Recalled], *, count: CountTokens, budget: int = BUDGET
+) -> Block:
+    """Return the block of a scope and all scopes below it."""
+    heading = _unless_empty(f"Memory of {prefix} and below", recalled)
+    return _assembled(heading, recalled, count=count, budget=budget)
+
+
+def _unless_empty(heading: str, recalled: Sequence[Recalled]) -> str:
+    """Return the heading, which says so where nothing stands below it."""
+    return heading if any(one.memory.live for one in recalled) else f"{heading}\n{_NOTHING}"
+
+
+def _parted(memories: Iterable[Memory]) -> tuple[list[Memory], list[Recalled]]:
+    """Return the live memories, and the others as what is not shown."""
+    live: list[Memory] = []
+    retired: list[Recalled] = []
+    for memory in memories:
+        if memory.live:
+            live.append(memory)
+        else:
+            retired.append(Recalled(memory, Why.SUPERSEDED))
+    return live, retired
+
+
+def _without(memories: Iterable[Memory], taken: Iterable[Memory]) -> list[Memory]:
+    ids = {memory.id for memory in taken}
+    return [memory for memory in memories if memory.id not in ids]
+
+
+def _is_lasting(memory: Memory) -> bool:
+    """Tell whether age makes a memory no less worth showing; a danger's never does."""
+    if memory.persistence is None:
+        return _category(memory) == _DANGER
+    return memory.persistence is not Persistence.EPHEMERAL
+
+
+def _is_tentative(memory: Memory) -> bool:
+    return memory.status is Standing.TENTATIVE
+
+
+def _category(memory: Memory) -> str:
+    return "" if memory.category is None else memory.category.casefold()
+
+
+def _urgent_first(memory: Memory) -> tuple[bool, int, int, float, str]:
+    """Order as in the block: dangers first, then what was seen most often."""
+    category = _category(memory)
+    rank = _CATEGORIES.index(category) if category in _CATEGORIES else len(_CATEGORIES)
+    seen_at = memory.last_seen_at.timestamp()
+    return _is_tentative(memory), rank, -memory.observation_count, -seen_at, memory.id
+
+
+def _lasting_first(memory: Memory) -> tuple[object, ...]:
+    core = memory.persistence is Persistence.CORE
+    return _is_tentative(memory), not core, *_urgent_first(memory)
+
+
+def _newest_first(memory: Memory) -> tuple[bool, float, str]:
+    return _is_tentative(memory), -memory.last_seen_at.timestamp(), memory.id
+
+
+def _heading(scope: ScopeName, memories: Sequence[Memory]) -> str:
+    """Return the first line: what the place is called, and how well it is known."""
+    named = [memory for memory in memories if _name(memory)]
+    name = _name(max(named, key=lambda memory: memory.last_seen_at)) if named else ""
+    visits = max(map(_visits, memories), default=0)
+    sessions = len({session for memory in memories for session in memory.sessions})
+    known = [_plural(visits, "visit"), _plural(sessions, "session")]
+    counts = ", ".join(filter(None, known))
+    place = f"{name} ({scope})" if name else scope
+    return f"Memory of {place}: {counts}" if counts else f"Memory of {place}"
+
+
+def _name(memory: Memory) -> str:
+    """Return what the metadata calls the place; nothing where that is no name."""
+    name = memory.metadata.get(NAME_KEY)
+    return _one_line(name) if isinstance(name, str) and len(name) <= LABEL_MAX else ""
+
+
+def _visits(memory: Memory) -> int:
+    visits = memory.metadata.get(VISITS_KEY)
+    return visits if isinstance(visits, int) and not isinstance(visits, bool) else 0
+
+
+def _plural(number: int, what: str) -> str:
+    if number < 1:
+        return ""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _assembled(
+    heading: str, recalled: Sequence[Recalled], *, count: CountTokens, budget: int
+) -> Block:
+    """Return the block that shows as much as the budget allows, whole memories only.
+
+    They are taken in their order; one that is too long does not keep a shorter one out. In the
+    end the whole is counted: with some tokenizers it has more tokens than its lines.
+    """
+    wanted = [one for one in recalled if one.shown]
+    others = tuple(one for one in recalled if not one.shown)
+    live = len(wanted) + sum(one.memory.live for one in others)
+    tokens_min = count(_text(heading, [], live))
+    if tokens_min > budget:
+        return Block("", 0, tokens_min, (*map(_left_out, wanted), *others))
+    priced = [replace(one, tokens=count(_line(one))) for one in wanted]
+    kept = _fitting(priced, budget - count(heading))
+    while (tokens := count(text := _text(heading, kept, live))) > budget:
+        kept.pop()
+    left_out = tuple(_left_out(one) for one in priced if one not in kept)
+    return Block(text, tokens, tokens_min, (*kept, *left_out, *others))
+
+
+def _fitting(priced: Iterable[Recalled], budget: int) -> list[Recalled]:
+    """Return those that fit into a budget together, the first of them first."""
+    kept: list[Recalled] = []
+    for one in priced:
+        tokens = one.tokens or 0
+        if tokens <= budget:
+            kept.append(one)
+            budget -= tokens
+    return kept
+
+
+def _left_out(one: Recalled) -> Recalled:
+    return replace(one, why=Why.OVER_BUDGET)
+
+
+def _text(heading: str, shown: Sequence[Recalled], live: int) -> str:
+    """Return the text of a block that shows some of so many live memories."""
+    certain = [_line(one) for one in shown if not _is_tentative(one.memory)]
+    uncertain = [_line(one) for one in shown if _is_tentative(one.memory)]
+    lines = [heading, *certain]
+    if uncertain:
+        lines += [_UNCERTAIN, *uncertain]
+    if live > len(shown):
+        lines.append(f"({live - len(shown):,} more not shown)")
+    return "\n".join(lines)
+
+
+def _line(recalled: Recalled) -> str:
+    """Return a memory as one line, all of its text on it, so that no text can pass for another."""
+    memory = recalled.memory
+    category = f"[{memory.category.upper()}] " if memory.category else ""
+    title = f"{_one_line(memory.title)}: " if memory.title else ""
+    said = [
+        _named(recalled.scopes),
+        f"seen {memory.observation_count:,}x" if memory.observation_count > 1 else "",
+        f"until {memory.valid_until:%Y-%m-%d}" if memory.valid_until else "",
+    ]
+    details = ", ".join(filter(None, said))
+    line = f"- {category}{title}{_one_line(memory.text)}"
+    return f"{line} ({details})" if details else line
+
+
+def _named(scopes: Sequence[ScopeName]) -> str:
+    if len(scopes) <= 1:
+        return "".join(scopes)
+    beyond = ", …" if len(scopes) > _SCOPES_NAMED else ""
+    return f"in {len(scopes):,} scopes: {', '.join(scopes[:_SCOPES_NAMED])}{beyond}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _as_json(one: Recalled) -> dict[str, Any]:
+    memory = one.memory
+    return {
+        "id": memory.id,
+        "scope": memory.scope,
+        "shown": one.shown,
+        "why": one.why.value,
+        "tokens": one.tokens,
+        "similarity": one.similarity,
+        "scopes": list(one.scopes),
+        "status": memory.status.value,
+        "category": memory.category,
+        "observation_count": memory.observation_count,
+        "text": memory.text,
+    }

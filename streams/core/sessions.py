@@ -1,0 +1,80 @@
+"""What deciding came to in each session of an agent, counted from the decisions."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from schemas.decisions import Decision, Ignore, Insert, Marker, Merge, Reason, Reinforce, Replace
+from schemas.events import Remember
+
+_NEAR_DUPLICATE = frozenset(
+    {
+        Reason.SAME_FACT,
+        Reason.KNOWN_IN_FULL,
+        Reason.ADDS_TO_KNOWN,
+        Reason.NEARLY_IDENTICAL,
+        Reason.BETTER_THAN_KNOWN,
+        Reason.NO_BETTER_THAN_KNOWN,
+    }
+)
+"""Why a memory is retired by one that says the same; not by name, or because it is contradicted."""
+
+
+@dataclass
+class Session:
+    """The counts of one session; None are the events that name none.
+
+    `supersessions` counts retired memories, `near_duplicates` those that say the same as their
+    successor. `last` is the time of the newest event.
+    """
+
+    name: str | None
+    last: datetime
+    events: int = 0
+    inserted: int = 0
+    reinforced: int = 0
+    supersessions: int = 0
+    near_duplicates: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the counts as a record of a log of episodes."""
+        return {
+            "timestamp": self.last.isoformat(),
+            "event_type": "deduplication_metrics",
+            "episode_id": self.name,
+            "events": self.events,
+            "memories_added": self.inserted,
+            "duplicates_prevented": self.reinforced,
+            "metadata_updates": self.reinforced,
+            "supersessions": self.supersessions,
+            "supersessions_from_near_duplicates": self.near_duplicates,
+        }
+
+
+class Sessions:
+    """Counts decisions by the session that their events name."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str | None, Session] = {}
+
+    def add(self, decision: Decision) -> None:
+        """Count a decision. What came again, or holds no memory of an agent, is passed over."""
+        if isinstance(decision, Marker | Ignore) or not isinstance(decision.event, Remember):
+            return
+        event = decision.event
+        session = self._by_name.setdefault(event.session, Session(event.session, event.occurred_at))
+        session.last = max(session.last, event.occurred_at)
+        session.events += 1
+        if isinstance(decision, Insert):
+            session.inserted += 1
+            session.supersessions += not decision.memory.live  # what it says was outdated already
+        session.reinforced += isinstance(decision, Reinforce)
+        if isinstance(decision, Merge | Replace):
+            retired = sum(target.memory_id != decision.memory.id for target in decision.targets)
+            session.supersessions += retired
+            if decision.evidence.reason in _NEAR_DUPLICATE:
+                session.near_duplicates += retired
+
+    def all(self) -> list[Session]:
+        """Return the sessions, the one with the oldest last event first."""
+        return sorted(self._by_name.values(), key=lambda one: (one.last, one.name or ""))
