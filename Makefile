@@ -4,12 +4,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 DEMO := .demo
+GAME := .demo-game
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test check lint types arch unit sim chaos fmt golden schemas docs bench quality lock clean
+.PHONY: help setup demo demo-game up down test check lint types arch unit sim chaos fmt golden schemas docs bench quality lock clean
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 setup: $(READY) ## Make the virtual environment and fetch the embedding model
 
@@ -36,6 +37,23 @@ demo: $(READY) ## Decide on the example events and show what is kept
 	@$(BIN)/memsieve dead-letters list --store $(DEMO)
 	@echo; echo "WRITTEN to $(CURDIR)/$(DEMO):"; find $(DEMO) -maxdepth 1 -mindepth 1 | sort
 	@echo; echo "why: $(BIN)/memsieve explain trap-3 --store $(DEMO)"
+
+demo-game: $(READY) ## From a game's turns to a Memories.md and the block for its prompt
+	@rm -rf $(GAME) && mkdir $(GAME)
+	@echo "FROM ITS SENTENCES, without a model"; echo
+	@$(BIN)/memsieve extract examples/game/turns.jsonl --out $(GAME)/sentences.jsonl
+	@$(BIN)/memsieve run $(GAME)/sentences.jsonl --store $(GAME)/sentences --policy memories-md
+	@$(BIN)/memsieve export-md $(GAME)/Sentences.md --world skerry --store $(GAME)/sentences
+	@echo; echo "IN A MODEL'S WORDS, answers played back"; echo
+	@$(BIN)/python examples/game/recorded_model.py \
+		$(BIN)/memsieve extract examples/game/turns.jsonl --llm --out $(GAME)/worded.jsonl
+	@$(BIN)/memsieve run $(GAME)/worded.jsonl --store $(GAME)/worded --policy memories-md
+	@$(BIN)/memsieve export-md $(GAME)/Memories.md --world skerry --store $(GAME)/worded
+	@echo; echo "MEMORIES.MD, its first places"; echo
+	@sed -n 1,28p $(GAME)/Memories.md
+	@echo; echo "FOR THE PROMPT, in the lighthouse hall"; echo
+	@$(BIN)/memsieve recall --scope skerry/6 --store $(GAME)/worded
+	@echo; echo "WRITTEN to $(CURDIR)/$(GAME):"; find $(GAME) -maxdepth 1 -mindepth 1 | sort
 
 up: ## Start Kafka, Qdrant and the services in containers (needs Docker)
 	@command -v docker >/dev/null 2>&1 || { echo "missing: Docker with Compose; docs/operations.md tells how to do without"; exit 1; }
@@ -123,4 +141,4 @@ lock: $(READY) ## Resolve the dependencies anew
 	@$(COMPILE) --extra dev --constraint requirements.lock -o requirements-dev.lock
 
 clean: ## Remove what the other targets made
-	@rm -rf .venv $(DEMO) .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv $(DEMO) $(GAME) .pytest_cache .ruff_cache .hypothesis .import_linter_cache
