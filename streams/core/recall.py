@@ -9,6 +9,7 @@ from typing import Any
 from schemas.base import LABEL_MAX, MemoryId, ScopeName
 from schemas.memories import Memory, Persistence, Standing
 from streams.core.identity import normalised
+from streams.core.places import LOCATION_NAME
 
 BUDGET = 300
 """Tokens of a block: what a prompt can spare at every turn."""
@@ -18,9 +19,8 @@ RECENT_MAX = 5
 
 FIRST_VISIT = "First visit - no prior experiences"
 
-NAME_KEY = "location_name"
 VISITS_KEY = "visits"
-"""Where the metadata of a memory may say what its scope is called, and how often it was visited."""
+"""Where the metadata of a memory may say how often its scope was visited."""
 
 _DANGER = "danger"
 _CATEGORIES = (_DANGER, "failure", "success", "discovery")
@@ -258,7 +258,7 @@ def _heading(scope: ScopeName, memories: Sequence[Memory]) -> str:
 
 def _name(memory: Memory) -> str:
     """Return what the metadata calls the place; nothing where that is no name."""
-    name = memory.metadata.get(NAME_KEY)
+    name = memory.metadata.get(LOCATION_NAME)
     return _one_line(name) if isinstance(name, str) and len(name) <= LABEL_MAX else ""
 
 

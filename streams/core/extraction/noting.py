@@ -10,6 +10,7 @@ from schemas.events import Remember
 from schemas.turns import Place, Turn
 from streams.core.extraction.triggers import Fired, score_change
 from streams.core.identity import turn_event_id
+from streams.core.places import LOCATION_NAME, SCORE
 
 
 def event_of(
@@ -53,7 +54,7 @@ def _state(turn: Turn) -> dict[str, JsonValue]:
     place = place_of(turn)
     told: dict[str, JsonValue] = {
         "location": None if place is None else place.id,
-        "location_name": None if place is None else place.name,
-        "score": score_change(turn.state),
+        LOCATION_NAME: None if place is None else place.name,
+        SCORE: score_change(turn.state),
     }
     return {name: value for name, value in told.items() if value is not None}

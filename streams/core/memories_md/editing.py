@@ -21,6 +21,7 @@ from streams.core.memories_md.entries import (
     Retired,
     Section,
     Tally,
+    section_of,
 )
 from streams.core.memories_md.parsing import (
     STRIKE,
@@ -62,7 +63,7 @@ def add_entry(
     if header.status is Standing.SUPERSEDED:
         raise ValueError(f"{header.title!r} cannot be added as superseded; add it, then retire it")
     entry = _new_entry(header, meta, text, document.newline)
-    number = _section_of(document, location.id)
+    number = section_of(document, location.id)
     if number is None:
         return _with_section(document, location, entry)
     last = number + 1 == len(document.sections)
@@ -124,7 +125,7 @@ def update_visits(
 
     Raises LookupError where it has no section.
     """
-    number = _section_of(document, location_id)
+    number = section_of(document, location_id)
     if number is None:
         raise LookupError(f"location {location_id} has no section; add an entry to it first")
     section = document.sections[number]
@@ -144,14 +145,6 @@ def _entry_at(document: Document, at: At) -> Entry:
     if isinstance(part, Entry):
         return part
     raise LookupError(f"no entry is at {at}; ask entries() of this document where it is")
-
-
-def _section_of(document: Document, location_id: int) -> int | None:
-    """Return the first section of a location."""
-    for number, section in enumerate(document.sections):
-        if section.location is not None and section.location.id == location_id:
-            return number
-    return None
 
 
 def _with(document: Document, number: int, section: Section) -> Document:

@@ -155,6 +155,14 @@ class Found(NamedTuple):
     entry: Entry
 
 
+def section_of(document: Document, location_id: int) -> int | None:
+    """Return which section is the first of a location, counted from 0."""
+    for number, section in enumerate(document.sections):
+        if section.location is not None and section.location.id == location_id:
+            return number
+    return None
+
+
 def entries(document: Document) -> Iterator[Found]:
     """Yield the entries in the order of the file."""
     line = 1

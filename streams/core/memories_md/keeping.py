@@ -31,10 +31,10 @@ from streams.core.memories_md.entries import (
     Found,
     Invalidated,
     Meta,
-    Section,
     SupersededBy,
     Tally,
     entries,
+    section_of,
 )
 from streams.core.memories_md.mapping import (
     entry_parts,
@@ -240,7 +240,7 @@ class _Keeper:
         if at is not None:
             self._write(memory, at, ours="", called=header.title)
         elif memory.live or history:
-            is_new = _section_of(self.document, location.id) is None
+            is_new = section_of(self.document, location.id) is None
             self.document = add_entry(self.document, location, header, text, meta)
             self._visited(location.id, memory, is_new=is_new)
             at = _last_of(self.document, location.id)
@@ -379,23 +379,17 @@ def _entry_of(document: Document, at: At) -> Entry:
 
 def _last_of(document: Document, location: int) -> At:
     """Return the entry that was added to a location last: it is the last of its first section."""
-    for number, section in enumerate(document.sections):
-        if section.location is not None and section.location.id == location:
-            held = [at for at, part in enumerate(section.parts) if isinstance(part, Entry)]
-            return At(number, held[-1])
-    raise LookupError(f"location {location} has no section")
-
-
-def _section_of(document: Document, location: int) -> Section | None:
-    """Return the first section of a location."""
-    found = (one for one in document.sections if one.location and one.location.id == location)
-    return next(found, None)
+    number = section_of(document, location)
+    if number is None:
+        raise LookupError(f"location {location} has no section")
+    parts = document.sections[number].parts
+    return At(number, max(at for at, part in enumerate(parts) if isinstance(part, Entry)))
 
 
 def _tally_of(document: Document, location: int) -> Tally | None:
     """Return the line of visits of a location's first section."""
-    section = _section_of(document, location)
-    parts = () if section is None else section.parts
+    number = section_of(document, location)
+    parts = () if number is None else document.sections[number].parts
     return next((part for part in parts if isinstance(part, Tally)), None)
 
 

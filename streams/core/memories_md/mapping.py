@@ -22,9 +22,8 @@ from streams.core.identity import entry_event_id, entry_name
 from streams.core.memories_md.entries import Document, Entry, Found, Header, Location, Meta, entries
 from streams.core.memories_md.parsing import read_header, read_meta, split_header
 from streams.core.memories_md.rendering import header_line, header_pieces
+from streams.core.places import LOCATION_NAME, SCORE
 
-LOCATION_NAME = "location_name"
-SCORE = "score"
 GOAL = "goal"
 LAST_TURN = "last_turn"
 SEEN = "seen"
