@@ -113,6 +113,11 @@ bench: $(READY) ## Measure speed beside others (ten minutes); bench-full: all si
 	@$(BENCH)/store_size.py --rounds 2 --out .bench/store-size.json
 	@$(BENCH)/latency.py --seconds 20 --starts 1 --out .bench/latency.json
 	@$(BENCH)/beside_afternoon.py --rounds 3 --events 300 --out .bench/afternoon.json
+	@$(BENCH)/memories_md.py --rounds 3 --out .bench/memories-md.json
+	@$(BENCH)/consolidation.py --memories 5000 --graded 500 --out .bench/consolidation.json
+	@$(BENCH)/location_memories.py --rounds 1 --out .bench/location-memories.json
+	@$(BENCH)/game.py --out .bench/game.json
+	@$(BENCH)/loading.py --rounds 1 --out .bench/loading.json
 	@$(BENCH)/gate.py .bench
 
 .PHONY: bench-full
@@ -127,7 +132,12 @@ bench-full: $(READY)
 	@$(BENCH)/store_size.py --full --out .bench/store-size.json --plot benchmarks/results/store-size.svg
 	@$(BENCH)/latency.py --out .bench/latency.json
 	@$(BENCH)/beside_afternoon.py --out .bench/afternoon.json
+	@$(BENCH)/memories_md.py --out .bench/memories-md.json
+	@$(BENCH)/location_memories.py --out .bench/location-memories.json
+	@$(BENCH)/game.py --out .bench/game.json
+	@$(BENCH)/loading.py --out .bench/loading.json
 	@$(BENCH)/beside_libraries.py --install --out .bench/libraries.json
+	@$(BENCH)/consolidation.py --peers --out .bench/consolidation.json
 	@$(BENCH)/gate.py .bench --keep
 
 quality: $(READY) ## Measure what is found and what is lost, on labelled pairs
@@ -137,7 +147,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 lock: $(READY) ## Resolve the dependencies anew
 	@$(BIN)/python -m pip install --quiet uv
-	@$(COMPILE) --upgrade -o requirements.lock
+	@$(COMPILE) --extra api --upgrade -o requirements.lock
 	@$(COMPILE) --extra dev --constraint requirements.lock -o requirements-dev.lock
 
 clean: ## Remove what the other targets made

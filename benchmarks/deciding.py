@@ -9,13 +9,14 @@ from typing import NoReturn
 
 from benchmarks.measuring import Cost, Watch
 from schemas.codec import EVENT
-from schemas.events import Remember
+from schemas.events import Event, Remember
 from schemas.topics import EVENTS, TOPICS
 from streams.adapters.lexicons import english
 from streams.adapters.local_broker import LocalBroker
 from streams.adapters.verifiers.built_in import BuiltInVerifier
 from streams.apps import policies
 from streams.core.language.reading import Readings
+from streams.core.tombstones import Key
 from streams.flow.decisions import INDEXED
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.judging import Judging
@@ -51,11 +52,16 @@ class Deciding:
     """Decides on events with the default policy, and applies what was decided."""
 
     def __init__(
-        self, log: LocalBroker, index: Index, decided: Decided, embedder: Embedder
+        self,
+        log: LocalBroker,
+        index: Index,
+        decided: Decided,
+        embedder: Embedder,
+        key: Key | None = None,
     ) -> None:
         readings = Readings(english())
         judging = Judging(readings, {"built-in": BuiltInVerifier(readings)})
-        deduplicator = Deduplicator(embedder, index, decided, POLICY, judging)
+        deduplicator = Deduplicator(embedder, index, decided, POLICY, judging, key)
         owner = Owner(deduplicator, log, index, lambda _: None, token="bench", clock=_Standing())
         self._log = log
         self._owner, self._writer = (
@@ -63,7 +69,7 @@ class Deciding:
             for process in (owner, Writer(index, log, print))
         )
 
-    async def publish(self, events: Sequence[Remember]) -> None:
+    async def publish(self, events: Sequence[Event]) -> None:
         await self._log.append(
             [Outgoing(EVENTS.name, 0, e.scope.encode(), EVENT.encode(e)) for e in events]
         )

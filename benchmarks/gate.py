@@ -93,6 +93,27 @@ MEASURES = (
         "lower",
     ),
     Measure("start to first decision, s", "latency", "start_to_first_decision_seconds", 3, "lower"),
+    Measure("Memories.md of 1,000 parsed, ms", "memories-md", "parse_ms", 10, "lower"),
+    Measure("one entry of 1,000 written, ms", "memories-md", "write_ms", 10, "lower"),
+    Measure("one entry of 1,500 kept by a writer, ms", "memories-md", "sink_ms", 10, "lower"),
+    Measure("recall from 1,000 without a query, ms", "memories-md", "recall_ms", 5, "lower"),
+    Measure(
+        "index of 2,000 memories built anew, s", "location-memories", "rebuild_seconds", 5, "lower"
+    ),
+    Measure(
+        "decision at a place of 100, p50, ms", "location-memories", "decision_p50_ms", 100, "lower"
+    ),
+    Measure("one by one ÷ one matrix, 50 vectors", "location-memories", "loop_over_vectorised", 10),
+    Measure("exact repeats caught", "location-memories", "repeats_caught", 0.95),
+    Measure("distinct facts merged", "location-memories", "distinct_merged", 0.02, "lower"),
+    Measure(
+        "consolidation, memories/s of a processor", "consolidation", "per_processor_second", 1_667
+    ),
+    Measure("consolidation of 100,000, MiB", "consolidation", "mebibytes", 1_536, "lower"),
+    Measure("planted groups found, B³ F1", "consolidation", "b_cubed_f1", 0.95),
+    Measure("Memories.md of the game smaller by", "game", "file_smaller", 0.2),
+    Measure("memory tokens of the game fewer by", "game", "context_tokens_fewer", 0.1),
+    Measure("tokens for a prompt, at most", "game", "prompt_tokens_max", 300, "lower"),
 )
 
 

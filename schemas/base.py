@@ -37,6 +37,9 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 METADATA_DEPTH_MAX = 32
 
+FEW_MAX = 64
+"""Most labels that an event may carry in one field."""
+
 
 def _refuse(pattern: re.Pattern[str], text: str) -> str:
     if found := pattern.search(text):
@@ -142,7 +145,9 @@ _line = (StringConstraints(min_length=1, max_length=LABEL_MAX), AfterValidator(_
 Scope = Annotated[ScopeName, Field(strict=True), AfterValidator(_printable), AfterValidator(_scope)]
 Label = Annotated[str, *_line, AfterValidator(_not_blank)]
 EventName = Annotated[EventId, *_line, AfterValidator(_not_blank)]
-FewLabels = Annotated[tuple[Label, ...], Field(max_length=64)]
+MemoryName = Annotated[MemoryId, *_line, AfterValidator(_not_blank)]
+DecisionName = Annotated[DecisionId, *_line, AfterValidator(_not_blank)]
+FewLabels = Annotated[tuple[Label, ...], Field(max_length=FEW_MAX)]
 Text = Annotated[
     str,
     StringConstraints(max_length=TEXT_MAX),

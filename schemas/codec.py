@@ -8,7 +8,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, from_json, to_json
 
 from schemas.decisions import (
+    Block,
     Decision,
+    Erase,
     Fence,
     Forward,
     Ignore,
@@ -17,12 +19,14 @@ from schemas.decisions import (
     Reinforce,
     Reject,
     Replace,
+    Revise,
 )
-from schemas.events import Answer, Event, Remember
+from schemas.events import Answer, Consolidate, Event, Forget, Pin, Rate, Remember, Retire, Undo
 from schemas.outcomes import Applied, DeadLetter, Review, Settled
 from schemas.turns import Turn
 
 Model = TypeVar("Model", bound=BaseModel)
+Other = TypeVar("Other", bound=BaseModel)
 Lift = Callable[[dict[str, Any]], dict[str, Any]]
 """Brings a payload of one version to the next; pure."""
 
@@ -58,6 +62,10 @@ class Codec(Generic[Model]):
         self._kinds = kinds
         self._lifts = lifts
         self._adapters = {kind: TypeAdapter(model) for kind, model in kinds.items()}
+
+    def __or__(self, other: "Codec[Other]") -> "Codec[Model | Other]":
+        """Return a codec of the kinds of both."""
+        return Codec({**self._kinds, **other._kinds}, {**self._lifts, **other._lifts})
 
     def encode(self, record: Model) -> bytes:
         return record.__pydantic_serializer__.to_json(record)
@@ -176,7 +184,16 @@ def _problem(problem: ErrorDetails) -> str:
     return f"{path} {message[0].lower()}{message[1:]}, but it is {shown}"
 
 
-_EVENTS = {"remember", "answer"}
+_EVENTS: Mapping[str, type[Event]] = {
+    "remember": Remember,
+    "answer": Answer,
+    "retire": Retire,
+    "pin": Pin,
+    "rate": Rate,
+    "undo": Undo,
+    "consolidate": Consolidate,
+    "forget": Forget,
+}
 
 
 def _path(problem: ErrorDetails) -> str | None:
@@ -209,16 +226,19 @@ def _json_type(value: object) -> str:
     return next((name for type_, name in names if isinstance(value, type_)), "null")
 
 
-EVENT: Codec[Event] = Codec({"remember": Remember, "answer": Answer})
+EVENT: Codec[Event] = Codec(_EVENTS)
 DECISION: Codec[Decision | Fence] = Codec(
     {
         "insert": Insert,
         "replace": Replace,
         "merge": Merge,
         "reinforce": Reinforce,
+        "revise": Revise,
+        "erase": Erase,
         "ignore": Ignore,
         "reject": Reject,
         "forward": Forward,
+        "block": Block,
         "fence": Fence,
     }
 )
@@ -226,3 +246,5 @@ REVIEW: Codec[Review] = Codec({"review": Review})
 APPLIED: Codec[Applied] = Codec({"applied": Applied})
 DEAD_LETTER: Codec[DeadLetter | Settled] = Codec({"dead-letter": DeadLetter, "settled": Settled})
 TURN: Codec[Turn] = Codec({"turn": Turn})
+INPUT: Codec[Event | Turn] = EVENT | TURN
+"""What producers publish, whatever the topic."""

@@ -23,8 +23,8 @@ from schemas.base import (
     Scope,
     Unit,
 )
-from schemas.events import Event
-from schemas.memories import Memory
+from schemas.events import AnyEvent, Erasure
+from schemas.memories import Memory, Target
 
 
 class Band(StrEnum):
@@ -74,6 +74,16 @@ class Reason(StrEnum):
     SUPERSEDES_BY_NAME = "supersedes-by-name"
     ANSWERED = "answered"
     ANSWERED_TOO_LATE = "answered-too-late"
+    ENDED = "ended"
+    PINNED = "pinned"
+    UNPINNED = "unpinned"
+    RATED = "rated"
+    UNDONE = "undone"
+    ONE_FACT = "one-fact"
+    NOT_ONE_FACT = "not-one-fact"
+    OUT_OF_DATE = "out-of-date"
+    NOTHING_TO_CHANGE = "nothing-to-change"
+    FORGOTTEN = "forgotten"
     SAME_EVENT = "same-event"
 
 
@@ -144,7 +154,8 @@ class Evidence(Record):
 
     `truncated`: the embedding does not cover the whole text. `degraded`: judges that should have
     answered and did not, with what kept them. `reviews`: the questions put to a person. `refused`:
-    memories that the event named and that it may not retire, with the reason.
+    memories that the event named and that it may not change, with the reason. `masked`: kinds of
+    what was masked in the event before it was looked at.
     """
 
     reason: Reason
@@ -154,19 +165,13 @@ class Evidence(Record):
     merge: MergeProof | None = None
     reviews: tuple[Label, ...] = ()
     refused: tuple[Label, ...] = ()
-
-
-class Target(Record):
-    """A memory that a decision changes, at the version that the decider saw."""
-
-    memory_id: MemoryId
-    version: Annotated[int, Field(ge=1)]
+    masked: tuple[Label, ...] = ()
 
 
 class _Decided(Record):
     schema_version: Literal[1] = 1
     decision_id: DecisionId
-    event: Event
+    event: AnyEvent
     source: Position
     policy_id: PolicyId
     evidence: Evidence
@@ -196,13 +201,14 @@ class Replace(_Decided):
 class Merge(_Decided):
     """The event and its targets become one memory with all their facts.
 
-    `embedding` is that of the merged text, `event_embedding` that of the event's text.
+    `embedding` is that of the merged text, `event_embedding` that of the event's text; None where
+    the event says nothing of its own, and only proposes to join its targets.
     """
 
     kind: Literal["merge"] = "merge"
     memory: Memory
     embedding: Embedding
-    event_embedding: Embedding
+    event_embedding: Embedding | None
     targets: Annotated[tuple[Target, ...], Field(min_length=1)]
 
 
@@ -217,6 +223,36 @@ class Reinforce(_Decided):
     memory: Memory
     target: Target
     embedding: Embedding | None = None
+
+
+class Revised(Record):
+    """A memory as it is from now on. `embedding` is that of its text; None where that stays."""
+
+    memory: Memory
+    embedding: Embedding | None = None
+
+
+class Revise(_Decided):
+    """Memories change together, each to its next version, because somebody has asked for it.
+
+    They may be retired, come back, or begin: all that is neither new nor a repeat.
+    """
+
+    kind: Literal["revise"] = "revise"
+    memories: Annotated[tuple[Revised, ...], Field(min_length=1)]
+
+
+class Erase(_Decided):
+    """Memories are forgotten, and records of the log go with them.
+
+    `memories` are the forgotten ones, without what they said, and those whose earlier decisions go,
+    as they are: each with the vector that it has from now on. `erased` are offsets in the
+    partition of this decision: readers may find nothing there, and skip what builds on it.
+    """
+
+    kind: Literal["erase"] = "erase"
+    memories: Annotated[tuple[Revised, ...], Field(min_length=1)]
+    erased: tuple[Erasure, ...] = ()
 
 
 class Ignore(_Decided):
@@ -250,13 +286,35 @@ class Forward(Record):
     partition: Count
 
 
+class Block(Record):
+    """What the event says is not kept.
+
+    A memory that said so was forgotten, `memory_id`; or the policy keeps out what was `found` in
+    it, such as a secret.
+    """
+
+    kind: Literal["block"] = "block"
+    schema_version: Literal[1] = 1
+    decision_id: DecisionId
+    source: Position
+    event_id: EventName
+    scope: Scope
+    memory_id: MemoryId | None = None
+    found: tuple[Label, ...] = ()
+
+
 Decision: TypeAlias = Annotated[
-    Insert | Replace | Merge | Reinforce | Ignore | Reject | Forward, Field(discriminator="kind")
+    Insert | Replace | Merge | Reinforce | Revise | Erase | Ignore | Reject | Forward | Block,
+    Field(discriminator="kind"),
 ]
 Change: TypeAlias = Insert | Replace | Merge | Reinforce
-"""The decisions that change the store."""
-Marker: TypeAlias = Reject | Forward
-"""The decisions on a record that holds no event of its partition."""
+"""The decisions that are about one memory, and change the store."""
+Revision: TypeAlias = Revise | Erase
+"""The decisions that somebody has asked for, about any number of memories."""
+Marker: TypeAlias = Reject | Forward | Block
+"""The decisions that do not repeat the event, if there was one."""
+OnEvent: TypeAlias = Change | Revision | Ignore
+"""The decisions on an event."""
 
 
 class Fence(Record):

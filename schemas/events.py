@@ -7,10 +7,12 @@ from pydantic import Field, JsonValue, model_validator
 from schemas.base import (
     ContentKey,
     Count,
+    DecisionName,
+    Embedding,
     EventName,
     FewLabels,
     Label,
-    MemoryId,
+    MemoryName,
     Metadata,
     Moment,
     Record,
@@ -18,13 +20,13 @@ from schemas.base import (
     Text,
     Unit,
 )
-from schemas.memories import Persistence, valid_in_order
+from schemas.memories import Memory, Persistence, Target, valid_in_order
 
 
 class Seen(Record):
     """A memory as somebody saw it: its id, and the key of the text that it had."""
 
-    memory_id: MemoryId
+    memory_id: MemoryName
     content_key: ContentKey
 
 
@@ -110,5 +112,221 @@ class Answer(Record):
         return f"{self.author}: memory {newer} is to memory {older}: {self.verdict}"
 
 
-Event: TypeAlias = Annotated[Remember | Answer, Field(discriminator="kind")]
+MEMBERS_MAX = 64
+"""Memories that one request may change: a decision has to fit into a record."""
+
+CONCERNED_MAX = MEMBERS_MAX + 1
+"""Memories that an undo may change: all that one decision may change, and the one that it made."""
+
+UNDOES_MAX = 1_000
+"""Decisions that one undo may take back: a memory may have been seen that often since."""
+
+Targets = Annotated[tuple[Target, ...], Field(min_length=1, max_length=MEMBERS_MAX)]
+
+
+def _listed(targets: tuple[Target, ...]) -> str:
+    names = ", ".join(target.memory_id for target in targets)
+    return f"memory {names}" if len(targets) == 1 else f"memories {names}"
+
+
+class _Request(Record):
+    """Somebody, `author`, asks for a change of memories that are there.
+
+    The partition's owner makes it in order, against the state that it has by then. Where that is
+    not what the request saw, it changes nothing: whoever asked looks again.
+    """
+
+    event_id: EventName
+    scope: Scope
+    author: Label
+    occurred_at: Moment
+    note: Annotated[str, Field(max_length=2_000)] = ""
+
+
+Ended: TypeAlias = Literal["expired", "ended", "invalid", "unused", "harmful"]
+"""Why memories end that no other one stands for."""
+
+
+class Retire(_Request):
+    """Memories end, and none takes their place. Pinned ones do not.
+
+    expired: their time has run out. ended: what they belonged to, such as an episode, is over.
+    invalid: they are not, or no longer, true. unused: nobody needed them. harmful: they misled.
+    """
+
+    kind: Literal["retire"] = "retire"
+    schema_version: Literal[1] = 1
+    memories: Targets
+    reason: Ended
+
+    @property
+    def text(self) -> str:
+        """What it asks for, in words."""
+        return f"{self.author}: {_listed(self.memories)} to end: {self.reason}"
+
+
+class Pin(_Request):
+    """A memory is never merged, replaced nor ended from now on; or may be again."""
+
+    kind: Literal["pin"] = "pin"
+    schema_version: Literal[1] = 1
+    memory_id: MemoryName
+    pinned: bool
+
+    @property
+    def text(self) -> str:
+        """What it asks for, in words."""
+        return (
+            f"{self.author}: memory {self.memory_id} is {'' if self.pinned else 'no longer '}pinned"
+        )
+
+
+class Rate(_Request):
+    """A memory was looked at, and has helped or misled, so many times since it was rated last."""
+
+    kind: Literal["rate"] = "rate"
+    schema_version: Literal[1] = 1
+    memory_id: MemoryName
+    accessed: Count = 0
+    helpful: Count = 0
+    harmful: Count = 0
+
+    @property
+    def text(self) -> str:
+        """What it tells, in words."""
+        return (
+            f"{self.author}: memory {self.memory_id} was looked at {self.accessed}, helped "
+            f"{self.helpful} and misled {self.harmful} times"
+        )
+
+
+class Undo(_Request):
+    """A decision, and what rests on it, is taken back.
+
+    `memories` are those of the scope that it concerns, as they shall be from now on: each at the
+    version behind the one that was seen, a new one at version 1. Whoever asks has read in the log
+    what they were before. `undoes` are the decisions that do not hold any more, the first of them
+    the one that was meant.
+    """
+
+    kind: Literal["undo"] = "undo"
+    schema_version: Literal[1] = 1
+    undoes: Annotated[tuple[DecisionName, ...], Field(min_length=1, max_length=UNDOES_MAX)]
+    memories: Annotated[tuple[Memory, ...], Field(min_length=1, max_length=CONCERNED_MAX)]
+
+    @model_validator(mode="after")
+    def _of_its_scope(self) -> Self:
+        for memory in self.memories:
+            if memory.scope != self.scope:
+                raise ValueError(f"memory {memory.id} is of another scope: {memory.scope}")
+        if len({memory.id for memory in self.memories}) < len(self.memories):
+            raise ValueError("memories names one of them twice")
+        return self
+
+    @property
+    def text(self) -> str:
+        """What it asks for, in words."""
+        meant, *resting = self.undoes
+        return f"{self.author}: undo {meant}{f' and {len(resting)} after it' if resting else ''}"
+
+
+class Consolidate(_Request):
+    """These memories may be one fact: judge them all, and join what is.
+
+    A proposal: the owner believes no similarity and no verdict of others.
+    """
+
+    kind: Literal["consolidate"] = "consolidate"
+    schema_version: Literal[1] = 1
+    members: Annotated[Targets, Field(min_length=2)]
+
+    @property
+    def text(self) -> str:
+        """What it asks for, in words."""
+        return f"{self.author}: may {_listed(self.members)} be one fact?"
+
+
+FINGERPRINTS_MAX = 1_024
+ERASURES_MAX = 4_096
+"""Records that one request may erase: an event has room for so many."""
+STATED_MAX = 512
+"""Other memories that it may state again: a decision has room for so many."""
+
+
+class Tombstone(Record):
+    """What tells, to those who have the key, whether a text says what was forgotten; not what it was.
+
+    `key` names the key. `fingerprints` are of the texts that a memory had, `specifics` of the
+    numbers, names and negations in its last one: HMACs in hexadecimal.
+    """
+
+    key: Label
+    fingerprints: Annotated[tuple[Label, ...], Field(max_length=FINGERPRINTS_MAX)]
+    specifics: Annotated[tuple[Label, ...], Field(max_length=FINGERPRINTS_MAX)]
+
+
+class Forgotten(Record):
+    """A memory that is to be forgotten, at the version that was seen.
+
+    `tombstone` is None where its facts may be told again: they only stood together with what is
+    forgotten. `embedding` is what the memory has from then on: not that of its text.
+    """
+
+    memory_id: MemoryName
+    version: Annotated[int, Field(ge=1)]
+    tombstone: Tombstone | None
+    embedding: Embedding
+
+
+class Erasure(Record):
+    """A decision that the log is to lose, and the event that it was made on, by their offsets.
+
+    `stays_for` are memories that the event is about, where it says nothing that is forgotten and
+    only the decision quotes it: it is kept as long as they are. `again`: the event is published
+    anew, to be decided without what is forgotten.
+    """
+
+    decision: Count
+    event: Count
+    stays_for: Annotated[tuple[MemoryName, ...], Field(max_length=MEMBERS_MAX)] = ()
+    again: bool = False
+
+    @property
+    def event_stays(self) -> bool:
+        """Whether only the decision goes."""
+        return bool(self.stays_for)
+
+
+class Forget(_Request):
+    """Memories are forgotten: nothing that is kept says any more what they said.
+
+    `stated` are other memories that erased decisions have touched: their state is written down
+    again. `erased` are the records of the scope's partition that go. Whoever asks has read them in
+    the log; the event itself holds no text.
+    """
+
+    kind: Literal["forget"] = "forget"
+    schema_version: Literal[1] = 1
+    memories: Annotated[tuple[Forgotten, ...], Field(min_length=1, max_length=MEMBERS_MAX)]
+    stated: Annotated[tuple[Target, ...], Field(max_length=STATED_MAX)] = ()
+    erased: Annotated[tuple[Erasure, ...], Field(max_length=ERASURES_MAX)] = ()
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """All memories that it changes, at the versions that were seen."""
+        gone = [Target(memory_id=one.memory_id, version=one.version) for one in self.memories]
+        return (*gone, *self.stated)
+
+    @property
+    def text(self) -> str:
+        """What it asks for, in words."""
+        gone = self.targets[: len(self.memories)]
+        return f"{self.author}: {_listed(gone)} to be forgotten"
+
+
+Request: TypeAlias = Retire | Pin | Rate | Undo | Consolidate | Forget
+"""The events that say nothing new, and ask for a change of what is there."""
+Event: TypeAlias = Remember | Answer | Request
 """Every kind of event."""
+AnyEvent: TypeAlias = Annotated[Event, Field(discriminator="kind")]
+"""An event that is told by its kind."""

@@ -10,7 +10,7 @@ from schemas.base import (
     ContentKey,
     Count,
     Label,
-    MemoryId,
+    MemoryName,
     Metadata,
     Moment,
     Record,
@@ -39,6 +39,7 @@ class Standing(StrEnum):
     ACTIVE = "active"
     TENTATIVE = "tentative"
     SUPERSEDED = "superseded"
+    FORGOTTEN = "forgotten"
 
 
 LIVE = frozenset({Standing.ACTIVE, Standing.TENTATIVE})
@@ -46,9 +47,12 @@ LIVE = frozenset({Standing.ACTIVE, Standing.TENTATIVE})
 
 
 class Superseded(Record):
-    """Why a memory was retired, and which memory stands in its place."""
+    """Why a memory was retired, and which memory stands in its place.
 
-    by: MemoryId
+    `by` is None where none does: it was ended on purpose, and the reason says by what.
+    """
+
+    by: MemoryName | None
     at: Moment
     reason: Label
 
@@ -58,6 +62,21 @@ class Turns(Record):
 
     first: Count
     last: Count
+
+
+class Feedback(Record):
+    """How often a memory was looked at, and how often it helped or misled."""
+
+    accessed: Count = 0
+    helpful: Count = 0
+    harmful: Count = 0
+
+
+class Target(Record):
+    """A memory that is to be changed, at the version that was seen."""
+
+    memory_id: MemoryName
+    version: Annotated[int, Field(ge=1)]
 
 
 def valid_in_order(start: datetime | None, end: datetime | None) -> None:
@@ -71,11 +90,12 @@ class Memory(Record):
 
     `version` starts at 1 and grows by one with each decision that changes the memory, so of two
     copies the higher version is the later one, wherever it is stored. Times are those of the
-    events, never of a clock. A superseded memory keeps its text: removal is soft.
+    events, never of a clock. A superseded memory keeps its text: removal is soft. A forgotten one has
+    lost it, and whatever told of it; it stays as a tombstone.
     """
 
     schema_version: Literal[1] = 1
-    id: MemoryId
+    id: MemoryName
     scope: Scope
     text: Text
     content_key: ContentKey
@@ -99,13 +119,14 @@ class Memory(Record):
     created_at: Moment
     last_seen_at: Moment
     truncated: bool = False
-    merged_from: tuple[MemoryId, ...] = ()
+    merged_from: tuple[MemoryName, ...] = ()
+    feedback: Feedback | None = None
     superseded: Superseded | None = None
 
     @model_validator(mode="after")
     def _retired_with_a_successor(self) -> Self:
-        if (self.status is Standing.SUPERSEDED) != (self.superseded is not None):
-            raise ValueError("status superseded and the field superseded go together")
+        if self.live == (self.superseded is not None):
+            raise ValueError("a status that is not live and the field superseded go together")
         if self.superseded is not None and self.superseded.by == self.id:
             raise ValueError("a memory cannot supersede itself")
         return self

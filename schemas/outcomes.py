@@ -49,6 +49,7 @@ class Stage(StrEnum):
 
     READ = "read"
     DECODE = "decode"
+    EXTRACT = "extract"
     DECIDE = "decide"
 
 

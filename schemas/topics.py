@@ -7,28 +7,31 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from schemas.decisions import Decision, Fence
-from schemas.events import Event
+from schemas.events import AnyEvent
 from schemas.outcomes import Applied, DeadLetter, Review, Settled
+from schemas.turns import Turn
 
 
 @dataclass(frozen=True)
 class Topic:
     """`partitions`: "events" topics all have the same number, which the operator chooses.
 
-    `retention` None keeps records forever.
+    `retention` None keeps records forever. `compacted`: each record has a key of its own, so that
+    only what is erased on purpose goes.
     """
 
     name: str
     payloads: tuple[TypeAdapter[Any], ...]
-    key: Literal["scope", "memory id", "scope or none"]
+    key: Literal["scope", "decision", "memory id", "scope or none"]
     partitions: Literal["as events", "any"]
     retention: timedelta | None
     purpose: str
+    compacted: bool = False
 
 
 EVENTS = Topic(
     name="memory.events",
-    payloads=(TypeAdapter(Event),),
+    payloads=(TypeAdapter(AnyEvent),),
     key="scope",
     partitions="as events",
     retention=timedelta(days=30),
@@ -37,10 +40,11 @@ EVENTS = Topic(
 DECISIONS = Topic(
     name="memory.decisions",
     payloads=(TypeAdapter(Decision), TypeAdapter(Fence)),
-    key="scope",
+    key="decision",
     partitions="as events",
     retention=None,
-    purpose="One decision per event: the source of truth, never compacted.",
+    purpose="One decision per event: the source of truth; only what is forgotten is erased.",
+    compacted=True,
 )
 CHANGES = Topic(
     name="memory.changes",
@@ -66,4 +70,14 @@ REVIEWS = Topic(
     retention=timedelta(days=90),
     purpose="Pairs of memories that no judge could settle; the answers come back as events.",
 )
-TOPICS = (EVENTS, DECISIONS, CHANGES, REVIEWS, DEAD_LETTERS)
+TURNS = Topic(
+    name="memory.turns",
+    payloads=(TypeAdapter(Turn),),
+    key="scope",
+    partitions="as events",
+    retention=timedelta(days=30),
+    purpose="Turns of agents, for the extractor, which makes events of them.",
+)
+TOPICS = (EVENTS, DECISIONS, CHANGES, REVIEWS, DEAD_LETTERS, TURNS)
+INPUTS = (EVENTS, TURNS)
+"""What producers publish; the rest is memsieve's to say."""

@@ -17,11 +17,14 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, Position, ScopeName
+from schemas.events import Remember
 from schemas.outcomes import Applied
 from streams.core.embedding import Embedded, Vector
+from streams.core.extraction.synthesis import Declined, Material, Refused
 from streams.core.fences import BEGINNING, Reached
 from streams.core.merge import Part
 from streams.core.neighbours import Stored
+from streams.core.screening import Spotted
 from streams.core.verdict import Opinion, Pair
 
 
@@ -142,6 +145,14 @@ class Log(Protocol):
 
     async def end(self, topic: str, partition: int) -> int:
         """Return the offset that the next record will get."""
+        ...
+
+    async def erase(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
+        """Let records go, so that nothing that is kept has their bytes; where one is gone, nothing.
+
+        At once, or as soon as the log gets round to it: until then it may still be read. A log
+        that forgets the topic's records after a time anyway may leave it at that.
+        """
         ...
 
     async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
@@ -390,12 +401,35 @@ class Verifier(Protocol):
     async def close(self) -> None: ...
 
 
+class Screener(Protocol):
+    """Finds secrets and personal data in texts. Pure: the same text is told the same of."""
+
+    def spot(self, text: str, region: str | None) -> Sequence[Spotted]:
+        """Return what was found, in any order; `region` is where local telephone numbers are from."""
+        ...
+
+
 class Wording(Protocol):
     """Words one text for several that say parts of the same fact."""
 
     async def word(self, request: ToWord) -> str | NoAnswer:
         """Return the text; untrusted, to be checked. Never raises for what the parts say."""
         ...
+
+
+class Extracting(Protocol):
+    """Takes a memory from a turn, in words of its own."""
+
+    async def extract(
+        self, material: Material, refused: str | None = None
+    ) -> Remember | Declined | Refused | NoAnswer:
+        """Return the event that it makes of a turn, or why there is none.
+
+        `refused` says why an answer before could not be taken. Never raises for what a turn says.
+        """
+        ...
+
+    async def close(self) -> None: ...
 
 
 FLOAT32_SLACK = 1e-6
@@ -474,6 +508,13 @@ class Index(Decided, Protocol):
         """Return, per content key, the live memories that have it, by id, without vectors.
 
         Keys that no live memory has are left out.
+        """
+        ...
+
+    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
+        """Return, per scope, its memories that were forgotten, by id, with their vectors.
+
+        Scopes that have none are left out; where no scope has one, that costs next to nothing.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Health and metrics over HTTP: /live, /ready, /metrics."""
+"""What a process serves over HTTP: health and metrics (/live, /ready, /metrics), or an app."""
 
 import asyncio
 import json
@@ -52,6 +52,19 @@ async def endpoints(
     app = AsgiFastStream(
         asgi_routes=[("/live", live), ("/ready", ready), ("/metrics", metrics)], logger=None
     )
+    async with serving(app, host, port, what="health and metrics", setting="service") as bound:
+        yield bound
+
+
+@asynccontextmanager
+async def serving(
+    app: Callable[..., Awaitable[None]], host: str, port: int, *, what: str, setting: str
+) -> AsyncGenerator[int]:
+    """Serve an ASGI app meanwhile; give the port.
+
+    Raises Unusable where the port is taken, naming `what` is served and the group of settings that
+    has host and port.
+    """
     config = uvicorn.Config(
         app,
         lifespan="off",
@@ -60,13 +73,13 @@ async def endpoints(
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
     server = _Server(config)
-    with _bound(host, port) as listener:
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
+    with _bound(host, port, what, setting) as listener:
+        task = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             yield listener.getsockname()[1]
         finally:
             server.should_exit = True
-            await serving
+            await task
 
 
 class _Server(uvicorn.Server):
@@ -76,7 +89,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bound(host: str, port: int, what: str, setting: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -86,8 +99,8 @@ def _bound(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         raise Unusable(
-            f"{host}:{port} cannot be used for health and metrics: {error}; name another with "
-            "service.host and service.port"
+            f"{host}:{port} cannot be used for {what}: {error}; name another with {setting}.host and "
+            f"{setting}.port"
         ) from error
     return listener
 

@@ -94,6 +94,7 @@ class LocalBroker:
         if not read_only:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("PRAGMA secure_delete = ON")
             self._db.executescript(_SCHEMA)
 
     def create(self, topic: str, partitions: int) -> None:
@@ -152,6 +153,44 @@ class LocalBroker:
     async def end(self, topic: str, partition: int) -> int:
         with self._meanings():
             return self._next_offset(topic, partition)
+
+    async def erase(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
+        """Overwrite records with zeros, in the file and in what was written ahead of it.
+
+        Transient while somebody reads what was written ahead.
+        """
+        with self._transaction():
+            rows = self._db.execute(
+                "SELECT rowid, headers FROM records WHERE topic = ? AND partition = ? "
+                'AND "offset" IN (SELECT value FROM json_each(?))',
+                (topic, partition, json.dumps(list(offsets))),
+            ).fetchall()
+            found = [(row, _headers_from_json(headers)) for row, headers in rows]
+            self._db.executemany(
+                "DELETE FROM headers WHERE topic = ? AND name = ? AND value = ? AND record = ?",
+                [
+                    (topic, *one)
+                    for row, headers in found
+                    for one in self._found_by(topic, row, headers)
+                ],
+            )
+            self._db.executemany(
+                "DELETE FROM records WHERE rowid = ?", [(row,) for row, _ in found]
+            )
+        self._let_go()
+
+    def vacuum(self) -> None:
+        """Write the file anew, without what was deleted: no page keeps a copy of it by chance."""
+        with self._meanings():
+            self._db.execute("VACUUM")
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Empty the file of what was written ahead."""
+        with self._meanings():
+            [busy, _, _] = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise Transient(f"{self._path} is being read: what was erased is not gone from its WAL")
 
     async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
         with self._transaction():
@@ -259,13 +298,20 @@ class LocalBroker:
         self._db.executemany(
             "INSERT OR IGNORE INTO headers VALUES (?, ?, ?, ?)",
             [
-                (record.topic, name, value.decode("utf-8", "replace"), row)
+                (record.topic, *one)
                 for row, record in numbered
-                if (indexed := self._indexed.get(record.topic))
-                for name, value in record.headers
-                if name in indexed and value is not None
+                for one in self._found_by(record.topic, row, record.headers)
             ],
         )
+
+    def _found_by(self, topic: str, row: int, headers: _Headers) -> list[tuple[str, str, int]]:
+        """Return the entries by which a record is looked up: header, value, row."""
+        indexed = self._indexed.get(topic, frozenset())
+        return [
+            (name, value.decode("utf-8", "replace"), row)
+            for name, value in headers
+            if name in indexed and value is not None
+        ]
 
     def _next_offset(self, topic: str, partition: int) -> int:
         row = self._db.execute(

@@ -15,7 +15,7 @@ class MemoryLog:
     """Implements ports.Log, ports.Lookup and ports.Intake. Looks up any header."""
 
     def __init__(self) -> None:
-        self._topics: dict[str, list[list[Record]]] = {}
+        self._topics: dict[str, list[list[Record | None]]] = {}
         self._places: dict[tuple[str, str, int], Committed] = {}
         self._marks: dict[str, Mark] = {}
 
@@ -38,19 +38,28 @@ class MemoryLog:
     async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
         page: list[Record] = []
         size = 0
-        for record in self._partition(topic, partition)[offset : offset + limit]:
+        held = self._partition(topic, partition)
+        for record in (held[at] for at in range(offset, len(held))):
+            if record is None:
+                continue
             page.append(record)
             size += len(record.value or b"")
-            if size >= _READ_BYTES:
+            if size >= _READ_BYTES or len(page) >= limit:
                 break
         return page
 
     async def beginning(self, topic: str, partition: int) -> int:
-        self._partition(topic, partition)
-        return 0
+        held = self._partition(topic, partition)
+        return next((at for at, record in enumerate(held) if record is not None), len(held))
 
     async def end(self, topic: str, partition: int) -> int:
         return len(self._partition(topic, partition))
+
+    async def erase(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
+        held = self._partition(topic, partition)
+        for offset in offsets:
+            if offset < len(held):
+                held[offset] = None
 
     async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
         self._places[group, topic, partition] = position
@@ -93,19 +102,20 @@ class MemoryLog:
             record
             for held in self._topic(topic)
             for record in held
-            if any(
+            if record is not None
+            and any(
                 name in headers and value is not None and accepts(value)
                 for name, value in record.headers
             )
         ]
 
-    def _partition(self, topic: str, partition: int) -> list[Record]:
+    def _partition(self, topic: str, partition: int) -> list[Record | None]:
         held = self._topic(topic)
         if not 0 <= partition < len(held):
             raise Fatal(f"topic {topic} has no partition {partition}")
         return held[partition]
 
-    def _topic(self, topic: str) -> list[list[Record]]:
+    def _topic(self, topic: str) -> list[list[Record | None]]:
         try:
             return self._topics[topic]
         except KeyError:

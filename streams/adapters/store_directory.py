@@ -4,6 +4,8 @@ STORE/memsieve.json     what the store was made for
 STORE/log.sqlite3       topics, offsets, groups: the truth
 STORE/index/            the searchable copy, can be rebuilt
 STORE/policies/         the policies that the decisions name
+STORE/passes.sqlite3    when each scope was consolidated, may be deleted
+STORE/forget.key        the secret that tombstones are made with, once something was forgotten
 STORE/lock              held by the one process that writes
 """
 
@@ -41,9 +43,11 @@ class StoreDirectory:
         self.path = path
         self.log = path / "log.sqlite3"
         self.index = path / "index"
+        self.passes = path / "passes.sqlite3"
         self._manifest = path / "memsieve.json"
         self._policies = path / "policies"
         self._lock = path / "lock"
+        self._key = path / "forget.key"
 
     def manifest(self) -> Manifest | None:
         """Return what the store was made for, None where there is no store.
@@ -127,6 +131,32 @@ class StoreDirectory:
         path = self._policies / f"{policy_id}.json"
         return path.read_text(encoding="utf-8") if path.is_file() else None
 
+    def key(self) -> str | None:
+        """Return the store's secret; None where nothing was ever forgotten."""
+        try:
+            return self._key.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise NoStore(f"{self._key} cannot be read: restore it from a copy") from error
+
+    def keep_key(self, secret: str) -> None:
+        """Keep a secret for the store, which only its owner may read; one that is there stays."""
+        if self.key() is not None:
+            return
+        unfinished = self._key.with_suffix(".unfinished")
+        try:
+            unfinished.unlink(missing_ok=True)
+            with os.fdopen(
+                os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w"
+            ) as file:
+                file.write(secret + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(self._key)
+        except OSError as error:
+            raise NoStore(f"{self._key} cannot be written: {error.strerror}") from error
+
     def require_space(self, free_bytes_min: int) -> None:
         """Raise NoStore where the disk is nearly full.
 
@@ -181,7 +211,7 @@ class StoreDirectory:
 
     def _require_room(self) -> None:
         """Raise NoStore where a new store would share its directory with other files."""
-        ours = (self._manifest, self.log, self.index, self._policies, self._lock)
+        ours = (self._manifest, self.log, self.index, self._policies, self._lock, self._key)
         stems = {path.name.split(".")[0] for path in ours}
         names = [path.name for path in self.path.iterdir()] if self.path.is_dir() else []
         foreign = [name for name in names if name.split(".")[0] not in stems]

@@ -3,19 +3,27 @@
 import logging
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from schemas.base import ModelId
 from schemas.decisions import Decision, Insert, Marker, Reason
+from schemas.events import Remember
 from schemas.outcomes import Applied
 from streams.core.embedding import Embedded
-from streams.ports import Embedder
+from streams.core.extraction.synthesis import Declined, Material, Refused
+from streams.core.noticing import Notice, checked, compared, notice, unworded
+from streams.ports import Embedder, Extracting, NoAnswer
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_NAME = "memsieve"
+_BATCH_SECONDS = ContextVar("_BATCH_SECONDS", default=0.0)
+"""What the batch of a task took: partitions are worked on side by side, a task each."""
 _CHATTY = ("aiokafka", "httpx", "kafka", "uvicorn.error")
 """Libraries that tell of a lost connection at every attempt; we tell once, with what to do."""
 
@@ -125,9 +133,47 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        self.decide_seconds = Histogram(
+            "memsieve_decide_seconds",
+            "How long it took to decide on a batch, embedding and searching included.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
         self.embed_seconds = Histogram(
             "memsieve_embed_seconds",
             "How long it took to embed the new texts of a batch.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+
+        self.turns = Counter(
+            "memsieve_turns",
+            "How many turns were worked through, by what came of them: untriggered, nothing, events, "
+            "known (taken before), or set-aside (a dead letter).",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.triggers = Counter(
+            "memsieve_turn_triggers",
+            "How many turns had a sign that they are worth remembering, by the sign.",
+            ["trigger"],
+            registry=self.registry,
+        )
+        self.turn_events = Counter(
+            "memsieve_turn_events",
+            "How many events were published that were made of turns.",
+            registry=self.registry,
+        )
+        self.extract_failures = Counter(
+            "memsieve_extract_failures",
+            "How often the language model gave no answer about a turn that can be taken, by the "
+            "reason.",
+            ["reason"],
+            registry=self.registry,
+        )
+        self.extract_seconds = Histogram(
+            "memsieve_extract_seconds",
+            "How long the language model took for an answer about a turn.",
             buckets=_SECONDS,
             registry=self.registry,
         )
@@ -142,6 +188,13 @@ class Metrics:
                     self.judged.labels(near.judge, near.verdict.value).inc()
                 for silent in decision.evidence.degraded:
                     self.unanswered.labels(silent).inc()
+
+    def turn(self, outcome: str, events: int, triggers: Iterable[str]) -> None:
+        """Count a turn: what came of it, its events, and its signs."""
+        self.turns.labels(outcome).inc()
+        self.turn_events.inc(events)
+        for trigger in triggers:
+            self.triggers.labels(trigger).inc()
 
     def applied(self, changes: Sequence[Applied]) -> None:
         self.changes.inc(len(changes))
@@ -160,6 +213,109 @@ class Metrics:
         started = time.perf_counter()
         yield
         self.claim_seconds.labels(topic).observe(time.perf_counter() - started)
+
+
+class ApiMetrics:
+    """Every metric of the HTTP API."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "memsieve_api_requests",
+            "How many requests the API has answered, by route and status.",
+            ["route", "status"],
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "memsieve_api_seconds",
+            "How long the API took to answer, by route.",
+            ["route"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.foreign_scopes = Counter(
+            "memsieve_api_foreign_scopes",
+            "How often a scope was asked for that the token is not for, by the token's name.",
+            ["token"],
+            registry=self.registry,
+        )
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        self.requests.labels(route, str(int(status))).inc()
+        self.seconds.labels(route).observe(seconds)
+
+
+class ConsolidationMetrics:
+    """Every metric of the consolidator."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.passes = Counter(
+            "memsieve_consolidation_passes",
+            "How many passes were made.",
+            registry=self.registry,
+        )
+        self.scopes = Counter(
+            "memsieve_consolidation_scopes",
+            "How many scopes were looked at, by how that ended.",
+            ["ended"],
+            registry=self.registry,
+        )
+        self.judged = Counter(
+            "memsieve_consolidation_pairs",
+            "How many pairs of memories were judged.",
+            registry=self.registry,
+        )
+        self.groups = Counter(
+            "memsieve_consolidation_groups",
+            "How many groups of memories were joined.",
+            registry=self.registry,
+        )
+        self.refused = Counter(
+            "memsieve_consolidation_refused",
+            "How many proposals came too late: their memories had changed.",
+            registry=self.registry,
+        )
+        self.removed = Counter(
+            "memsieve_consolidation_removed_memories",
+            "How many live memories there are fewer.",
+            registry=self.registry,
+        )
+        self.removal_rate = Gauge(
+            "memsieve_consolidation_removal_rate",
+            "The share of its memories that the last pass has removed; 0.05 to 0.2 is usual, alert "
+            "above 0.5.",
+            registry=self.registry,
+        )
+        self.seconds = Gauge(
+            "memsieve_consolidation_seconds",
+            "How long the last pass took; alert above 60.",
+            registry=self.registry,
+        )
+        self.depth = Gauge(
+            "memsieve_consolidation_depth",
+            "The most steps from a retired memory to the live one, in the last pass's scopes.",
+            registry=self.registry,
+        )
+        self.churn = Gauge(
+            "memsieve_consolidation_churn",
+            "The largest share of a scope's memories that the last pass has retired or changed.",
+            registry=self.registry,
+        )
+
+    def passed(self, told: Mapping[str, Any]) -> None:
+        """Count a pass, by what it tells of itself."""
+        self.passes.inc()
+        for scope in told["scopes"]:
+            self.scopes.labels(scope["ended"]).inc()
+        self.judged.inc(told["pairs_judged"])
+        self.groups.inc(told["groups"])
+        self.refused.inc(told["refused"])
+        self.removed.inc(max(0, told["removed_count"]))
+        self.removal_rate.set(told["removal_rate"] or 0.0)
+        self.seconds.set(told["duration_ms"] / 1_000)
+        self.depth.set(told["depth_max"])
+        self.churn.set(max((scope["churn"] for scope in told["scopes"]), default=0.0))
 
 
 class MeasuredEmbedder:
@@ -182,10 +338,69 @@ class MeasuredEmbedder:
             return await self._embedder.embed(texts)
 
 
-def log_lines(service: str) -> structlog.stdlib.BoundLogger:
+class MeasuredExtractor:
+    """Implements ports.Extracting over another, and tells how long it takes and what fails."""
+
+    def __init__(self, model: Extracting, metrics: Metrics) -> None:
+        self._model = model
+        self._metrics = metrics
+
+    async def extract(
+        self, material: Material, refused: str | None = None
+    ) -> Remember | Declined | Refused | NoAnswer:
+        with self._metrics.extract_seconds.time():
+            answer = await self._model.extract(material, refused)
+        if isinstance(answer, NoAnswer):
+            self._metrics.extract_failures.labels(answer.reason).inc()
+        elif isinstance(answer, Refused):
+            self._metrics.extract_failures.labels("not as asked for").inc()
+        return answer
+
+    async def close(self) -> None:
+        await self._model.close()
+
+
+class DecisionLines:
+    """Logs what was found of repeats, and merges that failed.
+
+    Where `debug`, each event, too, with titles and times.
+    """
+
+    def __init__(self, log: structlog.stdlib.BoundLogger, *, debug: bool) -> None:
+        self._log = log
+        self._debug = debug
+
+    def took(self, seconds: float) -> None:
+        """Note how long the batch was decided on whose decisions this task tells next."""
+        _BATCH_SECONDS.set(seconds)
+
+    def decided(self, decisions: Sequence[Decision]) -> None:
+        for decision in decisions:
+            self._tell(logging.DEBUG, checked(decision))
+            self._tell(logging.WARNING, unworded(decision))
+            self._tell(logging.INFO, notice(decision))
+        if self._debug:
+            self._log.debug(
+                "deduplication check",
+                events=len(decisions),
+                compared=sum(map(compared, decisions)),
+                duration_ms=round(1e3 * _BATCH_SECONDS.get(), 1),
+            )
+
+    def _tell(self, level: int, found: Notice | None) -> None:
+        if found is not None and (self._debug or level > logging.DEBUG):
+            fields = {**found.fields, **found.titles} if self._debug else found.fields
+            self._log.log(level, found.what, **fields)
+
+    def rebuilt(self, memories: int, seconds: float) -> None:
+        """Tell that the index was brought level with the log, and how many memories it holds."""
+        self._log.info("index rebuilt", memories=memories, duration_s=round(seconds, 2))
+
+
+def log_lines(service: str, level: int = logging.INFO) -> structlog.stdlib.BoundLogger:
     """Let this process log to standard error, JSON where that is no terminal; return the logger.
 
-    Lines hold ids, places and reasons, never a memory's text.
+    Lines hold ids, places and reasons, at DEBUG titles as well, never a memory's text.
     """
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
@@ -205,6 +420,7 @@ def log_lines(service: str) -> structlog.stdlib.BoundLogger:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
+    logging.getLogger(_NAME).setLevel(level)
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     structlog.configure(
@@ -213,5 +429,5 @@ def log_lines(service: str) -> structlog.stdlib.BoundLogger:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-    bound: structlog.stdlib.BoundLogger = structlog.get_logger("memsieve").bind(service=service)
+    bound: structlog.stdlib.BoundLogger = structlog.get_logger(_NAME).bind(service=service)
     return bound

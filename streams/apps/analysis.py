@@ -13,6 +13,7 @@ from streams.adapters.files import FileSource
 from streams.apps.labelled import Unmeasurable, event_of_row
 from streams.apps.reading import StoreReader
 from streams.core.embedding import Vector
+from streams.core.ledger import embeddings
 from streams.core.redundancy import (
     THRESHOLDS,
     Crowding,
@@ -65,7 +66,7 @@ async def of_store(reader: StoreReader) -> Analysis:
         decision = entry.decision
         if not isinstance(decision, Marker | Ignore):
             history.add(decision)
-            models |= set() if decision.embedding is None else {decision.embedding.model}
+            models |= {embedding.model for embedding in embeddings(decision)}
     state = await reader.state()
     live = [stored for stored in state.values() if stored.memory.live]
     by_scope: dict[ScopeName, list[Vector]] = {}

@@ -17,6 +17,7 @@ from typing import Any
 from schemas.base import EventId, ModelId, PolicyId
 from schemas.codec import Unreadable
 from schemas.events import Remember
+from streams.apps.policies import with_bands
 from streams.apps.rehearsing import Means, rehearse, unbraked
 from streams.core.bands import Bands
 from streams.core.explain import why
@@ -36,7 +37,7 @@ from streams.core.memories_md.mapping import event_of
 from streams.core.memories_md.supersession import Damage, damages, repaired
 from streams.core.memories_md.uniting import Gone, Union, unions, united
 from streams.core.merge import contains
-from streams.core.policy import Policy, Rules
+from streams.core.policy import Policy
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _DECIMALS = 4
@@ -200,27 +201,12 @@ def at_threshold(policy: Policy, threshold: float) -> Policy:
         review, log = min(bands.review, threshold), min(bands.log, threshold)
         return Bands(match=threshold, review=review, log=log)
 
-    return _with_bands(policy, lowered)
+    return with_bands(policy, lowered)
 
 
 def _of_the_same_words(policy: Policy) -> Policy:
     """Return a policy to which nothing is near but what says the same words."""
-    return _with_bands(policy, lambda _: Bands(match=1.0, review=1.0, log=1.0))
-
-
-def _with_bands(policy: Policy, change: Callable[[Bands], Bands]) -> Policy:
-    """Return a policy with other bands, in every scope."""
-
-    def changed(rules: Rules) -> dict[str, Any]:
-        bands, nominate = change(rules.bands), rules.nominate.model_dump(mode="json")
-        least = min(rules.nominate.similarity_min, bands.log)
-        return {"bands": bands.model_dump(), "nominate": {**nominate, "similarity_min": least}}
-
-    scopes = {
-        scope: {**own, **changed(policy.rules(scope))} for scope, own in policy.scopes.items()
-    }
-    content = policy.model_dump(mode="json")
-    return Policy.model_validate({**content, **changed(policy), "scopes": scopes})
+    return with_bands(policy, lambda _: Bands(match=1.0, review=1.0, log=1.0))
 
 
 @dataclass

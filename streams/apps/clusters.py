@@ -177,7 +177,7 @@ class Clusters:
         """Return the live memory that stands for one; the last known where none is live."""
         seen = {identity}
         while (superseded := self._state[identity].memory.superseded) is not None:
-            if superseded.by in seen or superseded.by not in self._state:
+            if superseded.by is None or superseded.by in seen or superseded.by not in self._state:
                 break
             identity = superseded.by
             seen.add(identity)

@@ -5,7 +5,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from schemas.topics import TOPICS, Topic
+from schemas.topics import INPUTS, TOPICS, Topic
 
 ASYNCAPI = "asyncapi.json"
 
@@ -71,10 +71,10 @@ def _channel(topic: Topic) -> dict[str, Any]:
 
 
 def _operation_name(topic: Topic) -> str:
-    return f"{'publish' if topic is TOPICS[0] else 'consume'}-{topic.name}"
+    return f"{'publish' if topic in INPUTS else 'consume'}-{topic.name}"
 
 
 def _operation(topic: Topic) -> dict[str, Any]:
-    """AsyncAPI speaks from memsieve's side: it receives events and sends the rest."""
-    action = "receive" if topic is TOPICS[0] else "send"
+    """AsyncAPI speaks from memsieve's side: it receives what producers publish, and sends the rest."""
+    action = "receive" if topic in INPUTS else "send"
     return {"action": action, "channel": {"$ref": f"#/channels/{topic.name}"}}

@@ -3,14 +3,14 @@
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 
-from schemas.codec import DEAD_LETTER, Unreadable
+from schemas.codec import DEAD_LETTER, EVENT, INPUT, Unreadable
 from schemas.outcomes import DeadLetter, Settled
 from schemas.topics import DEAD_LETTERS, EVENTS
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import wiring
 from streams.apps.reading import records
 from streams.apps.settings import Settings
-from streams.flow.requeue import Letter, Letters, Readable, event_record, settled_records
+from streams.flow.requeue import Inputs, Letter, Letters, Readable, input_record, settled_records
 from streams.ports import Fatal, Log, Record
 
 _TOGETHER = 100
@@ -35,17 +35,17 @@ class DeadLetters:
     async def requeue(
         self, wanted: Sequence[tuple[Letter, Readable]], done: Callable[[Letter], None]
     ) -> None:
-        """Publish the events, then settle their letters; `done` is told what is in the log.
+        """Publish what the letters hold, then settle them; `done` is told what is in the log.
 
-        Where it breaks off, an event may be published whose letter is still open: published once
+        Where it breaks off, something may be published whose letter is still open: published once
         more, it counts once.
         """
         partitions = await self._log.partitions(EVENTS.name)
         for start in range(0, len(wanted), _TOGETHER):
             some = wanted[start : start + _TOGETHER]
-            events = [event_record(letter, event, partitions) for letter, event in some]
+            again = [input_record(letter, what, partitions) for letter, what in some]
             settled = [r for letter, _ in some for r in settled_records(letter, "requeued")]
-            await self._log.append([*events, *settled])
+            await self._log.append([*again, *settled])
             for letter, _ in some:
                 done(letter)
 
@@ -58,6 +58,11 @@ class DeadLetters:
             )
             for letter in some:
                 done(letter)
+
+
+def inputs(*, embedded: bool) -> Inputs:
+    """Return what may be published again: nobody reads turns from a store."""
+    return EVENT if embedded else INPUT
 
 
 @asynccontextmanager

@@ -2,22 +2,24 @@
 
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from schemas.base import MemoryId
-from schemas.topics import DECISIONS, EVENTS, TOPICS, Topic
+from schemas.topics import DECISIONS, EVENTS, TOPICS, TURNS, Topic
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import policies, wiring
+from streams.apps.embedding import of_store
 from streams.apps.reading import StoreReader
 from streams.apps.settings import Settings
 from streams.core.neighbours import Stored
 from streams.core.policy import InvalidPolicy
+from streams.flow.extractor import EXTRACTOR_GROUP
 from streams.flow.takeover import DEDUPLICATOR_GROUP, applied
 from streams.flow.writer import WRITER_GROUP, is_level
-from streams.ports import Fatal, Index, Log, NoStore, Transient
+from streams.ports import Fatal, Index, Log, NoModel, NoStore, Transient
 
 Examiner = Callable[[Settings], Awaitable[str]]
 
@@ -33,6 +35,8 @@ class Finding:
 
 async def examine(settings: Settings, *, embedded: bool) -> list[Finding]:
     """Examine every part; one that is broken does not hide the others."""
+    with suppress(NoStore, NoModel, InvalidPolicy):  # what is wrong is found below
+        settings = of_store(settings) if embedded else settings
     parts: list[tuple[str, Examiner]] = [("policy", _policy), ("model", _model)]
     if not embedded:
         parts += [("topics", _topics), ("groups", _groups), ("index", _collection)]
@@ -57,8 +61,7 @@ async def _policy(settings: Settings) -> str:
 
 
 async def _model(settings: Settings) -> str:
-    path = wiring.verify_model(settings.embedder)
-    return f"{wiring.model_of(settings.embedder)}, every file checked, in {path}"
+    return await wiring.examined_model(settings.embedder)
 
 
 async def _store(settings: Settings) -> str:
@@ -117,13 +120,14 @@ async def _behind(log: Log, group: str, topic: Topic) -> int:
 
 async def _topics(settings: Settings) -> str:
     partitions = await wiring.partitions(settings.kafka)
-    return f"{len(TOPICS)} topics, {partitions} partition(s) of events and decisions"
+    return f"{len(TOPICS)} topics, {partitions} partition(s) of turns, events and decisions"
 
 
 async def _groups(settings: Settings) -> str:
     log = wiring.kafka_log(settings)
     try:
-        return _told(*await _waiting(log))
+        turns = await _behind(log, EXTRACTOR_GROUP, TURNS)
+        return f"{turns:,} turns to extract from, {_told(*await _waiting(log))}"
     finally:
         await log.close()
 

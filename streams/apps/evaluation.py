@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 
-from schemas.decisions import Change, Compared, Decision, Ignore, Insert, Marker, Reason
+from schemas.decisions import Change, Compared, Decision, Ignore, Insert, Marker, Reason, Revision
 from schemas.memories import Memory
 from streams.apps.clusters import Clusters, by_threshold
 from streams.apps.evaluated import Evaluation, Growth, Item, Row
@@ -80,7 +80,7 @@ async def _evaluate_pairs(
     if len(decided) != len(events):
         raise Fatal(f"{len(events)} events, but {len(decided)} decisions: please report this")
     for pair, stored, decision in zip(pairs, decided, decided[len(pairs) :], strict=False):
-        if isinstance(decision, Marker) or not isinstance(stored, Insert):
+        if isinstance(decision, Marker | Revision) or not isinstance(stored, Insert):
             made.rejected += 1
         else:
             made.rows.append(await _row(pair, stored.memory, decision, known))
@@ -164,7 +164,7 @@ async def _evaluate_stream(
     for one, decision, cosine in zip(
         stream, decided, by_threshold(stream, vectors, BASELINE), strict=True
     ):
-        if isinstance(decision, Marker):
+        if isinstance(decision, Marker | Revision):
             made.rejected += 1
         else:
             clusters.take(one, decision, cosine)

@@ -4,9 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 
-from streams.core.mapping import FieldMapping
-from streams.flow.take_in import records_of
-from streams.ports import Clock, Line, Outgoing, Source
+from streams.ports import Line, Outgoing
 from streams.runtime.threads import abandonable
 
 _BATCH_BYTES = 4_194_304
@@ -15,20 +13,14 @@ Batch = tuple[list[Line], list[Outgoing]]
 
 
 async def batches(
-    source: Source,
     rows: Iterator[Line],
-    mapping: FieldMapping | None,
+    records_of: Callable[[Sequence[Line]], list[Outgoing]],
     *,
     records_max: int,
-    partitions: int,
-    clock: Clock,
 ) -> AsyncGenerator[Batch]:
     """Yield a source's rows with what they publish. Waiting for a row may be abandoned."""
     while lines := await abandonable(lambda: _next(rows, records_max)):
-        records = records_of(
-            lines, source=source, mapping=mapping, partitions=partitions, clock=clock
-        )
-        yield lines, records
+        yield lines, records_of(lines)
 
 
 async def ahead(

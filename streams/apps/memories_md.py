@@ -1,6 +1,6 @@
 """Memories.md files read as events, and written from what a log's decisions add up to."""
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,17 +10,23 @@ from pydantic_core import from_json
 from schemas.base import EventId, MemoryId, ScopeName
 from schemas.codec import EVENT, Unreadable
 from schemas.decisions import Marker
-from schemas.events import Remember
+from schemas.events import Remember, Retire
+from schemas.memories import Target
 from streams.adapters.memories_md.file import MemoriesFile
 from streams.apps.reading import StoreReader
-from streams.core.identity import named_memory_id
+from streams.core.identity import named_memory_id, retirement_id
 from streams.core.memories_md.checking import problems
-from streams.core.memories_md.entries import Found, Problem
+from streams.core.memories_md.entries import Found, Invalidated, Problem
 from streams.core.memories_md.keeping import InStep, Placed, in_step, standing, words_digest
-from streams.core.memories_md.mapping import event_of, location_id, numbered
+from streams.core.memories_md.mapping import event_of, location_id, numbered, scope_of
 from streams.core.memories_md.parsing import parse
 from streams.core.memories_md.rendering import render
 from streams.ports import Line, Mark
+
+_AUTHOR = "memories-md"
+"""Whose wish an edit by hand is: who it was, the file does not tell."""
+_STRUCK = "invalid"
+_NOTE_MAX = 2_000
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,7 @@ class Entries:
     `retired` entries hold no longer; `known` ones are as the store's writer has written them.
     """
 
-    events: list[tuple[int, Remember]]
+    events: list[tuple[int, Remember | Retire]]
     problems: list[Problem]
     retired: int
     known: int
@@ -49,11 +55,12 @@ def read_entries(
 
     `placed` tells which memories a writer keeps in it: of those that are `stored` where the events
     go, only what a person has edited is told, as a correction of that memory. One that came from
-    elsewhere, and has another name, is superseded where a policy allows that.
+    elsewhere, and has another name, is superseded where a policy allows that. One whose entry a
+    person has struck through ends.
     """
     document = parse(text)
     kept = standing(document, placed)
-    found: list[tuple[int, Remember]] = []
+    found: list[tuple[int, Remember | Retire]] = []
     told, first = list(problems(document)), dict[tuple[ScopeName, EventId], int]()
     retired = known = 0
     for one, nth in numbered(document):
@@ -65,7 +72,7 @@ def read_entries(
             continue
         try:
             event = _event(one, nth, world, at, ours)
-            if event and event.supersedes and not may_supersede(event.scope):
+            if isinstance(event, Remember) and not may_supersede(event.scope):
                 event = event.model_copy(update={"supersedes": ()})
         except Unreadable as error:
             told.append(Problem(one.line, f"the entry cannot be taken over: {error}"))
@@ -83,8 +90,13 @@ def read_entries(
 
 def _event(
     found: Found, nth: int, world: str, at: datetime, corrected: tuple[MemoryId, Placed] | None
-) -> Remember | None:
-    """Return an entry's event; of an edited one that corrects the memory that stood there."""
+) -> Remember | Retire | None:
+    """Return an entry's event; of an edited one that corrects or ends the memory that stood there.
+
+    As the file last saw that memory: one that has changed since is not ended unseen.
+    """
+    if corrected is not None and not found.entry.live:
+        return _retirement(found, corrected, world, at)
     event = event_of(found, world=world, at=at, nth=nth)
     if event is None or event.memory_id is None or corrected is None:
         return event
@@ -94,12 +106,30 @@ def _event(
     return event.model_copy(update={"supersedes": (identity,)})
 
 
+def _retirement(found: Found, struck: tuple[MemoryId, Placed], world: str, at: datetime) -> Retire:
+    """Return the wish to end a memory whose entry a person has struck through."""
+    identity, place = struck
+    target = Target(memory_id=identity, version=place.version)
+    scope = scope_of(world, place.location)
+    retired = found.entry.retired
+    why = retired.reason if isinstance(retired, Invalidated) else "struck through by hand"
+    return Retire(
+        event_id=retirement_id(scope, _STRUCK, [target]),
+        scope=scope,
+        author=_AUTHOR,
+        occurred_at=at,
+        note=why[:_NOTE_MAX],
+        memories=(target,),
+        reason=_STRUCK,
+    )
+
+
 class EntriesSource:
     """Implements ports.Source over the events of a file."""
 
     resumable = False
 
-    def __init__(self, place: str, events: list[tuple[int, Remember]]) -> None:
+    def __init__(self, place: str, events: Sequence[tuple[int, Remember | Retire]]) -> None:
         self.place = place
         self.name = place
         self._events = events

@@ -1,7 +1,7 @@
 """Policies by name or file: read, checked, compared."""
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -9,9 +9,10 @@ from typing import Any, cast
 
 from schemas.base import ScopeName
 from streams.apps.settings import Settings
+from streams.core.bands import Bands
 from streams.core.calibration import as_toml
 from streams.core.embedding import base_model
-from streams.core.policy import InvalidPolicy, Policy, Rules, dotted, parse
+from streams.core.policy import ANY_MODEL, InvalidPolicy, Policy, Rules, dotted, parse
 
 _POLICIES = resources.files("streams") / "policies"
 
@@ -85,12 +86,17 @@ def text(name: str) -> str:
         ) from error
 
 
-def require_model(policy: Policy, model: str) -> None:
-    """Raise InvalidPolicy where the bands were made for the similarities of another model.
+def is_for(policy: Policy, model: str) -> bool:
+    """Tell whether the bands were made for the similarities of a model.
 
     Precisions of one model differ less than bands are known: they share their policies.
     """
-    if base_model(policy.model) != base_model(model):
+    return policy.model in {ANY_MODEL, base_model(model)}
+
+
+def require_model(policy: Policy, model: str) -> None:
+    """Raise InvalidPolicy where the bands were made for the similarities of another model."""
+    if not is_for(policy, model):
         raise InvalidPolicy(
             f"policy {policy.name} is calibrated for {policy.model}, not for {model}: name a "
             "policy for that model with --policy"
@@ -137,7 +143,7 @@ def _summary(written: str) -> str:
 
 
 def _warnings(policy: Policy, settings: Settings) -> Iterator[str]:
-    if base_model(policy.model) != settings.embedder.model:
+    if not is_for(policy, settings.embedder.model):
         yield (
             f"model: the settings embed with {settings.embedder.model}, which this policy will "
             "refuse; set embedder.model, or calibrate a policy for that model"
@@ -178,3 +184,18 @@ def _leaves(
             yield from _leaves(cast("dict[str, object]", value), (*at, key))
         else:
             yield (*at, key), value
+
+
+def with_bands(policy: Policy, change: Callable[[Bands], Bands]) -> Policy:
+    """Return a policy with other bands, in every scope."""
+
+    def changed(rules: Rules) -> dict[str, Any]:
+        bands, nominate = change(rules.bands), rules.nominate.model_dump(mode="json")
+        least = min(rules.nominate.similarity_min, bands.log)
+        return {"bands": bands.model_dump(), "nominate": {**nominate, "similarity_min": least}}
+
+    scopes = {
+        scope: {**own, **changed(policy.rules(scope))} for scope, own in policy.scopes.items()
+    }
+    content = policy.model_dump(mode="json")
+    return Policy.model_validate({**content, **changed(policy), "scopes": scopes})

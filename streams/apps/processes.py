@@ -5,15 +5,20 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
+from typing import Any, Protocol
 
 from schemas.codec import DECISION
-from schemas.decisions import Decision, Marker, Reason, Reject
+from schemas.decisions import Block, Decision, Erase, Marker, Reason, Reject
+from schemas.events import Remember
 from schemas.topics import DECISIONS, EVENTS, TOPICS
 from streams.adapters.clock import SystemClock
 from streams.adapters.embedders.remembering import RememberingEmbedder
+from streams.adapters.stopwatch import TimedProcess, timed
 from streams.adapters.store_directory import Manifest, StoreDirectory
 from streams.apps import wiring
+from streams.apps.figures import Figures
 from streams.apps.intake import ahead, batches
 from streams.apps.settings import InvalidSettings, Settings
 from streams.core.fences import Epoch
@@ -23,12 +28,15 @@ from streams.flow.decided import DecidedInLog
 from streams.flow.decisions import decision_record, fence_record
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.foresight import Foresight
+from streams.flow.judging import Judging
 from streams.flow.owner import Owner
-from streams.flow.writer import Writer, restore
+from streams.flow.take_in import records_of
+from streams.flow.writer import Writer, is_level, restore
 from streams.ports import (
     Clock,
     Embedder,
     Fatal,
+    Index,
     IntakeLog,
     Log,
     Outgoing,
@@ -44,8 +52,6 @@ _NOT_COMPARED = {
     Reason.SAME_MEMORY_ID,
     Reason.SUPERSEDES_BY_NAME,
     Reason.SWITCHED_OFF,
-    Reason.ANSWERED,
-    Reason.ANSWERED_TOO_LATE,
 }
 
 
@@ -62,10 +68,13 @@ class Tally:
         for decision in decisions:
             if isinstance(decision, Reject):
                 self.dead_letters += 1
+            if isinstance(decision, Block):
+                self.kinds[decision.kind] += 1
             if isinstance(decision, Marker):
                 continue
             self.kinds[decision.kind] += 1
-            if decision.evidence.reason not in _NOT_COMPARED:
+            said = isinstance(decision.event, Remember)
+            if said and decision.evidence.reason not in _NOT_COMPARED:
                 near = decision.evidence.neighbours
                 self.bands[near[0].band.value if near else "none"] += 1
 
@@ -83,14 +92,20 @@ class Tally:
 
 
 class EmbeddedPipeline:
-    """Takes rows in, decides on them and applies the decisions, batch by batch."""
+    """Takes rows in, decides on them and applies the decisions, batch by batch.
+
+    `index` holds the memories, `judging` the judges that decide with it.
+    """
 
     def __init__(
         self,
         log: IntakeLog,
         owners: Sequence[Consumer],
         writers: Sequence[Consumer],
+        index: Index,
+        judging: Judging,
         tally: Tally,
+        figures: Figures,
         *,
         batch_records: int,
         require_space: Callable[[], None],
@@ -104,6 +119,9 @@ class EmbeddedPipeline:
         self._require_space = require_space
         self._clock = clock
         self._foresight = foresight
+        self._figures = figures
+        self.index = index
+        self.judging = judging
         self.tally = tally
 
     async def recover(self) -> int:
@@ -127,14 +145,10 @@ class EmbeddedPipeline:
         rows = source.lines(None if before is None or before.complete else before)
         partitions = await self._log.partitions(EVENTS.name)
         last = 0
-        coming = batches(
-            source,
-            rows,
-            mapping,
-            records_max=self._batch_records,
-            partitions=partitions,
-            clock=self._clock,
+        published = partial(
+            records_of, source=source, mapping=mapping, partitions=partitions, clock=self._clock
         )
+        coming = batches(rows, published, records_max=self._batch_records)
         async for batch, records in ahead(coming, self._foresight.look_at):
             self._require_space()
             last = batch[-1].number
@@ -155,11 +169,16 @@ class EmbeddedPipeline:
     async def seed(self, decided: Sequence[tuple[Record, Decision]], token: str) -> None:
         """Take events over with the decisions that another log has on them.
 
-        To be called before anything else is done; may be repeated.
+        To be called before anything else is done; may be repeated. Fatal where something was
+        forgotten: what was decided before that is no longer whole.
         """
+        if any(isinstance(decision, Erase) for _, decision in decided):
+            raise Fatal("something was forgotten before that place: decide anew from the first")
         for partition, taken in groupby(decided, key=lambda one: one[0].partition):
             records = list(taken)
-            fence = fence_record(token, partition, await self._log.partitions(EVENTS.name))
+            partitions = await self._log.partitions(EVENTS.name)
+            end = await self._log.end(DECISIONS.name, partition)
+            fence = fence_record(token, partition, partitions, end)
             [offset] = await self._log.append([fence])
             epoch = Epoch(offset, token)
             await self._log.append(
@@ -172,6 +191,14 @@ class EmbeddedPipeline:
         self._require_space()
         await self._log.mirror(records)
         await self._work()
+
+    async def metrics(self) -> dict[str, Any]:
+        """Return the figures of this run so far, for programs."""
+        return self._figures.as_json(await self.index.count())
+
+    async def partitions(self) -> int:
+        """Return how many partitions events have."""
+        return await self._log.partitions(EVENTS.name)
 
     async def reached(self, partition: int) -> int:
         """Return the offset behind the last event taken in."""
@@ -186,6 +213,41 @@ class EmbeddedPipeline:
     async def _apply(self) -> None:
         for writer in self._writers:
             await writer.drain(self._batch_records)
+
+
+class _Observer(Protocol):
+    def took(self, seconds: float) -> None: ...
+    def decided(self, decisions: Sequence[Decision]) -> None: ...
+    def rebuilt(self, memories: int, seconds: float) -> None: ...
+
+
+class _Watched:
+    """Tells everybody who counts or logs how a run goes."""
+
+    def __init__(self, others: Sequence[_Observer], report: Callable[[str], None]) -> None:
+        self.tally, self.figures = Tally(), Figures()
+        self._observers = (self.figures, *others)
+        self._report = report
+
+    async def restore(self, index: Index, log: Log) -> None:
+        level, seconds = await is_level(index, log), list[float]()
+        with timed(seconds.append):
+            await restore(index, log, self._report)
+        for observer in () if level else self._observers:
+            observer.rebuilt(await index.count(), sum(seconds))
+
+    def took(self, seconds: float) -> None:
+        for observer in self._observers:
+            observer.took(seconds)
+
+    def decided(self, decisions: Sequence[Decision]) -> None:
+        self.tally.add(decisions)
+        for observer in self._observers:
+            observer.decided(decisions)
+
+    def failed(self, why: str) -> None:
+        self.figures.failed()
+        self._report(why)
 
 
 @asynccontextmanager
@@ -222,34 +284,40 @@ async def embedded(
             index = wiring.index(manifest.index, directory.index, manifest.dimension)
             stack.push_async_callback(index.close)
             sinks = await stack.enter_async_context(wiring.sinks(settings.sinks, report))
-            await restore(index, broker, report)
-            tally = Tally()
+            lines = wiring.decision_lines("run", settings.logging)
+            watched = _Watched([] if lines is None else [lines], report)
+            await watched.restore(index, broker)
             remembering, decided = RememberingEmbedder(embedder), DecidedInLog(broker)
             judging = await stack.enter_async_context(wiring.judging(settings, SystemClock()))
+            key = wiring.forget_key(settings.forget, directory)
             owner = Owner(
-                Deduplicator(remembering, index, decided, policy, judging),
+                Deduplicator(remembering, index, decided, policy, judging, key),
                 broker,
                 index,
-                tally.add,
+                watched.decided,
                 token=wiring.owner_token(),
                 clock=SystemClock(),
                 limits=wiring.limits(settings.service),
                 warn=report,
+                screener=wiring.screener(policy),
             )
             writer = Writer(index, broker, report, sinks=sinks)
             retry = wiring.retry(settings.retry)
 
-            def consumers(process: Process) -> list[Consumer]:
+            def consumers(process: Process, told: Callable[[str], None]) -> list[Consumer]:
                 return [
-                    Consumer(process, broker, p, retry=retry, sleep=asyncio.sleep, report=report)
+                    Consumer(process, broker, p, retry=retry, sleep=asyncio.sleep, report=told)
                     for p in range(manifest.partitions)
                 ]
 
             yield EmbeddedPipeline(
                 broker,
-                consumers(owner),
-                consumers(writer),
-                tally,
+                consumers(TimedProcess(owner, watched.took), watched.failed),
+                consumers(writer, report),
+                index,
+                judging,
+                watched.tally,
+                watched.figures,
                 batch_records=settings.run.batch_records,
                 require_space=require_space,
                 clock=SystemClock(),

@@ -1,16 +1,20 @@
-"""Rows of files, published as events for the services to decide on."""
+"""Rows of files, published for the services: events to decide on, or turns to extract from."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
-from schemas.topics import EVENTS
+from schemas.topics import DEAD_LETTERS, EVENTS, TURNS
 from streams.adapters.clock import SystemClock
 from streams.apps import wiring
 from streams.apps.intake import batches
 from streams.apps.settings import Settings
 from streams.core.mapping import FieldMapping
-from streams.ports import Clock, Log, Source
+from streams.flow.take_in import records_of
+from streams.flow.turn_rows import turn_records
+from streams.ports import Clock, Line, Log, Outgoing, Source
 
 
 @dataclass
@@ -18,6 +22,7 @@ class Published:
     """What has been acknowledged: `line` is the last line of the source at hand."""
 
     events: int = 0
+    turns: int = 0
     dead_letters: int = 0
     line: int = 0
 
@@ -40,20 +45,37 @@ class Publisher:
         progress: Callable[[int], None],
     ) -> None:
         """Publish the rows behind line `after`. `progress` is told the rows done since last."""
-        self.published.line = after
-        rows = (line for line in source.lines(None) if line.number > after)
-        async for batch, records in batches(
-            source,
-            rows,
-            mapping,
-            records_max=self._batch_records,
+        published = partial(
+            records_of,
+            source=source,
+            mapping=mapping,
             partitions=self._partitions,
             clock=self._clock,
-        ):
+        )
+        await self._publish(source, published, after, progress)
+
+    async def publish_turns(
+        self, source: Source, scope: str | None, after: int, progress: Callable[[int], None]
+    ) -> None:
+        """Do the same with rows that are turns; `scope` is that of turns that name none."""
+        published = partial(turn_records, source=source, scope=scope, partitions=self._partitions)
+        await self._publish(source, published, after, progress)
+
+    async def _publish(
+        self,
+        source: Source,
+        records_of: Callable[[Sequence[Line]], list[Outgoing]],
+        after: int,
+        progress: Callable[[int], None],
+    ) -> None:
+        self.published.line = after
+        rows = (line for line in source.lines(None) if line.number > after)
+        async for batch, records in batches(rows, records_of, records_max=self._batch_records):
             await self._log.append(records)
-            events = sum(record.topic == EVENTS.name for record in records)
-            self.published.events += events
-            self.published.dead_letters += len(records) - events
+            by_topic = Counter(record.topic for record in records)
+            self.published.events += by_topic[EVENTS.name]
+            self.published.turns += by_topic[TURNS.name]
+            self.published.dead_letters += by_topic[DEAD_LETTERS.name]
             self.published.line = batch[-1].number
             progress(len(batch))
 

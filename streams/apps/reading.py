@@ -1,13 +1,13 @@
 """A log as people ask about it: its decisions and memories. Changes nothing."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
 
 from pydantic import ValidationError
 
-from schemas.base import MemoryId, PolicyId
+from schemas.base import MemoryId, PolicyId, ScopeName
 from schemas.decisions import Decision, Marker
 from schemas.memories import Memory
 from schemas.topics import DECISIONS
@@ -18,6 +18,7 @@ from streams.core.fences import BEGINNING, Reached
 from streams.core.ledger import MissingTarget, advance, effects, fold, memory_of
 from streams.core.neighbours import Stored
 from streams.core.policy import Policy
+from streams.core.scope import partition_of
 from streams.flow.decisions import (
     DECISION_ID_HEADER,
     EVENT_ID_HEADER,
@@ -26,6 +27,7 @@ from streams.flow.decisions import (
     DecisionsReader,
     Fences,
     epoch_at,
+    is_of_scope,
     read_decision,
 )
 from streams.ports import Log, NoStore, Record, SearchableLog
@@ -61,11 +63,12 @@ async def records(log: Log, topic: str) -> AsyncIterator[Record]:
 
 @dataclass(frozen=True)
 class Entry:
-    """A decision and its place in the log."""
+    """A decision and its place in the log; `holed` as for flow/decisions.py."""
 
     partition: int
     offset: int
     decision: Decision
+    holed: bool = False
 
 
 class StoreReader:
@@ -105,7 +108,7 @@ class StoreReader:
         reader = DecisionsReader(start)
         async for page in pages(self._log, DECISIONS.name, partition, start.offset):
             for logged in reader.window(page):
-                yield Entry(partition, logged.position.offset, logged.decision)
+                yield Entry(partition, logged.position.offset, logged.decision, logged.holed)
 
     async def memories(self) -> list[Memory]:
         """Return every memory that the decisions add up to, retired ones included.
@@ -124,7 +127,7 @@ class StoreReader:
         async for entry in self.decisions():
             place = f"{DECISIONS.name}/{entry.partition}/{entry.offset}"
             try:
-                fold(state, entry.decision)
+                fold(state, entry.decision, holed=entry.holed)
             except MissingTarget as damage:
                 raise NoStore(f"{place}: {damage}; restore the log from a copy") from damage
         return state
@@ -144,10 +147,8 @@ class StoreReader:
             if identity in records:
                 return what, [_entry(record) for record in records[identity]]
         for what, records in named.items():
-            if len(records) > 1:
-                shown = ", ".join(sorted(records)[:5])
-                raise Ambiguous(f"{len(records):,} ids begin with {identity}: {shown}")
-            for only in records.values():
+            if records:
+                only = records[_only(records, identity)]
                 return what, [_entry(record) for record in only]
         return "", []
 
@@ -166,8 +167,46 @@ class StoreReader:
         for record in await self._of_memories([identity]):
             for effect in effects(read_decision(record)):
                 if memory_of(effect) == identity:
-                    state = advance(state, effect) or state
+                    state = advance(state, effect, holed=True) or state
         return None if state is None else state.memory
+
+    async def memory_id(self, beginning: str) -> MemoryId | None:
+        """Return the id of the one memory whose id is this, or begins so; None where none does.
+
+        Raises Ambiguous where several begin so.
+        """
+        headers = [MEMORY_ID_HEADER]
+        found = await self._counting(
+            await self._log.find_beginning(DECISIONS.name, headers, beginning)
+        )
+        ids = _by_value(found, MEMORY_ID_HEADER, beginning)
+        if beginning in ids or not ids:
+            return MemoryId(beginning) if ids else None
+        return MemoryId(_only(ids, beginning))
+
+    async def on_memories(self, ids: Sequence[MemoryId]) -> list[Decision]:
+        """Return the decisions that changed any of these memories, in the order of the log."""
+        return [read_decision(record) for record in await self._of_memories(ids)]
+
+    async def of_scope(self, scope: ScopeName) -> list[Decision]:
+        """Return the decisions on the events of a scope, in their order."""
+        partition = partition_of(scope, await self._log.partitions(DECISIONS.name))
+        reader, found = DecisionsReader(), list[Decision]()
+        async for page in pages(self._log, DECISIONS.name, partition):
+            own = [r for r in page if is_of_scope(r, scope) or FENCE_HEADER in dict(r.headers)]
+            found += [logged.decision for logged in reader.window(own)]
+        return found
+
+    async def memory_named(self, beginning: str) -> MemoryId | None:
+        """Return the one id of a memory that begins so. Raises Ambiguous where several do."""
+        found = await self._log.find_beginning(DECISIONS.name, [MEMORY_ID_HEADER], beginning)
+        named = list(_by_value(found, MEMORY_ID_HEADER, beginning))
+        if beginning in named or len(named) == 1:
+            return MemoryId(beginning if beginning in named else named[0])
+        if not named:
+            return None
+        shown = ", ".join(sorted(named)[:5])
+        raise Ambiguous(f"{len(named):,} ids begin with {beginning}: {shown}")
 
     def policy(self, decision: Decision) -> Policy | None:
         """Return the policy that a decision was made by, if it is known here."""
@@ -239,6 +278,14 @@ def _by_value(found: Sequence[Record], header: str, beginning: str) -> dict[str,
             if value.startswith(beginning):
                 by_value.setdefault(value, []).append(record)
     return by_value
+
+
+def _only(things: Collection[str], beginning: str) -> str:
+    """Return the one id among them. Raises Ambiguous where there are several."""
+    if len(things) > 1:
+        shown = ", ".join(sorted(things)[:5])
+        raise Ambiguous(f"{len(things):,} ids begin with {beginning}: {shown}")
+    return next(iter(things))
 
 
 def _entry(record: Record) -> Entry:

@@ -1,7 +1,7 @@
 """What agents and people are reminded of: the block of a scope for a prompt, out of a log."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
@@ -11,41 +11,46 @@ from pydantic import Field
 
 from schemas.base import MemoryId, Record, Scope, ScopeName, Text
 from schemas.memories import Memory
-from schemas.topics import DECISIONS
 from streams.adapters.indexes.exact import ExactIndex
 from streams.apps import settings as configuration
 from streams.apps import wiring
+from streams.apps.embedding import of_store
+from streams.apps.following import Following
 from streams.apps.reading import opened
 from streams.apps.settings import Settings
 from streams.core.embedding import Vector, similarity
+from streams.core.neighbours import Stored
+from streams.core.patterns import MEMORIES_MAX, SCOPES_MIN, alike
 from streams.core.recall import (
     BUDGET,
     LASTING_MAX,
     RECENT_MAX,
     Block,
     CountTokens,
+    Recalled,
+    Why,
     block_of_scope,
     block_of_several,
     choose,
     nearest,
     shared,
+    together,
 )
-from streams.flow.apply import Mismatch
 from streams.flow.takeover import require_model
-from streams.flow.writer import catch_up
-from streams.ports import Embedder, Log, NoStore, Query
+from streams.ports import Embedder, Log, Query, Unusable
 
 
 class Asked(Record):
     """What is to be recalled: of a scope, or with `across` of that scope and all below it.
 
     With a query what is nearest to it; without one what lasts and what is new, or across scopes
-    what several of them share. `lasting` and `recent` say how many memories; both together, how
-    many are near, or shared.
+    what several of them share; with `patterns` what many of them say in nearly the same words.
+    `lasting` and `recent` say how many memories; both together, how many are near, or shared.
     """
 
     scope: Scope
     across: bool = False
+    patterns: bool = False
     query: Text | None = None
     budget: Annotated[int, Field(ge=1)] = BUDGET
     lasting: Annotated[int, Field(ge=0)] = LASTING_MAX
@@ -71,17 +76,22 @@ class Recaller:
         self._log = log
         self._load = load
         self._count = count
-        self._index = ExactIndex()
-        self._catching_up = asyncio.Lock()
+        self._following = Following(log)
 
     async def recall(self, asked: Asked) -> Block:
         """Return the block. Raises NoStore where the decisions do not add up."""
-        async with self._catching_up:
-            await self._catch_up()
-        memories = [memory async for memory in self._memories(asked)]
+        index = await self._following.index()
+        stored = [
+            one
+            async for one in index.scan(None if asked.across else asked.scope)
+            if asked.has(one.memory.scope)
+        ]
+        memories = [one.memory for one in stored]
         if asked.query is not None:
-            near = await self._similarities(asked, asked.query, memories)
+            near = await self._similarities(index, asked, asked.query, memories)
             chosen = nearest(memories, near, number=asked.number, several=asked.across)
+        elif asked.patterns:
+            chosen = _patterns(stored, asked)
         elif asked.across:
             chosen = shared(memories, number=asked.number)
         else:
@@ -90,30 +100,15 @@ class Recaller:
             return block_of_several(asked.scope, chosen, count=self._count, budget=asked.budget)
         return block_of_scope(asked.scope, memories, chosen, count=self._count, budget=asked.budget)
 
-    async def _catch_up(self) -> None:
-        for partition in range(await self._log.partitions(DECISIONS.name)):
-            end = await self._log.end(DECISIONS.name, partition)
-            try:
-                await catch_up(self._log, partition, end, self._index, reached=_quiet)
-            except Mismatch as damage:
-                raise NoStore(
-                    f"{DECISIONS.name}/{partition}: {damage.__cause__}; restore the log from a copy"
-                ) from damage
-
-    async def _memories(self, asked: Asked) -> AsyncIterator[Memory]:
-        async for stored in self._index.scan(None if asked.across else asked.scope):
-            if asked.has(stored.memory.scope):
-                yield stored.memory
-
     async def _similarities(
-        self, asked: Asked, query: str, memories: Sequence[Memory]
+        self, index: ExactIndex, asked: Asked, query: str, memories: Sequence[Memory]
     ) -> Mapping[MemoryId, float]:
         """Return how near the nearest memories of each scope are to the query."""
         scopes = sorted({memory.scope for memory in memories if memory.live})
         if not scopes:
             return {}
         vector = await self._embedded(query)
-        found = await self._index.search(
+        found = await index.search(
             [Query(scope, vector, asked.number, floor=-1.0) for scope in scopes]
         )
         return {
@@ -133,6 +128,23 @@ class Recaller:
         return self._load()
 
 
+def _patterns(stored: Sequence[Stored], asked: Asked) -> list[Recalled]:
+    """Return what many scopes say in nearly the same words."""
+    memories: list[Memory] = []
+    vectors: list[Vector] = []
+    for one in stored:
+        if one.memory.live and one.vector is not None:
+            memories.append(one.memory)
+            vectors.append(one.vector)
+    if len(memories) > MEMORIES_MAX:
+        raise Unusable(
+            f"{asked.scope} and below have {len(memories):,} live memories, and patterns are looked "
+            f"for among {MEMORIES_MAX:,} at most: name a scope further down"
+        )
+    groups = alike(memories, vectors)
+    return together(groups, Why.PATTERN, number=asked.number, scopes_min=SCOPES_MIN)
+
+
 @asynccontextmanager
 async def recalling(
     settings: Settings, *, embedded: bool, report: Callable[[str], None] = lambda _: None
@@ -141,11 +153,12 @@ async def recalling(
 
     Others may write it meanwhile. `report` is told of a model that has to be fetched.
     """
+    kept = of_store(settings).embedder if embedded else settings.embedder
     async with opened(settings, embedded=embedded) as log:
         yield Recaller(
             log,
-            lambda: wiring.embedder(settings.embedder, report),
-            wiring.token_counter(settings.embedder, report),
+            lambda: wiring.embedder(kept, report),
+            wiring.token_counter(kept, report),
         )
 
 
@@ -170,7 +183,3 @@ def recall(
             return (await recaller.recall(asked)).text
 
     return asyncio.run(once())
-
-
-def _quiet(_: int) -> None:
-    """Tell nobody how far the log is read."""

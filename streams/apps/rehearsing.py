@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from schemas.codec import EVENT
 from schemas.decisions import Decision
-from schemas.events import Remember
+from schemas.events import Event, Remember
 from schemas.topics import EVENTS, TOPICS
 from streams.adapters.clock import SystemClock
 from streams.adapters.embedders.remembering import RememberingEmbedder
@@ -44,6 +44,48 @@ async def means(settings: Settings, report: Callable[[str], None]) -> AsyncGener
         yield Means(embedder, judging)
 
 
+class Rehearsal:
+    """The real owner and writer over a log and an index in memory."""
+
+    def __init__(self, policy: Policy, means: Means) -> None:
+        self.index = ExactIndex()
+        self._log = MemoryLog()
+        for topic in TOPICS:
+            self._log.create(topic.name, 1)
+        self._decided: list[Decision] = []
+        owner = Owner(
+            Deduplicator(means.embedder, self.index, self.index, policy, means.judging),
+            self._log,
+            self.index,
+            self._decided.extend,
+            token=wiring.owner_token(),
+            clock=SystemClock(),
+            screener=wiring.screener(policy),
+        )
+        self._decider = _consumer(owner, self._log)
+        self._applier = _consumer(Writer(self.index, self._log, _quiet), self._log)
+
+    async def hear(
+        self,
+        events: Sequence[Event],
+        *,
+        batch_records: int,
+        done: Callable[[int], None] = lambda _: None,
+    ) -> list[Decision]:
+        """Return the decisions on events in their order, and apply them.
+
+        `done` is told the events that are decided since it was last told.
+        """
+        before = len(self._decided)
+        for start in range(0, len(events), batch_records):
+            batch = events[start : start + batch_records]
+            await self._log.append([_record(event) for event in batch])
+            while await self._decider.step(batch_records):
+                await self._applier.drain(batch_records)
+            done(len(batch))
+        return self._decided[before:]
+
+
 async def rehearse(
     events: Sequence[Remember],
     policy: Policy,
@@ -56,26 +98,8 @@ async def rehearse(
 
     `done` is told the events that are decided since it was last told.
     """
-    log, index = MemoryLog(), ExactIndex()
-    for topic in TOPICS:
-        log.create(topic.name, 1)
-    decided: list[Decision] = []
-    owner = Owner(
-        Deduplicator(means.embedder, index, index, policy, means.judging),
-        log,
-        index,
-        decided.extend,
-        token=wiring.owner_token(),
-        clock=SystemClock(),
-    )
-    decider, applier = _consumer(owner, log), _consumer(Writer(index, log, _quiet), log)
-    for start in range(0, len(events), batch_records):
-        batch = events[start : start + batch_records]
-        await log.append([_record(event) for event in batch])
-        while await decider.step(batch_records):
-            await applier.drain(batch_records)
-        done(len(batch))
-    return decided
+    rehearsal = Rehearsal(policy, means)
+    return await rehearsal.hear(events, batch_records=batch_records, done=done)
 
 
 def unbraked(policy: Policy) -> Policy:
@@ -91,7 +115,7 @@ def _consumer(process: Process, log: MemoryLog) -> Consumer:
     return Consumer(process, log, 0, retry=retry, sleep=asyncio.sleep, report=_quiet)
 
 
-def _record(event: Remember) -> Outgoing:
+def _record(event: Event) -> Outgoing:
     return Outgoing(EVENTS.name, 0, event.scope.encode(), EVENT.encode(event))
 
 

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from schemas.decisions import Decision
 from schemas.topics import DECISIONS, EVENTS
@@ -17,6 +17,7 @@ from streams.apps import policies, processes, wiring
 from streams.apps.processes import EmbeddedPipeline
 from streams.apps.reading import opened
 from streams.apps.settings import (
+    ForgetSettings,
     IndexSettings,
     InvalidSettings,
     LogSettings,
@@ -173,15 +174,26 @@ async def replay(
                 "index": IndexSettings(kind="exact" if into is None else "edge"),
                 "log": LogSettings(partitions=await source.partitions(DECISIONS.name)),
                 "sinks": SinkSettings(),
+                "forget": _forget_settings(settings, embedded=embedded),
             }
         )
         pipeline = await stack.enter_async_context(
             processes.embedded(wanted, policy, vectors, report)
         )
+        if (key := wanted.forget.key) is not None:
+            StoreDirectory(target).keep_key(key.get_secret_value())
         (target / "replay.json").write_bytes(_BEGUN.dump_json(begun, indent=2))
         work = Redecision(source, pipeline, vectors, plan, batch_records=settings.run.batch_records)
         made = await stack.enter_async_context(opened(wanted, embedded=True))
         yield Replay(source, work, made)
+
+
+def _forget_settings(settings: Settings, *, embedded: bool) -> ForgetSettings:
+    """Return the secret of the log: what was forgotten there is not to come back here."""
+    own = StoreDirectory(settings.store).key() if embedded else None
+    if settings.forget.key is not None or own is None:
+        return settings.forget
+    return ForgetSettings(key=SecretStr(own))
 
 
 def _require_begun_as(into: Path, wanted: Begun) -> None:

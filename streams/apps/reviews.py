@@ -1,30 +1,24 @@
 """The questions of a store or a cluster: read, answered, and taken as labels."""
 
-import getpass
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import get_args
 
 from pydantic import ValidationError
 
-from schemas.codec import EVENT, REVIEW, Unreadable
-from schemas.decisions import Change, Ignore, Marker
+from schemas.codec import REVIEW, Unreadable
 from schemas.events import Answer, Seen
 from schemas.memories import Memory
 from schemas.outcomes import Review
-from schemas.topics import DECISIONS, REVIEWS
+from schemas.topics import REVIEWS
 from streams.adapters.clock import SystemClock
-from streams.adapters.store_directory import StoreDirectory
-from streams.apps import policies, wiring
-from streams.apps.processes import embedded
 from streams.apps.reading import StoreReader, opened, records
-from streams.apps.settings import IndexSettings, InvalidSettings, LogSettings, Settings
-from streams.core.identity import answer_id, content_key, decision_id
+from streams.apps.requests import unpublishable
+from streams.apps.settings import Settings
+from streams.core.identity import answer_id, content_key
 from streams.core.reviewing import Questions, Settled, newest, settles
-from streams.flow.decisions import DECISION_ID_HEADER, read_decision
-from streams.flow.take_in import addressed
-from streams.ports import Clock, Embedder, Fatal, Log, Outgoing, Record
+from streams.ports import Clock, Fatal, Log, Record
 
 VERDICTS: tuple[str, ...] = get_args(Answer.model_fields["verdict"].annotation)
 """What a newer memory may be to an older one, in the words of an answer."""
@@ -133,83 +127,11 @@ def answer_to(
     try:
         return Answer.model_validate(fields)
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        raise InvalidSettings(f"--{problem['loc'][0]}: {problem['msg']}") from error
-
-
-def author_of(settings: Settings, given: str | None) -> str:
-    """Return who answers: as given, else by the settings, else by the login."""
-    named = given if given is not None else settings.reviews.author or _login()
-    if not named.strip():
-        raise InvalidSettings("--author is empty: say who answers")
-    return named.strip()
-
-
-class Decider:
-    """Lets an embedded store decide on answers, one at a time."""
-
-    def __init__(self, settings: Settings, report: Callable[[str], None]) -> None:
-        self._settings = settings
-        self._report = report
-        self._embedder: Embedder | None = None
-
-    async def decide(self, answer: Answer) -> Change | Ignore:
-        """Take an answer in, decide on it and apply that; what waits before it is finished first.
-
-        Raises NoStore where another process writes the store.
-        """
-        settings = self._settings
-        policy = policies.load(settings.policy)
-        policies.require_model(policy, settings.embedder.model)
-        made = StoreDirectory(settings.store).require()
-        as_made = {
-            "index": IndexSettings(kind=made.index),
-            "log": LogSettings(partitions=made.partitions),
-        }
-        self._embedder = self._embedder or wiring.embedder(settings.embedder, self._report)
-        async with embedded(
-            settings.model_copy(update=as_made), policy, self._embedder, self._report
-        ) as pipeline:
-            await pipeline.recover()
-            await pipeline.take([record_of(answer, made.partitions)])
-        return await self._decision_on(answer)
-
-    async def _decision_on(self, answer: Answer) -> Change | Ignore:
-        identity = decision_id(answer.scope, answer.event_id)
-        async with opened(self._settings, embedded=True) as log:
-            found = await log.find(DECISIONS.name, DECISION_ID_HEADER, [identity])
-        decision = read_decision(found[-1]) if found else None
-        if decision is None or isinstance(decision, Marker):
-            raise Fatal(f"answer {answer.event_id} was not decided on: memsieve dead-letters list")
-        return decision
-
-
-async def publish(settings: Settings, answer: Answer) -> str:
-    """Publish an answer to the cluster; return where it lies."""
-    partitions = await wiring.partitions(settings.kafka)
-    record = record_of(answer, partitions)
-    log = wiring.kafka_log(settings)
-    try:
-        [offset] = await log.append([record])
-    finally:
-        await log.close()
-    return f"{record.topic}/{record.partition}/{offset}"
-
-
-def record_of(answer: Answer, partitions: int) -> Outgoing:
-    """Return the record that asks for an answer to be applied: keyed by its scope."""
-    return addressed(answer.scope, EVENT.encode(answer), partitions)
+        raise unpublishable(error) from error
 
 
 def _seen(memory: Memory) -> Seen:
     return Seen(memory_id=memory.id, content_key=memory.content_key)
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError) as error:
-        raise InvalidSettings("nobody is logged in: say who answers with --author") from error
 
 
 def _read(record: Record) -> Review:

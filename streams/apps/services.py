@@ -1,4 +1,4 @@
-"""The distributed processes: deduplicator, writer, or both, on Kafka until told to stop."""
+"""The distributed processes: extractor, deduplicator, writer, on Kafka until told to stop."""
 
 import asyncio
 import signal
@@ -16,13 +16,17 @@ from streams.adapters.kafka import topics
 from streams.adapters.kafka.connection import Connection
 from streams.adapters.kafka.log import KafkaLog
 from streams.adapters.kafka.subscribe import Membership
-from streams.adapters.telemetry import MeasuredEmbedder, Metrics
+from streams.adapters.stopwatch import TimedProcess
+from streams.adapters.telemetry import MeasuredEmbedder, MeasuredExtractor, Metrics
 from streams.apps import policies, wiring
 from streams.apps.settings import InvalidSettings, Settings
 from streams.apps.status import Line, Status
 from streams.core.policy import Policy
 from streams.flow.deduplicate import Deduplicator
+from streams.flow.extract import Maker, Taken
+from streams.flow.extractor import Extractor
 from streams.flow.judging import Judging
+from streams.flow.knowledge import Knowledge, Limits
 from streams.flow.owner import Owner
 from streams.flow.takeover import Claim, applied, require_log, require_model
 from streams.flow.writer import Writer, restore
@@ -40,10 +44,15 @@ come, once a second: it holds up every decision of this process."""
 
 @dataclass(frozen=True)
 class Roles:
-    """What a process does: `deduplicates` and `writes`, one or both."""
+    """What a process does, at least one of them."""
 
-    deduplicates: bool
-    writes: bool
+    deduplicates: bool = False
+    writes: bool = False
+    extracts: bool = False
+
+    @property
+    def handles_decisions(self) -> bool:
+        return self.deduplicates or self.writes
 
 
 class Service:
@@ -63,6 +72,7 @@ class Service:
         self._report = report
         self._warn = warn
         self._retry = wiring.retry(settings.retry)
+        self._lines = wiring.decision_lines("deduplicator", settings.logging)
         self._metrics = Metrics()
         self._status = Status(self._metrics)
         self._owner: Owner | None = None
@@ -71,9 +81,9 @@ class Service:
     async def run(self) -> None:
         """Work until SIGTERM or SIGINT; raises what cannot be mended."""
         connection = wiring.connection(self._settings.kafka)
-        policy = self._policy()
+        policy, maker = self._policy(), self._maker()
         stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        with _signals_to(stop):
+        with signals_to(stop):
             async with endpoints(
                 self._settings.service.host,
                 self._settings.service.port,
@@ -83,7 +93,7 @@ class Service:
                 collect=self._status.collect,
             ) as port:
                 self._report(f"health and metrics on port {port}")
-                working = asyncio.create_task(self._work(connection, policy, stop))
+                working = asyncio.create_task(self._work(connection, policy, maker, stop))
                 await self._until_stopped(working, stop)
         self._report("stopped")
 
@@ -101,38 +111,62 @@ class Service:
         if stop.done():
             stop.result()
 
-    def _policy(self) -> Policy:
+    def _policy(self) -> Policy | None:
+        """Return what is decided by; None where nothing of this process needs the index."""
+        asks = self._roles.extracts and self._settings.extraction.llm
+        if not (self._roles.handles_decisions or asks):
+            return None
         policy = policies.load(self._settings.policy)
         policies.require_model(policy, wiring.shared_model_of(self._settings.embedder))
         both = self._roles.deduplicates and self._roles.writes
         if self._settings.index.kind != "qdrant" and not both:
             raise InvalidSettings(
                 f"index.kind {self._settings.index.kind} is for one process; set "
-                "MEMSIEVE_INDEX__KIND=qdrant, or run both in one: memsieve serve"
+                "MEMSIEVE_INDEX__KIND=qdrant, or run all in one: memsieve serve"
             )
         return policy
 
+    def _maker(self) -> Maker | None:
+        if not self._roles.extracts:
+            return None
+        wanted = self._settings
+        if wanted.kafka.run:
+            raise InvalidSettings(
+                "kafka.run is set: events of turns are for all runs, so extract without it"
+            )
+        model = wiring.llm_extractor(wanted, SystemClock()) if wanted.extraction.llm else None
+        measured = None if model is None else MeasuredExtractor(model, self._metrics)
+        return wiring.maker(wanted.extraction, measured)
+
     async def _work(
-        self, connection: Connection, policy: Policy, stop: asyncio.Future[None]
+        self,
+        connection: Connection,
+        policy: Policy | None,
+        maker: Maker | None,
+        stop: asyncio.Future[None],
     ) -> None:
         """Start part after part, work until `stop`, and end in the opposite order."""
         async with AsyncExitStack() as stack:
             log = wiring.kafka_log(self._settings)
             stack.push_async_callback(log.close)
+            if maker is not None:
+                stack.push_async_callback(maker.close)
             self._status.servers["kafka"] = partial(topics.require, connection)
             await self._answered("Kafka", lambda: topics.require(connection))
-            model = wiring.shared_model_of(self._settings.embedder)
-            await self._answered("the log", lambda: require_model(log, model))
-            embedder = await self._embedder()
-            self._status.waits = "the index"
-            index = await self._answered("the index", lambda: wiring.open_index(self._settings))
-            stack.push_async_callback(index.close)
-            self._status.servers["index"] = index.level
-            if self._settings.index.kind != "qdrant":
-                await self._answered("the log", lambda: _level_with(log, index, self._report))
-            sinks = await stack.enter_async_context(self._sinks())
-            judging = await stack.enter_async_context(wiring.judging(self._settings, SystemClock()))
-            processes = self._processes(policy, embedder, index, log, sinks, judging)
+            processes: list[Process] = []
+            index: Index | None = None
+            if policy is not None:
+                model = wiring.shared_model_of(self._settings.embedder)
+                await self._answered("the log", lambda: require_model(log, model))
+                embedder = await self._answered("the embedding model", self._embedder)
+                index = await self._index(stack, log)
+                if self._roles.handles_decisions:
+                    sinks = await stack.enter_async_context(self._sinks())
+                    judged = wiring.judging(self._settings, SystemClock())
+                    judging = await stack.enter_async_context(judged)
+                    processes += self._processes(policy, embedder, index, log, sinks, judging)
+            if maker is not None:
+                processes.append(self._extractor(maker, index, log))
             stack.push_async_callback(self._settle)
             self._status.waits = "its groups"
             await stack.enter_async_context(self._subscribed(connection, processes, log, stop))
@@ -159,6 +193,15 @@ class Service:
                 await self._writer.settle()
             if self._owner is not None:
                 await self._owner.settle()
+
+    async def _index(self, stack: AsyncExitStack, log: KafkaLog) -> Index:
+        self._status.waits = "the index"
+        index = await self._answered("the index", lambda: wiring.open_index(self._settings))
+        stack.push_async_callback(index.close)
+        self._status.servers["index"] = index.level
+        if self._settings.index.kind != "qdrant":
+            await self._answered("the log", lambda: _level_with(log, index, self._report))
+        return index
 
     async def _embedder(self) -> Embedder | None:
         if not self._roles.deduplicates:
@@ -188,7 +231,8 @@ class Service:
         processes: list[Process] = []
         if embedder is not None:
             policies.require_model(policy, embedder.model)
-            deduplicator = Deduplicator(embedder, index, index, policy, judging)
+            key = wiring.forget_key(self._settings.forget)
+            deduplicator = Deduplicator(embedder, index, index, policy, judging, key)
             self._owner = owner = Owner(
                 deduplicator,
                 log,
@@ -199,12 +243,13 @@ class Service:
                 limits=wiring.limits(self._settings.service),
                 claimed=self._claimed,
                 warn=self._warn,
+                screener=wiring.screener(policy),
             )
             self._metrics.removal_rate.set_function(lambda: owner.rates.removals)
             self._metrics.merge_rate.set_function(lambda: owner.rates.merges)
             self._metrics.unapplied.set_function(lambda: owner.unapplied)
             self._metrics.unapplied_seconds.set_function(lambda: owner.unapplied_seconds)
-            processes.append(owner)
+            processes.append(TimedProcess(owner, self._took))
         if self._roles.writes:
             writer = Writer(
                 index,
@@ -219,12 +264,42 @@ class Service:
             processes.append(writer)
         return processes
 
+    def _extractor(self, maker: Maker, index: Index | None, log: KafkaLog) -> Extractor:
+        wanted = self._settings.extraction
+        knowledge = None
+        if maker.model is not None and index is not None:
+            limits = Limits(wanted.known_max, wanted.undecided_max)
+            knowledge = partial(Knowledge, log, index, limits)
+        return Extractor(
+            maker,
+            log,
+            rules=wiring.rules(wanted),
+            earlier_turns=wanted.earlier_turns,
+            failures_max=wanted.failures_max,
+            knowledge=knowledge,
+            observe=self._taken,
+        )
+
+    def _taken(self, turns: Sequence[Taken]) -> None:
+        for turn in turns:
+            triggers = [one.trigger for one in turn.fired]
+            self._metrics.turn(turn.kind, len(turn.events), triggers)
+        if aside := sum(turn.letter is not None for turn in turns):
+            self._warn(f"{aside:,} turns were set aside: memsieve dead-letters list")
+
     def _claimed(self, claim: Claim) -> None:
         self._metrics.fences.inc()
         self._metrics.refused.labels("deduplicator").inc(claim.refused)
 
+    def _took(self, seconds: float) -> None:
+        self._metrics.decide_seconds.observe(seconds)
+        if self._lines is not None:
+            self._lines.took(seconds)
+
     def _decided(self, decisions: Sequence[Decision]) -> None:
         self._metrics.decided(decisions)
+        if self._lines is not None:
+            self._lines.decided(decisions)
         if rejected := sum(isinstance(decision, Reject) for decision in decisions):
             self._warn(f"{rejected:,} records were set aside: memsieve dead-letters list")
 
@@ -266,7 +341,7 @@ class Service:
         subscription = membership.subscribe(
             process.topic,
             process.group,
-            records_max=service.batch_records,
+            records_max=self._batch_records(process),
         )
 
         def give_up(error: Exception) -> None:
@@ -292,6 +367,13 @@ class Service:
         subscription.give_to(partitions, log, self._report)
         return Line(process, subscription, partitions)
 
+    def _batch_records(self, process: Process) -> int:
+        """Return how many records are fetched together: few where each may take seconds."""
+        asks = isinstance(process, Extractor) and self._settings.extraction.llm
+        return (
+            self._settings.extraction.batch_turns if asks else self._settings.service.batch_records
+        )
+
     async def _answered(self, what: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """Ask until there is an answer; say what is waited for."""
         attempt = 0
@@ -314,7 +396,7 @@ async def _level_with(log: KafkaLog, index: Index, report: Callable[[str], None]
 
 
 @contextmanager
-def _signals_to(stop: asyncio.Future[None]) -> Generator[None]:
+def signals_to(stop: asyncio.Future[None]) -> Generator[None]:
     """Take SIGTERM and SIGINT as the wish to stop in order."""
     loop = asyncio.get_running_loop()
 

@@ -21,8 +21,9 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from schemas.base import Scope, ScopeName
-from streams.adapters.embedders import DEFAULT_MODEL
+from schemas.base import TEXT_MAX, Scope, ScopeName
+from schemas.events import MEMBERS_MAX
+from streams.adapters.embedders import DEFAULT_MODEL, ENDPOINT, HASHING
 from streams.core.extraction.triggers import RESPONSE_CHARACTERS, Trigger
 
 CONFIG_FILE = Path("memsieve.toml")
@@ -39,12 +40,65 @@ class _Group(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class EndpointSettings(_Group):
+    """An OpenAI-compatible endpoint that gives vectors."""
+
+    base_url: Annotated[str, Field(pattern=r"^https?://[^@?#\s]+$")] | None = Field(
+        default=None,
+        description=(
+            "Where a model named endpoint:NAME is asked for, like http://HOST:PORT/v1. No password "
+            "in it."
+        ),
+    )
+    api_key: SecretStr | None = Field(default=None, description="The key that it asks for.")
+    timeout_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
+        default=30.0,
+        description="How long one answer may take, attempts and pauses included.",
+    )
+    attempts_max: Annotated[int, Field(ge=1, le=10)] = Field(
+        default=3, description="Attempts at a request while the endpoint is busy or away."
+    )
+    concurrency_max: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=4, description="Requests that may be under way at once."
+    )
+    batch_texts: Annotated[int, Field(ge=1, le=2_048)] = Field(
+        default=64, description="Texts in a request, at most."
+    )
+    tokens_max: Annotated[int, Field(ge=16, le=TEXT_MAX)] = Field(
+        default=510,
+        description=(
+            "Tokens that the model reads of a text, those around it left out. No more bytes are "
+            "sent, and what is longer is kept beside what it resembles: 8191 for the models of "
+            "OpenAI, 510 for most others."
+        ),
+    )
+
+
 class EmbedderSettings(_Group):
     """The embedding model."""
 
-    model: str = Field(
-        default=DEFAULT_MODEL, description="Any text embedding model that fastembed lists."
+    model: Annotated[str, Field(min_length=1, max_length=200)] = Field(
+        default=DEFAULT_MODEL,
+        description=(
+            "Any text embedding model that fastembed lists, endpoint:NAME for one behind "
+            f"embedder.endpoint, or {HASHING}, which needs neither files nor server."
+        ),
     )
+    fallback: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = Field(
+        default=(),
+        description=(
+            "Models for a new store of `run`, in this order, where embedder.model cannot be had. A "
+            "store keeps its model. Not for the services."
+        ),
+    )
+    fallback_policies: tuple[str, ...] = Field(
+        default=("default-hashing", "keep-both"),
+        description=(
+            "Policies beside a model of embedder.fallback that `policy` is not for: the first that "
+            "is for it."
+        ),
+    )
+    endpoint: EndpointSettings = EndpointSettings()
     cache_dir: Path = Field(
         default_factory=lambda: user_cache_path("memsieve") / "models",
         description="Where models are kept; shared by all stores.",
@@ -58,9 +112,18 @@ class EmbedderSettings(_Group):
         description=(
             "exact: fp32. fast: bf16, by memsieve[fast], on processors that have it. auto: fast "
             "where it is possible; for one machine, not for the services. Part of the model's name: "
-            "a store made with one is refused with the other."
+            "a store made with one is refused with the other. Only models of fastembed have it."
         ),
     )
+
+    @model_validator(mode="after")
+    def _endpoint_is_named(self) -> Self:
+        asked = [name for name in (self.model, *self.fallback) if name.startswith(ENDPOINT)]
+        if asked and self.endpoint.base_url is None:
+            raise ValueError(f"{asked[0]} needs an endpoint: set embedder.endpoint.base_url")
+        if ENDPOINT in asked:
+            raise ValueError(f"write what the endpoint calls the model behind {ENDPOINT}")
+        return self
 
 
 class IndexSettings(_Group):
@@ -277,11 +340,147 @@ class RetrySettings(_Group):
     )
 
 
+class LoggingSettings(_Group):
+    """What is logged."""
+
+    decisions: Literal["none", "info", "debug"] = Field(
+        default="none",
+        description=(
+            "A line for each duplicate found, each memory that gave way to a similar one, and each "
+            "merge that no model worded. info: by ids, with the similarity. debug: each event, too, "
+            "with titles, and how long each batch took. Never the text of a memory."
+        ),
+    )
+
+
+class LoadSettings(_Group):
+    """How `load` and the API put together what a search has found; nothing stored changes."""
+
+    enabled: bool = Field(
+        default=True, description="Show memories of one fact as one; false shows each by itself."
+    )
+    threshold: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.4, description="The greatest cosine distance of two that are asked about."
+    )
+    verify: Literal["built-in", "llm", "none"] = Field(
+        default="built-in",
+        description=(
+            "Who tells whether two are one fact. llm: the language model, or where it is away the "
+            "built-in judge. none: guards alone."
+        ),
+    )
+    same_min: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.5,
+        description=(
+            "From which probability on a judge's `same` counts: less than for memories that are "
+            "stored, since all that the two say is shown."
+        ),
+    )
+    lexical_weight: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0,
+        description=(
+            "How much the query's own words count (BM25) beside nearness in meaning; 0.3 is what "
+            "hybrid search usually takes. They reorder what was found, and exclude nothing."
+        ),
+    )
+    candidates_max: Annotated[int, Field(ge=1, le=1_000)] = Field(
+        default=200, description="Memories that one search may fetch."
+    )
+    pairs_max: Annotated[int, Field(ge=0, le=10_000)] = Field(
+        default=12,
+        description=(
+            "Pairs that one search may ask about, the nearest first: its time. Others stay apart, "
+            "and the next search goes on with them. The commands ask about all."
+        ),
+    )
+    cache_entries: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default=100_000, description="Verdicts, and texts of several memories, kept in memory."
+    )
+
+
+class ConsolidateSettings(_Group):
+    """How memories that were kept apart are looked at again: `consolidate` and its service."""
+
+    memories_min: Annotated[int, Field(ge=0)] = Field(
+        default=10, description="Scopes that have no more live memories than this are left alone."
+    )
+    hours_min: Annotated[float, Field(ge=0)] = Field(
+        default=24.0, description="How long a scope is left alone after it was consolidated."
+    )
+    quiet_minutes: Annotated[float, Field(ge=0)] = Field(
+        default=10.0,
+        description="How long nothing may have been seen in a scope before it is looked at.",
+    )
+    neighbours_max: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=5, description="Nearest memories that each memory is compared with."
+    )
+    members_max: Annotated[int, Field(ge=2, le=MEMBERS_MAX)] = Field(
+        default=16, description="Memories proposed as one fact, at most."
+    )
+    rounds_max: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=8,
+        description=(
+            "How often a scope is looked at in one pass: what a proposal has made may be joined "
+            "again, and one that came too late is made anew."
+        ),
+    )
+    seconds_max: Annotated[float, Field(gt=0)] = Field(
+        default=60.0,
+        description="How long one pass over all scopes may take; the next goes on behind it.",
+    )
+    llm_questions_max: Annotated[int, Field(ge=0)] = Field(
+        default=100, description="Pairs that one pass may ask a language model about."
+    )
+    minutes: Annotated[float, Field(gt=0, le=10_080)] = Field(
+        default=15.0, description="How often the service looks which scopes are due."
+    )
+    state: Path | None = Field(
+        default=None,
+        description=(
+            "A file that remembers when each scope was consolidated; unset takes one in the store, "
+            "and on a cluster none: every scope is due when a process starts."
+        ),
+    )
+
+
+class ApiSettings(_Group):
+    """The HTTP API: `memsieve api`."""
+
+    host: str = Field(default="127.0.0.1", description="Where it is served; 0.0.0.0 for all.")
+    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
+        default=8090, description="Its port; 0 takes a free one."
+    )
+    tokens: Path | None = Field(
+        default=None, description="A TOML file of the tokens that may be used; without, none may."
+    )
+    body_bytes_max: Annotated[int, Field(ge=1_024, le=16_777_216)] = Field(
+        default=1_048_576, description="The longest body of a request."
+    )
+    concurrency_max: Annotated[int, Field(ge=1, le=1_024)] = Field(
+        default=16, description="Requests worked on at once; beyond, they are told to come back."
+    )
+    requests_per_minute: Annotated[int, Field(ge=1)] = Field(
+        default=600, description="Requests of one token in a minute."
+    )
+
+
 class ReviewSettings(_Group):
     """How people answer reviews."""
 
     author: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        default=None, description="Who answers; unset takes the login name."
+        default=None, description="Who answers, or asks for a change; unset takes the login name."
+    )
+
+
+class ForgetSettings(_Group):
+    """How what was forgotten is kept from coming back."""
+
+    key: Annotated[SecretStr, Field(min_length=32)] | None = Field(
+        default=None,
+        description=(
+            "A secret of 32 characters or more: by it a text that comes back is recognised. The "
+            "same for all services and commands of a log, for ever. Unset, a store makes its own."
+        ),
     )
 
 
@@ -335,7 +534,7 @@ class LlmSettings(_Group):
 
 
 class ExtractionSettings(_Group):
-    """How `extract` takes events from turns."""
+    """How `extract` and the extractor take events from turns."""
 
     triggers: tuple[Trigger, ...] = Field(
         default=tuple(Trigger), description="What makes a turn worth a closer look, any of these."
@@ -343,6 +542,10 @@ class ExtractionSettings(_Group):
     response_characters: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=RESPONSE_CHARACTERS,
         description="The trigger long-response fires where a world answers more characters.",
+    )
+    llm: bool = Field(
+        default=False,
+        description="Let the language model of llm.base_url word memories; else sentences are taken.",
     )
     model: str = Field(
         default="", description="What the endpoint calls the model; unset takes llm.model."
@@ -364,6 +567,27 @@ class ExtractionSettings(_Group):
         default=3,
         description=(
             "Memories that one turn may ask to retire. Whether they are retired, the policy says."
+        ),
+    )
+    failures_max: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=20,
+        description=(
+            "Calls of the model in vain, with growing pauses, before the extractor makes a turn a "
+            "dead letter; 20 take about two minutes and a half."
+        ),
+    )
+    batch_turns: Annotated[int, Field(ge=1, le=1_000)] = Field(
+        default=8,
+        description=(
+            "Turns that the extractor works on together where a model is asked, those of different "
+            "scopes side by side. All of it has to be done in consumer.poll_interval_seconds."
+        ),
+    )
+    undecided_max: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=10_000,
+        description=(
+            "Events of a partition that may wait to be decided on and applied before the extractor "
+            "asks no model: it would not see what they say."
         ),
     )
 
@@ -391,7 +615,12 @@ class Settings(BaseSettings):
     sinks: SinkSettings = SinkSettings()
     llm: LlmSettings = LlmSettings()
     extraction: ExtractionSettings = ExtractionSettings()
+    logging: LoggingSettings = LoggingSettings()
     reviews: ReviewSettings = ReviewSettings()
+    load: LoadSettings = LoadSettings()
+    forget: ForgetSettings = ForgetSettings()
+    consolidate: ConsolidateSettings = ConsolidateSettings()
+    api: ApiSettings = ApiSettings()
     run: RunSettings = RunSettings()
     retry: RetrySettings = RetrySettings()
 

@@ -11,10 +11,8 @@ from typing import Literal
 from pydantic import ValidationError
 
 from schemas.base import Record
-from streams.adapters.memories_md.file import BACKUPS, MemoriesFile, meanings, write_durably
+from streams.adapters.memories_md.file import BACKUPS, UNDO, MemoriesFile, meanings, write_durably
 from streams.ports import Fatal, Unusable
-
-_ENDING = "undo.json"
 
 
 class _Undo(Record):
@@ -58,19 +56,19 @@ def restore(file: MemoriesFile) -> None:
         if _sum(now) not in {undo.after_sha256, undo.before_sha256}:
             raise Fatal(
                 f"{file.path} was edited since; nothing was changed. Its text of before is in "
-                f"{file.beside(_ENDING).name}"
+                f"{file.beside(UNDO).name}"
             )
         return undo.before
 
     with file.held():
         file.rewrite(edit)
         with meanings(file.path):
-            file.beside(_ENDING).unlink()
+            file.beside(UNDO).unlink()
 
 
 def _keep(file: MemoriesFile, undo: _Undo) -> None:
     """Put the undo file in its place, for those to read who may read the file."""
-    unfinished, kept = file.beside(f"{_ENDING}-unfinished"), file.beside(_ENDING)
+    unfinished, kept = file.beside(f"{UNDO}-unfinished"), file.beside(UNDO)
     with meanings(kept):
         mode = stat.S_IMODE(file.path.stat().st_mode)
         write_durably(unfinished, undo.model_dump_json(indent=2).encode(), mode)
@@ -78,7 +76,7 @@ def _keep(file: MemoriesFile, undo: _Undo) -> None:
 
 
 def _read(file: MemoriesFile) -> _Undo:
-    path = file.beside(_ENDING)
+    path = file.beside(UNDO)
     name = path.name
     if not path.is_file():
         raise Unusable(f"{name} is not there: {file.path} was not cleaned, or that was undone")

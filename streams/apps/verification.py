@@ -24,6 +24,8 @@ from schemas.events import Event
 from schemas.memories import Memory
 from schemas.outcomes import DeadLetter
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
+from streams.adapters.memories_md.file import MemoriesFile
+from streams.adapters.memories_md.level import Level, level_of, placed_in, read_level
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import wiring
 from streams.apps.reading import pages
@@ -35,10 +37,16 @@ from streams.core.audit import (
     Copy,
     Findings,
     Problem,
+    Told,
+    every,
     successors,
     unreadable,
 )
 from streams.core.fences import BEGINNING, Epoch, Reached
+from streams.core.memories_md.entries import entries
+from streams.core.memories_md.keeping import standing, words_digest
+from streams.core.memories_md.mapping import location_id, written_at_all
+from streams.core.memories_md.parsing import parse
 from streams.core.neighbours import Stored
 from streams.flow.decisions import (
     FENCE_HEADER,
@@ -49,7 +57,7 @@ from streams.flow.decisions import (
     Why,
     decision_record,
 )
-from streams.flow.owner import FORWARDED_HEADER
+from streams.flow.incoming import FORWARDED_HEADER
 from streams.flow.takeover import DEDUPLICATOR_GROUP, require_log
 from streams.ports import Fatal, Index, Log, NoStore, Record, Transient
 
@@ -136,11 +144,15 @@ class Copied(Protocol):
         """Whether it holds vectors and decisions, too."""
         ...
 
+    def holds(self, memory: Memory) -> bool:
+        """Tell whether it has to hold a memory."""
+        ...
+
     async def levels(self, partitions: int) -> Mapping[int, Reached]:
         """Return how far it has followed the partitions that it has begun."""
         ...
 
-    def scan(self, partitions: int) -> AsyncIterator[Stored | Flawed]:
+    def scan(self, partitions: int) -> AsyncIterator[Stored | Told | Flawed]:
         """Yield what it holds; of a memory's several states the last one yielded counts."""
         ...
 
@@ -150,7 +162,7 @@ async def verify(settings: Settings, *, embedded: bool, progress: Progress) -> R
     async with AsyncExitStack() as stack:
         opened = _store if embedded else _cluster
         log, copies = await opened(settings, stack)
-        return await audited(log, copies, progress)
+        return await audited(log, copies, progress, dense=embedded)
 
 
 async def _store(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list[Copied | Check]]:
@@ -197,12 +209,19 @@ def _sinks(settings: Settings) -> list[Copied | Check]:
         found.append(_there("sqlite", wanted.sqlite) or SqliteCopy(wanted.sqlite))
     if wanted.jsonl is not None:
         found.append(_there("jsonl", wanted.jsonl) or JsonlCopy(wanted.jsonl))
+    if (file := wanted.memories_md) is not None:
+        copied = MemoriesMdCopy(MemoriesFile(file), wanted.memories_md_world)
+        found.append(copied if copied.is_kept else _not_there(copied.name, file))
     return found
 
 
 def _there(name: str, path: Path) -> Check | None:
     """Say that a sink is not there, if so: the writer makes it."""
-    return None if path.exists() else Check(name, f"{path} is not there; not examined")
+    return None if path.exists() else _not_there(name, path)
+
+
+def _not_there(name: str, path: Path) -> Check:
+    return Check(name, f"{path} is not there; not examined")
 
 
 def _sink_names(settings: Settings) -> list[str]:
@@ -224,6 +243,9 @@ class IndexCopy:
     remedy: str
     name: str = "index"
     whole: bool = True
+
+    def holds(self, memory: Memory) -> bool:
+        return every(memory)
 
     async def levels(self, partitions: int) -> Mapping[int, Reached]:
         del partitions
@@ -247,6 +269,9 @@ class SqliteCopy:
     @property
     def place(self) -> str:
         return str(self.path)
+
+    def holds(self, memory: Memory) -> bool:
+        return every(memory)
 
     async def levels(self, partitions: int) -> Mapping[int, Reached]:
         del partitions
@@ -273,6 +298,9 @@ class JsonlCopy:
     @property
     def place(self) -> str:
         return str(self.directory)
+
+    def holds(self, memory: Memory) -> bool:
+        return every(memory)
 
     async def levels(self, partitions: int) -> Mapping[int, Reached]:
         levels = {partition: self._level(partition) for partition in range(partitions)}
@@ -304,13 +332,73 @@ class JsonlCopy:
                 for number, line in enumerate(lines, 1):
                     if len(line) > left or not line.endswith(b"\n"):
                         raise NoStore(f"{path} was cut or changed at line {number:,}")
-                    yield Stored(_memory_of(line, f"{path}:{number}"), None)
+                    if line.strip():  # else it was forgotten
+                        yield Stored(_memory_of(line, f"{path}:{number}"), None)
                     left -= len(line)
                     if not left:
                         return
         except OSError as error:
             raise NoStore(f"{path} cannot be read: {error.strerror}") from error
         raise NoStore(f"{path} is {left:,} bytes shorter than it was")
+
+
+@dataclass(frozen=True)
+class MemoriesMdCopy:
+    """Implements Copied over a file that adapters/memories_md/sink.py keeps.
+
+    What people have written into it is theirs; of an entry that they have edited, struck through or
+    taken out, only the version is compared.
+    """
+
+    file: MemoriesFile
+    world: str
+    name: str = "memories_md"
+    whole: bool = False
+
+    @property
+    def place(self) -> str:
+        return str(self.file.path)
+
+    @property
+    def remedy(self) -> str:
+        return f"delete {level_of(self.file)}: the file is brought in step at the next start"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a writer has begun to keep it."""
+        return level_of(self.file).exists()
+
+    def holds(self, memory: Memory) -> bool:
+        ours = location_id(memory.scope, self.world) is not None
+        return ours and memory.live and written_at_all(memory)
+
+    async def levels(self, partitions: int) -> Mapping[int, Reached]:
+        del partitions
+        level = read_level(self.file) or Level()
+        return {int(partition): reached for partition, reached in level.partitions.items()}
+
+    async def scan(self, partitions: int) -> AsyncIterator[Told]:
+        del partitions
+        text, level = self._read()
+        document, placed = parse(text), placed_in(text, level)
+        words = {found.at: found.entry for found in entries(document)}
+        stands = {identity: words[at] for at, (identity, _) in standing(document, placed).items()}
+        for identity, place in placed.items():
+            entry = stands.get(identity)
+            if entry is None or words_digest(entry) != place.words:
+                yield Told(identity, place.version, text=None, live=None)
+            else:
+                text_there = entry.text if entry.live else None
+                yield Told(identity, place.version, text_there, entry.live)
+
+    def _read(self) -> tuple[str, Level]:
+        """Return a text and its level. Raises Transient where they are being written."""
+        level, text = read_level(self.file), self.file.read()
+        if level is None or read_level(self.file) != level:
+            raise Transient(f"{self.place} is being written: verify once more")
+        if text is None:
+            raise NoStore(f"{self.place} is gone: restore it from a backup")
+        return text, level
 
 
 class _FeedLevel(BaseModel):
@@ -387,14 +475,17 @@ def _value(row: sqlite3.Row, name: str) -> object:
     return json.loads(value) if name in _LISTS else value
 
 
-async def audited(log: Log, copies: Sequence[Copied | Check], progress: Progress) -> Report:
+async def audited(
+    log: Log, copies: Sequence[Copied | Check], progress: Progress, *, dense: bool = False
+) -> Report:
     """Read a log and its copies, and return what was found.
 
     Others may go on meanwhile. So what follows is asked first, and what it follows is read later:
     where groups and copies are, then decisions, then events and dead letters. Where a copy is
-    further than the decisions that were read, those are read on.
+    further than the decisions that were read, those are read on. `dense`: the log leaves out no
+    offset by itself.
     """
-    reading = await _Reading.begun(log, progress)
+    reading = await _Reading.begun(log, progress, dense=dense)
     asked = [c if isinstance(c, Check) else await _Followed.asked(c, reading.audit) for c in copies]
     followed = [one for one in asked if isinstance(one, _Followed)]
     await reading.decisions()
@@ -402,6 +493,7 @@ async def audited(log: Log, copies: Sequence[Copied | Check], progress: Progress
         await one.scan(log)
     if any(one.is_in_doubt for one in followed):
         await reading.decisions()
+    reading.audit.close_holes()
     await reading.events()
     await reading.letters()
     notes = [*reading.notes(), *(note for one in followed for note in one.notes())]
@@ -414,8 +506,11 @@ async def audited(log: Log, copies: Sequence[Copied | Check], progress: Progress
 class _Reading:
     """Reads a log, topic after topic, and hands it to the audit."""
 
-    def __init__(self, log: Log, audit: Audit, total: int, progress: Progress) -> None:
+    def __init__(
+        self, log: Log, audit: Audit, total: int, progress: Progress, *, dense: bool
+    ) -> None:
         self.audit = audit
+        self._dense = dense
         self._log = log
         self._total = total
         self._progress = progress
@@ -429,7 +524,7 @@ class _Reading:
         self._notes: list[str] = []
 
     @classmethod
-    async def begun(cls, log: Log, progress: Progress) -> "_Reading":
+    async def begun(cls, log: Log, progress: Progress, *, dense: bool) -> "_Reading":
         """Learn how much there is, and which events count as decided on."""
         partitions = await log.partitions(DECISIONS.name)
         events = await log.partitions(EVENTS.name)
@@ -441,7 +536,7 @@ class _Reading:
         audit = Audit(partitions, committed)
         audit.topic(EVENTS.name, events)
         total = sum([await _size(log, topic.name) for topic in (DECISIONS, EVENTS, DEAD_LETTERS)])
-        return cls(log, audit, total, progress)
+        return cls(log, audit, total, progress, dense=dense)
 
     async def decisions(self) -> None:
         """Read the decisions from where that was left, to the end."""
@@ -451,8 +546,15 @@ class _Reading:
                 self._readers[partition] = DecisionsReader(Reached(self._next[partition]))
             async for page in self._pages(DECISIONS.name, partition, self._next[partition]):
                 for record in page:
+                    self._note_holes(record)
                     self._sort(record, self._readers[partition])
-                self._next[partition] = page[-1].offset + 1
+                    self._next[partition] = record.offset + 1
+
+    def _note_holes(self, record: Record) -> None:
+        """Tell of offsets without a record, where the log leaves none out by itself."""
+        if self._dense:
+            for offset in range(self._next[record.partition], record.offset):
+                self.audit.hole(record.position.model_copy(update={"offset": offset}))
 
     async def _beginning(self, partition: int) -> int:
         beginning = await self._log.beginning(DECISIONS.name, partition)
@@ -477,12 +579,14 @@ class _Reading:
             case Fenced():
                 self._unfenced.discard(record.partition)
                 self.audit.fence(entry.fence, entry.position)
+            case Refused(why=Why.ERASED):
+                pass
             case Refused():
                 self._refused[entry.why] += 1
                 if self._refused[entry.why] <= SHOWN_MAX:
                     self._notes.append(f"{record.place} does not count: {entry.why.value}")
             case Logged():
-                self.audit.decision(entry.decision, entry.position)
+                self.audit.decision(entry.decision, entry.position, holed=entry.holed)
                 if not _is_labelled(record, entry.decision, reader.reached.epoch):
                     what = "has a key, or headers, that are not those of its decision"
                     self.audit.log.add(Problem.MISLABELLED, record.place, what)
@@ -539,8 +643,8 @@ class _Reading:
             what = f"is no dead letter: {error}"
             self.audit.letters.add(Problem.DEAD_LETTER_DAMAGED, record.place, what)
         else:
-            if isinstance(letter, DeadLetter):
-                self.audit.letter(letter.id)
+            is_letter = isinstance(letter, DeadLetter)
+            self.audit.letter(letter.id if is_letter else letter.dead_letter_id)
 
     async def _pages(self, topic: str, partition: int, offset: int) -> AsyncIterator[list[Record]]:
         """Yield the records from an offset to the end."""
@@ -582,12 +686,12 @@ class _Reading:
         pairings = audit.pairings.values()
         live = sum(stored.memory.live for stored in audit.state.values())
         return Counts(
-            events=sum(pairing.events + pairing.expired for pairing in pairings),
+            events=sum(one.events + one.expired + one.erased for one in pairings),
             decisions={**dict.fromkeys(_KINDS, 0), **audit.kinds},
             waiting=sum(pairing.waiting for pairing in pairings),
             in_doubt=sum(pairing.in_doubt for pairing in pairings),
             fences=audit.fences,
-            refused={why.name.lower(): self._refused[why] for why in Why},
+            refused={w.name.lower(): self._refused[w] for w in Why if w is not Why.ERASED},
             memories={"live": live, "retired": len(audit.state) - live},
         )
 
@@ -657,7 +761,9 @@ class _Followed:
         except NoStore as error:
             return _unusable(copied.name, copied.place, error, copied.remedy)
         offsets = {partition: reached.offset for partition, reached in levels.items()}
-        return cls(copied, audit, levels, audit.copy(offsets, whole=copied.whole))
+        return cls(
+            copied, audit, levels, audit.copy(offsets, whole=copied.whole, holds=copied.holds)
+        )
 
     async def scan(self, log: Log) -> None:
         """Read what the copy holds, where it is one of this log."""
@@ -683,7 +789,7 @@ class _Followed:
             if after.get(partition, BEGINNING).offset < reached.offset:
                 raise Transient(f"{self._who} was made anew or swapped meanwhile: verify once more")
 
-    def _take(self, found: Stored | Flawed) -> None:
+    def _take(self, found: Stored | Told | Flawed) -> None:
         if isinstance(found, Flawed):
             self.copy.flawed(found.identity, found.flaw)
         else:
@@ -715,6 +821,8 @@ class _Followed:
         copied = self.copied
         findings = self.failed if self.failed.counts else self.audit.compared(self.copy)
         fact = f"{copied.place}: {self.copy.count:,} memories as the log says"
+        if self.copy.by_people:
+            fact += f", {self.copy.by_people:,} of them edited or taken out by hand"
         if blind := sorted(self.audit.blind(self.copy)):
             fact += f", but for what was not compared: partition(s) {', '.join(map(str, blind))}"
         if self.behind:

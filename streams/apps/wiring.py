@@ -1,38 +1,64 @@
 """Which adapter stands behind which port; the only place that names both. Imports lazily."""
 
+import asyncio
+import logging
 import random
 import secrets
 from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.base import ModelId
+from streams.adapters.embedders import ENDPOINT, HASHING
 from streams.adapters.local_broker import LocalBroker
 from streams.adapters.store_directory import IndexKind, StoreDirectory
 from streams.apps.settings import (
     ConsumerSettings,
     EmbedderSettings,
+    ExtractionSettings,
+    ForgetSettings,
     InvalidSettings,
     KafkaSettings,
     LlmSettings,
+    LoggingSettings,
     RetrySettings,
     ServiceSettings,
     Settings,
     SinkSettings,
 )
+from streams.core.extraction.triggers import Rules
+from streams.core.policy import Policy
+from streams.core.tombstones import Key
 from streams.flow.decisions import INDEXED
+from streams.flow.extract import Maker
 from streams.flow.judging import Judging
 from streams.flow.owner import Limits
-from streams.ports import Clock, Embedder, Index, NoStore, Sink, Verifier, Wording
+from streams.ports import (
+    Clock,
+    Embedder,
+    Extracting,
+    Index,
+    NoModel,
+    NoStore,
+    Screener,
+    Sink,
+    Unusable,
+    Verifier,
+    Wording,
+)
 from streams.runtime.failures import RetryPolicy
 
 if TYPE_CHECKING:
+    from streams.adapters.embedders.openai_compatible import EndpointEmbedder
     from streams.adapters.indexes.edge import EdgeIndex
+    from streams.adapters.indexes.foreign import Collections
     from streams.adapters.indexes.qdrant import QdrantIndex
     from streams.adapters.kafka.connection import Connection
     from streams.adapters.kafka.log import KafkaLog
     from streams.adapters.kafka.subscribe import Fetching
+    from streams.adapters.telemetry import DecisionLines
     from streams.adapters.verifiers.chat import Endpoint
     from streams.adapters.verifiers.extracting import LlmExtractor
     from streams.adapters.verifiers.openai_compatible import LlmVerifier
@@ -40,7 +66,17 @@ if TYPE_CHECKING:
 
 
 def embedder(settings: EmbedderSettings, report: Callable[[str], None]) -> Embedder:
-    """Return the embedder, its model installed first where it is not there yet."""
+    """Return the embedder, its model installed first where it is not there yet.
+
+    Raises NoModel where it cannot be had, Unreachable and NoServer for an endpoint.
+    """
+    if settings.model == HASHING:
+        from streams.adapters.embedders.hashing import HashingEmbedder
+
+        return HashingEmbedder()
+    if settings.model.startswith(ENDPOINT):
+        with ThreadPoolExecutor(1) as beside:  # an event loop may be running here
+            return beside.submit(asyncio.run, _endpoint_embedder(settings)).result()
     from streams.adapters.embedders.fastembed_text import FastembedEmbedder
     from streams.adapters.embedders.install import installed
 
@@ -54,13 +90,40 @@ def embedder(settings: EmbedderSettings, report: Callable[[str], None]) -> Embed
     )
 
 
+async def _endpoint_embedder(settings: EmbedderSettings) -> "EndpointEmbedder":
+    from streams.adapters.clock import SystemClock
+    from streams.adapters.embedders.openai_compatible import EmbeddingEndpoint, connect
+
+    wanted = settings.endpoint
+    if wanted.base_url is None:
+        raise InvalidSettings(f"{settings.model} needs embedder.endpoint.base_url")
+    endpoint = EmbeddingEndpoint(
+        base_url=wanted.base_url,
+        model=settings.model.removeprefix(ENDPOINT),
+        api_key=None if wanted.api_key is None else wanted.api_key.get_secret_value(),
+        timeout_seconds=wanted.timeout_seconds,
+        attempts_max=wanted.attempts_max,
+        concurrency_max=wanted.concurrency_max,
+        batch_texts=wanted.batch_texts,
+        tokens_max=wanted.tokens_max,
+    )
+    return await connect(endpoint, SystemClock())
+
+
+def _has_files(settings: EmbedderSettings) -> bool:
+    """Tell whether the model is one of fastembed's."""
+    return settings.model != HASHING and not settings.model.startswith(ENDPOINT)
+
+
 def token_counter(
     settings: EmbedderSettings, report: Callable[[str], None]
 ) -> Callable[[str], int]:
     """Return what counts tokens as the embedding model does, which is installed where it is not."""
     from streams.adapters.embedders.install import installed
-    from streams.adapters.embedders.tokens import counter
+    from streams.adapters.embedders.tokens import counter, estimated
 
+    if not _has_files(settings):
+        return estimated
     folder = installed(settings.model, settings.cache_dir)
     return counter(folder or install_model(settings, report, force=False))
 
@@ -70,18 +133,35 @@ def model_of(settings: EmbedderSettings) -> ModelId:
     from streams.adapters.embedders.install import describe
     from streams.adapters.embedders.precision import identity, settled
 
+    if not _has_files(settings):
+        return ModelId(settings.model)
     described = describe(settings.model)
     return identity(described, settled(settings.precision, described))
+
+
+def base_model_of(settings: EmbedderSettings) -> str:
+    """Return what the model is called, whatever it computes in. NoModel for a name of none."""
+    from streams.adapters.embedders.install import describe
+
+    return describe(settings.model).model if _has_files(settings) else settings.model
 
 
 def shared_model_of(settings: EmbedderSettings) -> ModelId:
     """Return what all services of a log call their embedder, whatever machine each runs on.
 
-    A writer may do without what makes an embedder fast. Raises InvalidSettings for `auto`.
+    A writer may do without what makes an embedder fast. Raises InvalidSettings for `auto`, and for
+    models to fall back to.
     """
     from streams.adapters.embedders.install import describe
     from streams.adapters.embedders.precision import identity
 
+    if settings.fallback:
+        raise InvalidSettings(
+            "embedder.fallback would give the services of one log different models: name the one "
+            "that the log was begun with in embedder.model, and set no fallback"
+        )
+    if not _has_files(settings):
+        return ModelId(settings.model)
     if settings.precision == "auto":
         raise InvalidSettings(
             "embedder.precision auto would give the services of one log different models on "
@@ -90,12 +170,26 @@ def shared_model_of(settings: EmbedderSettings) -> ModelId:
     return identity(describe(settings.model), settings.precision)
 
 
+async def _dimension_of(settings: EmbedderSettings) -> int:
+    """Return how long the model's vectors are; an endpoint is asked."""
+    from streams.adapters.embedders import hashing
+    from streams.adapters.embedders.install import describe
+
+    if settings.model == HASHING:
+        return hashing.DIMENSION
+    if settings.model.startswith(ENDPOINT):
+        return (await _endpoint_embedder(settings)).dimension
+    return describe(settings.model).dim or 0
+
+
 def install_model(
     settings: EmbedderSettings, report: Callable[[str], None], *, force: bool
 ) -> Path:
     """Put the model into the cache, undamaged; return its folder."""
     from streams.adapters.embedders.install import install
 
+    if not _has_files(settings):
+        raise NoModel(f"{settings.model} has no files: there is nothing to install")
     return install(settings.model, settings.cache_dir, report=report, force=force)
 
 
@@ -105,6 +199,17 @@ def verify_model(settings: EmbedderSettings) -> Path:
 
     model_of(settings)
     return verify(settings.model, settings.cache_dir)
+
+
+async def examined_model(settings: EmbedderSettings) -> str:
+    """Tell of a model that can be used. Raises what `embedder` would, with nothing loaded."""
+    model = model_of(settings)
+    if _has_files(settings):
+        return f"{model}, every file checked, in {verify_model(settings)}"
+    dimension = await _dimension_of(settings)
+    if settings.model == HASHING:
+        return f"{model}, {dimension} dimensions, needs no files: it finds no other wordings"
+    return f"{model}, {dimension} dimensions, answers at {settings.endpoint.base_url}"
 
 
 def index(kind: IndexKind, path: Path, dimension: int) -> Index:
@@ -128,11 +233,10 @@ async def open_index(settings: Settings, *, create: bool = True) -> Index:
 
     Its name carries model and dimension, so that vectors of two models never meet.
     """
-    from streams.adapters.embedders.install import describe
     from streams.adapters.indexes.qdrant import QdrantIndex, collection_name, connect
 
     model = shared_model_of(settings.embedder)
-    dimension = describe(settings.embedder.model).dim or 0
+    dimension = await _dimension_of(settings.embedder)
     run = f"-{settings.kafka.run}" if settings.kafka.run else ""
     name = f"{collection_name(settings.qdrant.collection_prefix, model, dimension)}{run}"
     if settings.index.kind != "qdrant":
@@ -156,6 +260,29 @@ async def open_index(settings: Settings, *, create: bool = True) -> Index:
         await made.close()
         raise
     return made
+
+
+@asynccontextmanager
+async def foreign_collections(settings: Settings, place: str) -> AsyncGenerator["Collections"]:
+    """Open the collections of another program: a server's URL, or a directory, of which a copy."""
+    from streams.adapters.indexes.foreign import of_directory, of_server
+    from streams.adapters.indexes.qdrant import connect
+
+    if not place.startswith(("http://", "https://")):
+        async with of_directory(Path(place)) as copy:
+            yield copy
+        return
+    wanted = settings.qdrant
+    key = None if wanted.api_key is None else wanted.api_key.get_secret_value()
+    client = connect(
+        place,
+        api_key=key,
+        prefer_grpc=False,
+        grpc_port=wanted.grpc_port,
+        timeout_seconds=wanted.timeout_seconds,
+    )
+    async with of_server(client, place) as there:
+        yield there
 
 
 async def open_collection(settings: Settings) -> "QdrantIndex":
@@ -245,6 +372,18 @@ async def sinks(
         yield opened
 
 
+def forget_key(settings: ForgetSettings, directory: StoreDirectory | None = None) -> Key | None:
+    """Return what tombstones are made and read with; None where nothing has one yet."""
+    given = None if settings.key is None else settings.key.get_secret_value()
+    secret = given or (None if directory is None else directory.key())
+    return None if secret is None else Key(secret.encode())
+
+
+def new_key(directory: StoreDirectory) -> None:
+    """Let a store have a secret of its own."""
+    directory.keep_key(secrets.token_hex(32))
+
+
 def llm_verifier(settings: LlmSettings, clock: Clock) -> "LlmVerifier | None":
     """Return the language model as a judge; None where none is configured."""
     from streams.adapters.verifiers.chat import Chat
@@ -262,6 +401,17 @@ def llm_wording(settings: LlmSettings, verifier: "LlmVerifier | None") -> Wordin
     return None if verifier is None else LlmWording(verifier.chat, settings.merge_prompt)
 
 
+def decision_lines(process: str, settings: LoggingSettings) -> "DecisionLines | None":
+    """Return what logs the decisions of a process; None where that is not wanted."""
+    if settings.decisions == "none":
+        return None
+    from streams.adapters.telemetry import DecisionLines, log_lines
+
+    debug = settings.decisions == "debug"
+    log = log_lines(process, logging.DEBUG if debug else logging.INFO)
+    return DecisionLines(log, debug=debug)
+
+
 def llm_extractor(settings: Settings, clock: Clock) -> "LlmExtractor":
     """Return the language model that takes memories from turns.
 
@@ -275,6 +425,16 @@ def llm_extractor(settings: Settings, clock: Clock) -> "LlmExtractor":
     return LlmExtractor(
         Chat(_endpoint(llm), clock), llm.extract_prompt, temperature=wanted.temperature
     )
+
+
+def maker(settings: ExtractionSettings, model: Extracting | None) -> Maker:
+    """Return what makes events of turns; without a model, sentence by sentence."""
+    return Maker(model, settings.attempts_max, settings.retired_max)
+
+
+def rules(settings: ExtractionSettings) -> Rules:
+    """Return which signs of a turn are looked for."""
+    return Rules(frozenset(settings.triggers), settings.response_characters)
 
 
 def _endpoint(settings: LlmSettings) -> "Endpoint":
@@ -305,6 +465,20 @@ def owner_token() -> str:
 
 def limits(settings: ServiceSettings) -> Limits:
     return Limits(settings.overlay_memories_max, settings.overlay_scope_memories_max)
+
+
+def screener(policy: Policy) -> Screener | None:
+    """Return what looks through events, where the policy wants that. Unusable where it is missing."""
+    if not policy.screens:
+        return None
+    try:
+        from streams.adapters.screening import TextScreener
+    except ImportError as error:
+        raise Unusable(
+            f"policy {policy.name} looks for secrets or personal data: pip install "
+            f"'memsieve[privacy]' ({error.name} is missing), or take its table [privacy] out"
+        ) from error
+    return TextScreener()
 
 
 @asynccontextmanager

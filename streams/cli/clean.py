@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from streams.adapters.memories_md.file import MemoriesFile
-from streams.adapters.memories_md.sink import level_of
+from streams.adapters.memories_md.level import level_of
 from streams.apps import cleaning, policies, undoing
 from streams.apps.cleaning import Cleaned
 from streams.apps.rehearsing import means

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from streams.apps.dead_letters import opened
+from streams.apps.dead_letters import inputs, opened
 from streams.cli import options
 from streams.cli.console import more, note, say, say_bytes, say_json, say_object
 from streams.flow.dead_letters import EVENT_BYTES_MAX, original
-from streams.flow.requeue import Letter, Readable, again, given_up, readable
+from streams.flow.requeue import Inputs, Letter, Readable, again, given_up, readable
 from streams.ports import Poison
 
 _TEXT_WIDTH = 100
@@ -97,21 +97,25 @@ def requeue(
     all_open: AllOpen = False,
     mended: Annotated[
         Path | None,
-        typer.Option("--with", metavar="FILE", help="Publish the event in this file instead."),
+        typer.Option(
+            "--with", metavar="FILE", help="Publish the event or turn in this file instead."
+        ),
     ] = None,
     dry_run: DryRun = False,
     store: options.Store = None,
     kafka: options.Kafka = None,
     config: options.Config = None,
 ) -> None:
-    """Publish dead letters' events again, as they were or as they were mended.
+    """Publish dead letters' events and turns again, as they were or as they were mended.
 
-    An event keeps its id: what was decided meanwhile is not decided twice. One that would only
-    fail again is left open, and the reason told.
+    Each keeps its id: what was decided meanwhile is not decided twice. What would only fail again
+    is left open, and the reason told.
     """
     named = _named(identities, all_open=all_open)
-    event = None if mended is None else _mended(mended, named)
-    asyncio.run(_requeue(options.source(config, store, kafka), named, event, dry_run=dry_run))
+    source = options.source(config, store, kafka)
+    wanted = inputs(embedded=source.embedded)
+    with_ = None if mended is None else _mended(mended, named, wanted)
+    asyncio.run(_requeue(source, named, with_, wanted, dry_run=dry_run))
 
 
 @_app.command()
@@ -193,17 +197,17 @@ def _named(identities: Sequence[str] | None, *, all_open: bool) -> list[str]:
     return named
 
 
-def _mended(path: Path, named: Sequence[str]) -> Readable:
+def _mended(path: Path, named: Sequence[str], inputs: Inputs) -> Readable:
     if len(named) != 1:
         raise options.UsageError("--with mends one dead letter: give one ID")
     try:
         with path.open("rb") as file:
-            event = readable(file.read(EVENT_BYTES_MAX + 1))
+            found = readable(file.read(EVENT_BYTES_MAX + 1), inputs)
     except OSError as error:
         raise options.UsageError(f"--with {path}: {error.strerror}") from error
-    if isinstance(event, Poison):
-        raise options.UsageError(f"--with {path}: {event}")
-    return event
+    if isinstance(found, Poison):
+        raise options.UsageError(f"--with {path}: {found}")
+    return found
 
 
 async def _letters(source: options.Source) -> list[Letter]:
@@ -217,11 +221,16 @@ async def _letter(source: options.Source, identity: str) -> Letter:
 
 
 async def _requeue(
-    source: options.Source, named: Sequence[str], event: Readable | None, *, dry_run: bool
+    source: options.Source,
+    named: Sequence[str],
+    mended: Readable | None,
+    inputs: Inputs,
+    *,
+    dry_run: bool,
 ) -> None:
     async with opened(source.settings, embedded=source.embedded, writable=not dry_run) as target:
         chosen = _chosen(await target.all(), named, target.place)
-        judged = [(letter, again(letter, event)) for letter in chosen]
+        judged = [(letter, again(letter, mended, inputs)) for letter in chosen]
         wanted = [(letter, what) for letter, what in judged if isinstance(what, Readable)]
         if dry_run:
             for letter, _ in wanted:

@@ -17,13 +17,15 @@ from streams.adapters.clock import SystemClock
 from streams.adapters.extracted_files import EventLines, SetAside
 from streams.adapters.files import FileSource
 from streams.apps import wiring
-from streams.apps.extracting import Counts, Extraction, Notes, Taken, scope_of_turns
+from streams.apps.extracting import Counts, Extraction
 from streams.apps.reading import reading
 from streams.apps.settings import Settings
 from streams.cli import options, rows
 from streams.cli.console import note, say, say_bytes, say_json, say_object
 from streams.cli.options import UsageError
 from streams.cli.progress import Meter
+from streams.core.extraction.notes import Notes
+from streams.flow.extract import Taken
 
 CODE = 9
 """The exit code where turns were set aside."""
@@ -52,13 +54,7 @@ def extract(
             help="Add the events to this file; those that are there are not made again. - prints.",
         ),
     ] = _STDOUT,
-    scope: Annotated[
-        str | None,
-        typer.Option(
-            "--scope",
-            help="The scope of turns that name none; {location} becomes the place's number.",
-        ),
-    ] = None,
+    scope: rows.TurnsScope = None,
     llm: Annotated[
         bool, typer.Option("--llm", help="Let the language model of the settings word memories.")
     ] = False,
@@ -90,12 +86,14 @@ def extract(
     What only repeats text that was recalled into the prompt becomes none. Given again, the command
     adds only what is missing.
     """
-    if not llm and (model is not None or store is not None):
+    settings = options.load(
+        config, extraction__llm=llm or None, extraction__model=model, store=store
+    )
+    if not settings.extraction.llm and (model is not None or store is not None):
         raise UsageError("--model and --store are for a language model: give --llm, too")
     if as_json and out == _STDOUT and not dry_run:
         raise UsageError("--json and the events both want standard output: give --out FILE")
-    settings = options.load(config, extraction__model=model, store=store)
-    wanted = None if scope is None else _scope(scope)
+    wanted = rows.turns_scope(scope)
     [source] = rows.sources([file], "jsonl", None)
     if dry_run:
         looked = Extraction(settings.extraction, Notes(), scope=wanted)
@@ -105,8 +103,9 @@ def extract(
         with ExitStack() as stack:
             output = _output(stack, out, rejects)
             notes = Notes(known, output.events, settings.extraction.known_max)
-            asker = wiring.llm_extractor(settings, SystemClock()) if llm else None
-            extraction = Extraction(settings.extraction, notes, model=asker, scope=wanted)
+            asks = settings.extraction.llm
+            asked = wiring.llm_extractor(settings, SystemClock()) if asks else None
+            extraction = Extraction(settings.extraction, notes, model=asked, scope=wanted)
             counts = asyncio.run(_take(source, extraction, output))
         if as_json:
             say_object(asdict(counts))
@@ -114,13 +113,6 @@ def extract(
         _show(counts, note if out == _STDOUT and not dry_run else say)
     if counts.refused:
         raise typer.Exit(CODE)
-
-
-def _scope(template: str) -> str:
-    try:
-        return scope_of_turns(template)
-    except ValueError as error:
-        raise UsageError(f"--scope {template}: {error}") from error
 
 
 async def _memories(settings: Settings) -> list[Memory]:

@@ -13,13 +13,20 @@ from streams.apps.labelled import Unmeasurable
 from streams.apps.settings import InvalidSettings
 from streams.cli import (
     analyze,
+    api,
     calibrate,
     capacity,
     clean,
     configuration,
+    consolidate,
     dead_letters,
+    dedupe,
     evaluate,
+    expire,
     extract,
+    forget,
+    history,
+    load,
     memories_md,
     models,
     optimize,
@@ -27,6 +34,7 @@ from streams.cli import (
     publish,
     recall,
     replay,
+    requests,
     reviews,
     run,
     schema,
@@ -35,6 +43,7 @@ from streams.cli import (
     shadow,
     stores,
     topics,
+    undo,
     verify,
 )
 from streams.cli.console import note
@@ -78,14 +87,22 @@ app = typer.Typer(
 )
 run.register(app)
 services.register(app)
+api.register(app)
 publish.register(app)
 topics.register(app)
 stores.register(app)
 memories_md.register(app)
 recall.register(app)
+load.register(app)
 sessions.register(app)
+expire.register(app)
+consolidate.register(app)
 dead_letters.register(app)
 reviews.register(app)
+history.register(app)
+undo.register(app)
+requests.register(app)
+forget.register(app)
 replay.register(app)
 shadow.register(app)
 extract.register(app)
@@ -94,6 +111,7 @@ calibrate.register(app)
 analyze.register(app)
 capacity.register(app)
 clean.register(app)
+dedupe.register(app)
 optimize.register(app)
 policies.register(app)
 configuration.register(app)

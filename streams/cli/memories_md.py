@@ -12,10 +12,11 @@ import typer
 
 from schemas.base import MemoryId
 from schemas.codec import EVENT
+from schemas.events import Remember, Retire
 from streams.adapters.memories_md.file import MemoriesFile
-from streams.adapters.memories_md.sink import Level, level_of, read_level
+from streams.adapters.memories_md.level import Level, level_of, read_level
 from streams.adapters.store_directory import StoreDirectory
-from streams.apps import policies, wiring
+from streams.apps import embedding, policies
 from streams.apps.memories_md import Entries, EntriesSource, Exported, export, read_entries
 from streams.apps.processes import embedded
 from streams.apps.publishing import publisher
@@ -167,10 +168,8 @@ async def _take_in(file: Path, source: options.Source, entries: Entries) -> dict
         async with publisher(settings) as target:
             await target.publish(rows, None, 0, lambda _: None)
             return {"published": target.published.events}
-    policy = policies.load(settings.policy)
-    embedder = wiring.embedder(settings.embedder, note)
-    policies.require_model(policy, embedder.model)
-    async with embedded(settings, policy, embedder, note) as pipeline:
+    chosen = embedding.for_store(settings, note)
+    async with embedded(chosen.settings, chosen.policy, chosen.embedder, note) as pipeline:
         await pipeline.recover()
         before = pipeline.tally.kinds.copy()
         await pipeline.run(rows, None, lambda _: None)
@@ -197,22 +196,25 @@ def _told(entries: Entries, decided: dict[str, int]) -> dict[str, Any]:
 
 
 def _listed(entries: Entries) -> list[dict[str, Any]]:
-    return [
-        {
-            "line": line,
-            "scope": event.scope,
-            "category": event.category,
-            "title": event.title,
-            "text": event.text,
-        }
-        for line, event in entries.events
-    ]
+    return [{"line": line, "scope": event.scope, **_of(event)} for line, event in entries.events]
+
+
+def _of(event: Remember | Retire) -> dict[str, Any]:
+    """Return what an event says of its entry."""
+    if isinstance(event, Retire):
+        return {"kind": event.kind, "memories": [one.memory_id for one in event.memories]}
+    return {
+        "kind": event.kind,
+        "category": event.category,
+        "title": event.title,
+        "text": event.text,
+    }
 
 
 def _show(entries: Entries, decided: dict[str, int], *, dry_run: bool) -> None:
     if dry_run:
         for line, event in entries.events:
-            say(f"{line:>6}  {event.scope}  [{event.category or ''}] {event.title or ''}")
+            say(f"{line:>6}  {event.scope}  {_headed(event)}")
             say(f"        {quoted(event.text, 100)}", style="dim")
     say(
         f"{len(entries.events):,} entries {'to import' if dry_run else 'imported'}, "
@@ -220,3 +222,9 @@ def _show(entries: Entries, decided: dict[str, int], *, dry_run: bool) -> None:
     )
     for kind, count in decided.items():
         say(f"  {kind:<12}{count:>9,}")
+
+
+def _headed(event: Remember | Retire) -> str:
+    if isinstance(event, Retire):
+        return "struck through by hand"
+    return f"[{event.category or ''}] {event.title or ''}"

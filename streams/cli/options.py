@@ -40,6 +40,10 @@ Limit = Annotated[
 ScopeBelow = Annotated[
     str | None, typer.Option("--scope", help="Only this scope and the scopes below it.")
 ]
+Author = Annotated[
+    str | None, typer.Option("--author", help="Who asks. [reviews.author, or the login name]")
+]
+Note = Annotated[str, typer.Option("--note", help="Why, in a few words.")]
 
 From = Annotated[
     str | None,
@@ -107,13 +111,16 @@ def bound(name: str, given: str | None) -> Bound | None:
         return None
     if given.isascii() and given.isdecimal():
         return Bound(offset=int(given))
+    return Bound(time=moment(name, given, "an offset, or a time"))
+
+
+def moment(name: str, given: str, what: str = "a time") -> datetime:
+    """Return the time that an option names, in ISO 8601; in UTC where it has no zone."""
     try:
         time = datetime.fromisoformat(given)
     except ValueError as error:
-        raise UsageError(
-            f"{name} {given}: write an offset, or a time such as 2026-03-01T09:00"
-        ) from error
-    return Bound(time=time if time.tzinfo is not None else time.replace(tzinfo=UTC))
+        raise UsageError(f"{name} {given}: write {what} such as 2026-03-01T09:00") from error
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def limit_of(limit: int | None, *, as_json: bool) -> int | None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import Self
+from typing import Self, TypeAlias
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
@@ -12,16 +12,22 @@ from streams.cli.console import err, note
 _PLAIN_SECONDS = 5.0
 
 
+Work: TypeAlias = Callable[[Callable[[int], None]], Awaitable[None]]
+"""Is told whom to tell how many rows more are done."""
+
+
 async def shown(
-    source: FileSource, work: Callable[[Callable[[int], None]], Awaitable[None]]
+    source: FileSource,
+    work: Work,
+    what: str = "events",
 ) -> None:
-    """Do work on a source that tells how many rows more are done."""
+    """Do work on a source that tells how many rows more are done; they are `what`."""
     if err.is_terminal:
         with _bar() as progress:
             task = progress.add_task(source.place, total=None, rate="")
-            await work(_on_bar(progress, task, source))
+            await work(_on_bar(progress, task, source, what))
     else:
-        lines = _Lines(source)
+        lines = _Lines(source, what)
         await work(lines.advance)
         lines.finish()
 
@@ -36,7 +42,9 @@ def _bar() -> Progress:
     )
 
 
-def _on_bar(progress: Progress, task: TaskID, source: FileSource) -> Callable[[int], None]:
+def _on_bar(
+    progress: Progress, task: TaskID, source: FileSource, what: str
+) -> Callable[[int], None]:
     started = time.perf_counter()
     done = 0
 
@@ -44,7 +52,7 @@ def _on_bar(progress: Progress, task: TaskID, source: FileSource) -> Callable[[i
         nonlocal done
         done += rows
         elapsed = time.perf_counter() - started
-        rate = f"{done:,} events, {done / elapsed:,.0f}/s{_remaining(source, elapsed)}"
+        rate = f"{done:,} {what}, {done / elapsed:,.0f}/s{_remaining(source, elapsed)}"
         place = source.progress()
         progress.update(task, completed=place.done, total=place.total, rate=rate)
 
@@ -54,8 +62,9 @@ def _on_bar(progress: Progress, task: TaskID, source: FileSource) -> Callable[[i
 class _Lines:
     """Progress where there is no terminal: a line every few seconds, and one at the end."""
 
-    def __init__(self, source: FileSource) -> None:
+    def __init__(self, source: FileSource, what: str) -> None:
         self._source = source
+        self._what = what
         self._started = self._told = time.perf_counter()
         self._done = 0
 
@@ -70,7 +79,7 @@ class _Lines:
     def _tell(self, percent: str) -> None:
         self._told = time.perf_counter()
         rate = self._done / (self._told - self._started)
-        note(f"{self._source.place}: {self._done:,} events{percent}, {rate:,.0f}/s")
+        note(f"{self._source.place}: {self._done:,} {self._what}{percent}, {rate:,.0f}/s")
 
 
 def _remaining(source: FileSource, elapsed: float) -> str:

@@ -1,21 +1,21 @@
-"""`memsieve publish`: files of events onto memory.events."""
+"""`memsieve publish`: files of events or turns onto their topics."""
 
 import asyncio
 import signal
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated
 
 import typer
 
 from streams.adapters.files import FileSource
-from streams.apps.publishing import Published, publisher
+from streams.apps.publishing import Published, Publisher, publisher
 from streams.apps.settings import Settings
 from streams.cli import options, rows
 from streams.cli.console import note, say, say_object
-from streams.cli.progress import shown
-from streams.core.mapping import FieldMapping
+from streams.cli.progress import Work, shown
 
 
 def register(app: typer.Typer) -> None:
@@ -35,36 +35,56 @@ def publish(
         int,
         typer.Option("--after", min=0, help="Go on behind this line; for one file only. [0]"),
     ] = 0,
+    turns: Annotated[
+        bool, typer.Option("--turns", help="The rows are turns: publish them for the extractor.")
+    ] = False,
+    scope: rows.TurnsScope = None,
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Publish every row of the files as an event, keyed by its scope.
 
-    Rows are read as `run` reads them. Publishing a file again is harmless: its events keep their
-    ids, and the services ignore what they have decided.
+    Rows are read as `run` reads them, with --turns as `extract` does. Publishing a file again is
+    harmless: its events keep their ids, and the services ignore what they have decided.
     """
     settings = options.load(config, kafka__bootstrap=kafka)
     mapping = rows.mapping(text_field, scope_field, id_field, time_field)
-    sources = rows.sources(files, format_, mapping)
+    if turns and mapping is not None:
+        raise options.UsageError("turns have no columns to name: give --turns without --…-field")
+    if scope is not None and not turns:
+        raise options.UsageError("--scope is for turns: give --turns, or --scope-field for events")
+    sources = rows.sources(files, "jsonl" if turns else format_, mapping)
+    template = rows.turns_scope(scope)
+
+    def work_on(target: Publisher, source: FileSource) -> Work:
+        if turns:
+            return partial(target.publish_turns, source, template, after)
+        return partial(target.publish, source, mapping, after)
+
     if after and len(sources) > 1:
         raise options.UsageError("--after is for one file: publish the others by themselves")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     started = time.perf_counter()
     try:
-        published = asyncio.run(_publish(settings, sources, mapping, after))
+        published = asyncio.run(
+            _publish(settings, sources, work_on, "turns" if turns else "events")
+        )
     except KeyboardInterrupt:
         sys.exit(130)  # how to go on has been said
     _close(published, time.perf_counter() - started, as_json=as_json)
 
 
 async def _publish(
-    settings: Settings, sources: list[FileSource], mapping: FieldMapping | None, after: int
+    settings: Settings,
+    sources: list[FileSource],
+    work_on: Callable[[Publisher, FileSource], Work],
+    what: str,
 ) -> Published:
     async with publisher(settings) as target:
         for source in sources:
             try:
-                await shown(source, partial(target.publish, source, mapping, after))
+                await shown(source, work_on(target, source), what)
             except BaseException:
                 done = target.published
                 note(
@@ -80,16 +100,19 @@ def _close(published: Published, seconds: float, *, as_json: bool) -> None:
         say_object(
             {
                 "events": published.events,
+                "turns": published.turns,
                 "dead_letters": published.dead_letters,
                 "seconds": round(seconds, 3),
             }
         )
         return
-    rows_ = published.events + published.dead_letters
-    say(f"published {published.events:,} events in {seconds:,.1f} s")
+    good = published.events + published.turns
+    rows_ = good + published.dead_letters
+    what = "turns" if published.turns else "events"
+    say(f"published {good:,} {what} in {seconds:,.1f} s")
     if not rows_:
         say("there was nothing to publish: the files are empty, or --after is behind their end")
-    elif not published.events:
+    elif not good:
         say("no row could be used: are the columns named right?")
     if published.dead_letters:
         say(

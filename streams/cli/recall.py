@@ -10,6 +10,7 @@ from streams.apps.recalling import Asked, recalling
 from streams.cli import options
 from streams.cli.console import note, say, say_object
 from streams.cli.options import UsageError
+from streams.core.patterns import SCOPES_MIN
 from streams.core.recall import BUDGET, LASTING_MAX, RECENT_MAX, Block
 
 
@@ -31,6 +32,13 @@ def recall(
             "of them remember in the same words.",
         ),
     ] = None,
+    patterns: Annotated[
+        bool,
+        typer.Option(
+            "--patterns",
+            help=f"With --across: what {SCOPES_MIN} or more of them say in nearly the same words.",
+        ),
+    ] = False,
     query: Annotated[
         str | None, typer.Option("--query", help="Recall what is nearest to this, nearest first.")
     ] = None,
@@ -57,9 +65,12 @@ def recall(
     """
     if (scope is None) == (across is None):
         raise UsageError("name one scope with --scope, or several with --across PREFIX")
+    if patterns and (across is None or query is not None):
+        raise UsageError("--patterns goes with --across PREFIX, and without --query")
     asked = _asked(
         scope=scope if across is None else across.removesuffix("/"),
         across=across is not None,
+        patterns=patterns,
         query=query,
         budget=budget,
         lasting=lasting,

@@ -11,19 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
-from schemas.decisions import Change, Ignore, Reason
+from schemas.decisions import OnEvent, Reason
 from schemas.events import Answer
 from schemas.memories import Memory
 from schemas.outcomes import Review
-from streams.apps.reviews import (
-    VERDICTS,
-    Decider,
-    Label,
-    answer_to,
-    author_of,
-    publish,
-    reviewing,
-)
+from streams.apps.requests import Decider, author_of, publish
+from streams.apps.reviews import VERDICTS, Label, answer_to, reviewing
 from streams.cli import options
 from streams.cli.console import more, note, quoted, say, say_json, say_line, say_object
 from streams.core.explain import opinions, outcome, why
@@ -35,11 +28,6 @@ _KEYS = {"y": "same", "n": "distinct", "+": "refines", "-": "refined-by", "c": "
 _ASKED = "y same, n distinct, + newer says more, - older says more, c contradicts, s skip, q quit"
 
 _app = typer.Typer(help="Questions to a person: what two memories are.", no_args_is_help=True)
-
-Author = Annotated[
-    str | None, typer.Option("--author", help="Who answers. [reviews.author, or the login name]")
-]
-Note = Annotated[str, typer.Option("--note", help="Why, in a few words.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -108,8 +96,8 @@ def answer(
     ] = None,
     *,
     scope: options.ScopeBelow = None,
-    author: Author = None,
-    note_: Note = "",
+    author: options.Author = None,
+    note_: options.Note = "",
     store: options.Store = None,
     kafka: options.Kafka = None,
     policy: options.Policy = None,
@@ -169,19 +157,19 @@ class _Desk:
         self._note = note_
         self._decider = Decider(source.settings, note) if source.embedded else None
 
-    def answer(self, review: Review, verdict: str) -> Change | Ignore | None:
+    def answer(self, review: Review, verdict: str) -> OnEvent | None:
         """Answer a question and tell what came of it; None where that is decided later."""
         event = answer_to(review, verdict, author=self._author, note=self._note)
         if self._decider is None:
             self._publish(event)
             return None
-        decision = asyncio.run(self._decider.decide(event))
+        [decision] = asyncio.run(self._decider.decide(event))
         say(f"answered  {review.id}  {verdict}")
         say(f"{decision.kind}: {outcome(decision)}, because {why(decision)}")
         return decision
 
     def _publish(self, event: Answer) -> None:
-        place = asyncio.run(publish(self._settings, event))
+        [place] = asyncio.run(publish(self._settings, [event]))
         say(f"answered  {event.review_id}  {event.verdict}")
         say(f"published as {place}; what comes of it: memsieve explain {event.event_id}")
 

@@ -8,6 +8,7 @@ import typer
 from streams.adapters.files import FileSource, Format
 from streams.cli.options import UsageError
 from streams.core.mapping import FieldMapping, scope_template
+from streams.flow.turn_rows import scope_of_turns
 from streams.ports import Fatal
 
 Files = Annotated[
@@ -34,6 +35,13 @@ TimeField = Annotated[
     str | None,
     typer.Option("--time-field", help="The column with the time. [occurred_at, else now]"),
 ]
+TurnsScope = Annotated[
+    str | None,
+    typer.Option(
+        "--scope",
+        help="The scope of turns that name none; {location} becomes the place's number.",
+    ),
+]
 FileFormat = Annotated[
     str | None, typer.Option("--format", help="jsonl or csv. [by the file's name]")
 ]
@@ -55,6 +63,14 @@ def mapping(
         )
     except ValueError as error:
         raise UsageError(f"--scope-field: {error}") from error
+
+
+def turns_scope(template: str | None) -> str | None:
+    """Check the scope of turns that name none."""
+    try:
+        return None if template is None else scope_of_turns(template)
+    except ValueError as error:
+        raise UsageError(f"--scope {template}: {error}") from error
 
 
 def sources(

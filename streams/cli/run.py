@@ -1,28 +1,32 @@
 """`memsieve run`: files of events in, decisions and memories out."""
 
 import asyncio
+import json
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from schemas.decisions import Band
+from streams.adapters.clock import SystemClock
 from streams.adapters.files import FileSource
-from streams.adapters.store_directory import StoreDirectory
-from streams.apps import policies, wiring
+from streams.apps import embedding
+from streams.apps.embedding import Chosen
 from streams.apps.processes import Tally, embedded
 from streams.apps.settings import Settings
 from streams.cli import options, rows
 from streams.cli.console import note, say, say_object
+from streams.cli.options import UsageError
 from streams.cli.progress import shown
 from streams.core.mapping import FieldMapping
-from streams.core.policy import Policy
-from streams.ports import Embedder
 
-_KINDS = ("insert", "merge", "replace", "reinforce", "ignore")
+_EVERYDAY = ("insert", "merge", "replace", "reinforce", "ignore")
+_SELDOM = ("revise", "erase", "block")
+_KINDS = (*_EVERYDAY, *_SELDOM)
 
 
 def register(app: typer.Typer) -> None:
@@ -43,6 +47,14 @@ def run(
     id_field: rows.IdField = None,
     time_field: rows.TimeField = None,
     format_: rows.FileFormat = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option("--metrics", metavar="FILE", help="Write counts and times as JSON."),
+    ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option("--log", help="Log repeats that are found: info or debug. [none]"),
+    ] = None,
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -52,17 +64,23 @@ def run(
     columns named like an event's fields are used as those, the rest becomes metadata.
     """
     settings = options.load(
-        config, store=store, policy=policy, embedder__model=model, index__kind=index
+        config,
+        store=store,
+        policy=policy,
+        embedder__model=model,
+        index__kind=index,
+        logging__decisions=log,
     )
+    if metrics is not None and not metrics.parent.is_dir():
+        raise UsageError(f"--metrics {metrics}: there is no directory {metrics.parent}")
     mapping = rows.mapping(text_field, scope_field, id_field, time_field)
     sources = rows.sources(files, format_, mapping)
-    chosen = policies.load(settings.policy)
-    policies.require_model(chosen, settings.embedder.model)
-    StoreDirectory(settings.store).manifest()
-    embedder = wiring.embedder(settings.embedder, note)
-    policies.require_model(chosen, embedder.model)
+    chosen = embedding.for_store(settings, note)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
-    tally, seconds = asyncio.run(_run(settings, chosen, embedder, sources, mapping))
+    tally, figures, seconds = asyncio.run(_run(chosen, sources, mapping))
+    if metrics is not None:
+        written = {"timestamp": SystemClock().now().isoformat(), **figures}
+        options.write("--metrics", metrics, json.dumps(written, indent=2) + "\n")
     if as_json:
         say_object(summary(tally, seconds))
     else:
@@ -82,27 +100,24 @@ def summary(tally: Tally, seconds: float) -> dict[str, object]:
 
 
 async def _run(
-    settings: Settings,
-    policy: Policy,
-    embedder: Embedder,
-    sources: Sequence[FileSource],
-    mapping: FieldMapping | None,
-) -> tuple[Tally, float]:
+    chosen: Chosen, sources: Sequence[FileSource], mapping: FieldMapping | None
+) -> tuple[Tally, Mapping[str, Any], float]:
     started = time.perf_counter()
-    async with embedded(settings, policy, embedder, note) as pipeline:
+    async with embedded(chosen.settings, chosen.policy, chosen.embedder, note) as pipeline:
         if recovered := await pipeline.recover():
             note(f"finished {recovered:,} events that were waiting: taken in before, or requeued")
         for source in sources:
             await shown(source, partial(pipeline.run, source, mapping))
         pipeline.tally.check()
-    return pipeline.tally, time.perf_counter() - started
+        figures = await pipeline.metrics()
+    return pipeline.tally, figures, time.perf_counter() - started
 
 
 def _close(tally: Tally, seconds: float, settings: Settings) -> None:
     """Print the closing table."""
     say()
     say(f"{'events':<14}{tally.rows:>9,}")
-    for kind in _KINDS:
+    for kind in (*_EVERYDAY, *(kind for kind in _SELDOM if tally.kinds[kind])):
         say(f"  {kind:<12}{tally.kinds[kind]:>9,}   {_MEANS[kind]}")
     say(f"  {'dead letters':<12}{tally.dead_letters:>9,}   {_MEANS['dead letters']}")
     if tally.rows and tally.dead_letters == tally.rows:
@@ -119,5 +134,8 @@ _MEANS = {
     "replace": "took the place of older memories",
     "reinforce": "known already, counted",
     "ignore": "changed nothing: decided before, or an answer",
+    "revise": "changed memories because somebody asked for it",
+    "erase": "forgot memories",
+    "block": "held what is not to be kept, or was forgotten",
     "dead letters": "could not be used: memsieve dead-letters list",
 }

@@ -1,21 +1,30 @@
-"""`memsieve sessions`: what deciding came to in each session of an agent."""
+"""`memsieve sessions`: what deciding came to in each session of an agent, and how one ends."""
 
 import asyncio
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
-from schemas.decisions import Marker
+from schemas.decisions import Marker, OnEvent, Revise
+from schemas.events import Retire
+from streams.adapters.clock import SystemClock
 from streams.apps.reading import reading
+from streams.apps.requests import Decider, author_of, publish
+from streams.apps.retiring import session_over
 from streams.cli import options
-from streams.cli.console import more, note, say, say_json
+from streams.cli.console import more, note, say, say_json, say_object
 from streams.core.sessions import Session, Sessions
+
+_app = typer.Typer(help="The sessions of an agent: episodes, conversations.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
-    app.command(name="sessions")(sessions)
+    app.add_typer(_app, name="sessions")
 
 
-def sessions(
+@_app.command(name="list")
+def list_(
     *,
     store: options.Store = None,
     kafka: options.Kafka = None,
@@ -26,8 +35,8 @@ def sessions(
 ) -> None:
     """Count, session by session, what was new, known and superseded; the newest come last.
 
-    With --json each is a record for an agent's own log of episodes. How long deciding took is not
-    told: decisions have no clock.
+    With --json each is a record for an agent's own log of episodes. Decisions have no clock: how
+    long deciding took, `run --metrics` tells.
     """
     found = asyncio.run(_sessions(options.source(config, store, kafka), scope))
     wanted = options.limit_of(limit, as_json=as_json)
@@ -47,6 +56,35 @@ def sessions(
     more(len(found) - len(shown), "sessions")
 
 
+@_app.command()
+def end(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="Its name, as events have it.")],
+    *,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    scope: options.ScopeBelow = None,
+    author: options.Author = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """End a session: its ephemeral memories that no other session has seen are not live any more.
+
+    A store decides at once, a cluster's services when their turn comes. What has changed by then,
+    or is pinned, stays. Given again, the command ends what has come since.
+    """
+    source = options.source(config, store, kafka, policy=policy)
+    who = author_of(source.settings, author)
+    requests = asyncio.run(_requests(source, session, scope, who))
+    wanted = sum(len(one.memories) for one in requests)
+    if source.embedded:
+        decided = asyncio.run(Decider(source.settings, note).decide(*requests)) if requests else []
+        _tell(session, {"ended": _ended(decided), "stay": wanted - _ended(decided)}, as_json)
+    else:
+        asyncio.run(publish(source.settings, requests))
+        _tell(session, {"asked": wanted}, as_json)
+
+
 async def _sessions(source: options.Source, scope: str | None) -> list[Session]:
     counted = Sessions()
     async with reading(source.settings, embedded=source.embedded) as reader:
@@ -55,3 +93,29 @@ async def _sessions(source: options.Source, scope: str | None) -> list[Session]:
             if not isinstance(decision, Marker) and options.below(decision.event.scope, scope):
                 counted.add(decision)
     return counted.all()
+
+
+async def _requests(
+    source: options.Source, session: str, scope: str | None, author: str
+) -> list[Retire]:
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        memories = await reader.memories()
+    here = (memory for memory in memories if options.below(memory.scope, scope))
+    return session_over(session, here, author=author, now=SystemClock().now())
+
+
+def _ended(decided: Sequence[OnEvent]) -> int:
+    return sum(len(one.memories) for one in decided if isinstance(one, Revise))
+
+
+def _tell(session: str, counts: dict[str, int], as_json: bool) -> None:  # noqa: FBT001 - an option
+    if as_json:
+        say_object({"session": session, **counts})
+        return
+    means = {
+        "ended": "ephemeral memories of this session alone",
+        "stay": "pinned, or changed meanwhile",
+        "asked": "to end, of the services: ephemeral memories of this session alone",
+    }
+    for name, count in counts.items():
+        say(f"{name:<7}{count:>8,}   {means[name]}")

@@ -8,7 +8,7 @@ import typer
 from pydantic_core import from_json
 
 from schemas.base import MemoryId
-from schemas.decisions import Forward, Ignore, Marker, Reject
+from schemas.decisions import Ignore, Marker, Reject
 from schemas.memories import Memory, Standing
 from schemas.outcomes import DeadLetter
 from streams.apps.dead_letters import opened
@@ -18,6 +18,7 @@ from streams.cli.console import more, note, quoted, say, say_json
 from streams.cli.dead_letters import letter_json, show_letter
 from streams.core.explain import explain as explained
 from streams.core.explain import outcome, why
+from streams.core.history import standing
 from streams.core.ledger import touched
 from streams.flow.dead_letters import original
 from streams.flow.requeue import Letter
@@ -26,7 +27,18 @@ Item = TypeVar("Item")
 
 _TEXT_WIDTH = 100
 _AGAIN_MAX = 10
-_KINDS = ("insert", "merge", "replace", "reinforce", "ignore", "reject", "forward")
+_KINDS = (
+    "insert",
+    "merge",
+    "replace",
+    "reinforce",
+    "revise",
+    "erase",
+    "ignore",
+    "reject",
+    "forward",
+    "block",
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -214,7 +226,7 @@ async def _fitting(
             scope is None
             if isinstance(decision, Reject)
             else options.below(decision.scope, scope)
-            if isinstance(decision, Forward)
+            if isinstance(decision, Marker)
             else options.below(decision.event.scope, scope)
         )
         if here and kind in {None, decision.kind}:
@@ -237,7 +249,7 @@ def _show_decision(entry: Entry, letters: Mapping[str, DeadLetter]) -> None:
         )
         say(f"        {letter.error if letter else why(decision)}", style="dim")
         return
-    if isinstance(decision, Forward):
+    if isinstance(decision, Marker):
         say(f"{place:>6}  {decision.kind:<10}{decision.scope}")
         say(f"        {why(decision)}", style="dim")
         return
@@ -252,7 +264,7 @@ def _show_memory(memory: Memory, above: Memory | None) -> None:
     if above is None or above.scope != memory.scope:
         say(memory.scope, style="bold")
     times = f"seen {memory.observation_count}x"
-    retired = f", superseded by {memory.superseded.by}" if memory.superseded else ""
+    retired = "" if memory.live else f", {standing(memory)}"
     if memory.status is Standing.TENTATIVE:
         times += ", tentative"
     say(f"  {quoted(memory.text)}")

@@ -10,30 +10,35 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from pydantic_core import from_json
 
 from schemas.base import DecisionId, MemoryId, Position, ScopeName
 from schemas.codec import EVENT, Unreadable
 from schemas.decisions import (
+    Block,
     Change,
     Decision,
+    Erase,
     Fence,
     Forward,
     Ignore,
     Insert,
+    Marker,
     Reinforce,
     Reject,
-    Target,
+    Revise,
+    Revision,
 )
-from schemas.events import Event
-from schemas.memories import Memory
+from schemas.events import Event, Forget
+from schemas.memories import Memory, Target
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
 from streams.core.identity import content_key, decision_id, forwarding_id, rejection_id
-from streams.core.ledger import MissingTarget, fold, touched
+from streams.core.ledger import MissingTarget, fold, stated, touched
 from streams.core.neighbours import Stored
 from streams.core.scope import partition_of
+from streams.core.screening import was_screened
 
 SHOWN_MAX = 20
 """How many findings of one problem are shown; all are counted."""
@@ -43,6 +48,7 @@ class Problem(StrEnum):
     """What must not be, by the name that programs see."""
 
     BEGINNING_LOST = "beginning-lost"
+    RECORD_LOST = "record-lost"
     CUT_SHORT = "cut-short"
     DAMAGED = "damaged"
     NEWER = "newer"
@@ -79,6 +85,7 @@ _PARTITIONS = "restore the topics from a copy, or begin anew under another kafka
 _REPORT = f"{_RESTORE}; where no copy is better, please report this, with the log"
 REMEDIES: Mapping[Problem, str] = {
     Problem.BEGINNING_LOST: f"{_RESTORE}, and keep {DECISIONS.name} forever",
+    Problem.RECORD_LOST: f"{_RESTORE}; nobody has asked for it to be erased",
     Problem.CUT_SHORT: _RESTORE,
     Problem.DAMAGED: _RESTORE,
     Problem.NEWER: f"upgrade this memsieve; where no newer one wrote it, {_RESTORE}",
@@ -176,6 +183,9 @@ class Pairing:
         """How many decisions are on events that the topic no longer holds."""
         self.untold = 0
         """How many offsets of these have no decision: perhaps there was no event."""
+        self.erased = 0
+        """How many events were erased, because what they say is forgotten."""
+        self._gone: set[int] = set()
 
     def decided(self, decision: Decision, place: int) -> None:
         """Take a decision that counts, and the offset where it lies."""
@@ -185,6 +195,15 @@ class Pairing:
             self._doubt = None
         self._decided[offset] = _Made(place, _said(decision))
         self._next = offset + 1
+
+    def erase(self, offset: int, place: int, *, stays: bool) -> bool:
+        """Take the event of a decision that was to be erased; tell whether that is gone."""
+        if not stays:
+            self._gone.add(offset)
+        if offset in self._decided:
+            return False
+        self._decided[offset] = _Made(place, b"")
+        return True
 
     def doubt(self) -> None:
         """Note a record that cannot be read: it may be the decision on what comes next."""
@@ -213,7 +232,9 @@ class Pairing:
     def close(self, beginning: int, end: int) -> None:
         """Judge the decisions whose events were not met."""
         for offset, made in self._decided.items():
-            if offset < beginning:
+            if offset in self._gone:
+                self.erased += 1
+            elif offset < beginning:
                 self.expired += 1
             elif offset >= end:
                 what = f"decides on {self._event(offset)}, but the events end at {end:,}"
@@ -221,7 +242,8 @@ class Pairing:
             else:
                 what = f"decides on {self._event(offset)}, but there is no such record"
                 self._found.add(Problem.NO_EVENT, self._decision(made), what)
-        self.untold = beginning - self.expired
+        erased = sum(offset < beginning for offset in self._gone)
+        self.untold = max(0, beginning - self.expired - erased)
 
     def _undecided(self, offset: int) -> None:
         open_doubt = range(0) if self._doubt is None else range(self._doubt, self.end)
@@ -247,11 +269,35 @@ class _Made(NamedTuple):
 
 def _said(decision: Decision) -> bytes:
     """Return the digest of the event that a decision repeats; nothing where it repeats none."""
-    return b"" if isinstance(decision, Reject | Forward) else _digest(decision.event)
+    if isinstance(decision, Marker) or was_screened(decision):
+        return b""
+    return _digest(decision.event)
 
 
 def _digest(event: Event) -> bytes:
     return hashlib.blake2b(EVENT.encode(event), digest_size=16).digest()
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a copy for people holds of a memory.
+
+    `live` is None where people have edited it, or taken it out; `text` also where it is retired.
+    """
+
+    identity: MemoryId
+    version: int
+    text: str | None
+    live: bool | None
+
+
+Holding: TypeAlias = Callable[[Memory], bool]
+"""Tells whether a copy has to hold a memory."""
+
+
+def every(_: Memory) -> bool:
+    """Return True: what a copy that leaves nothing out has to hold."""
+    return True
 
 
 class Copy:
@@ -261,17 +307,24 @@ class Copy:
     """
 
     def __init__(
-        self, levels: Mapping[int, int], state: Mapping[MemoryId, Stored], *, whole: bool
+        self,
+        levels: Mapping[int, int],
+        state: Mapping[MemoryId, Stored],
+        *,
+        whole: bool,
+        holds: Holding = every,
     ) -> None:
         """`state` is that of the log, as it grows. `whole`: vectors and decisions are compared."""
         self._levels = levels
         self._state = state
         self._whole = whole
+        self._holds = holds
         self._before: dict[MemoryId, Stored | None] = {}
         self._later: dict[MemoryId, list[Stored]] = {}
         self._seen: dict[MemoryId, int] = {}
-        self._suspects: dict[MemoryId, Stored] = {}
+        self._suspects: dict[MemoryId, Stored | Told] = {}
         self._flawed: dict[MemoryId, str] = {}
+        self._by_people: set[MemoryId] = set()
 
     @property
     def levels(self) -> Mapping[int, int]:
@@ -281,6 +334,11 @@ class Copy:
     def count(self) -> int:
         """How many memories it holds."""
         return len(self._seen)
+
+    @property
+    def by_people(self) -> int:
+        """How many of them people have edited or taken out."""
+        return len(self._by_people)
 
     @property
     def is_in_doubt(self) -> bool:
@@ -293,15 +351,17 @@ class Copy:
             self._before.setdefault(after.memory.id, before)
             self._later.setdefault(after.memory.id, []).append(after)
 
-    def found(self, stored: Stored) -> None:
+    def found(self, held: Stored | Told) -> None:
         """Take what it holds of a memory; of several states the latest counts."""
-        identity, version = stored.memory.id, stored.memory.version
+        identity, version = _named(held)
         if version < self._seen.get(identity, 0):
             return
         self._seen[identity] = version
-        self._suspects[identity] = stored
-        if self._explains(stored):
+        self._suspects[identity] = held
+        if self._explains(held):
             del self._suspects[identity]
+        if isinstance(held, Told) and held.live is None:
+            self._by_people.add(identity)
 
     def flawed(self, identity: MemoryId, flaw: str) -> None:
         """Take note of a memory that it holds in a way that cannot be right."""
@@ -312,28 +372,40 @@ class Copy:
         """Return what differs, in the scopes that can be compared."""
         found = Findings()
         for identity, stored in self._state.items():
-            lacking = identity not in self._seen and self._expected(identity) is not None
-            if lacking and is_compared(stored.memory.scope):
+            if identity not in self._seen and self._lacks(identity, stored, is_compared):
                 found.add(Problem.LACKING, identity, "the log has it, the copy has not")
         for identity, flaw in self._flawed.items():
             found.add(Problem.DIFFERING, identity, flaw)
-        for identity, stored in self._suspects.items():
-            if is_compared(stored.memory.scope) and not self._explains(stored):
-                self._add_unexplained(found, identity, stored)
+        for identity, held in self._suspects.items():
+            scope = self._scope(held)
+            if (scope is None or is_compared(scope)) and not self._explains(held):
+                self._add_unexplained(found, identity, held)
         return found
 
-    def _add_unexplained(self, found: Findings, identity: MemoryId, stored: Stored) -> None:
+    def _lacks(
+        self, identity: MemoryId, stored: Stored, is_compared: Callable[[ScopeName], bool]
+    ) -> bool:
+        expected = self._expected(identity)
+        wanted = expected is not None and self._holds(expected.memory)
+        return wanted and is_compared(stored.memory.scope)
+
+    def _scope(self, held: Stored | Told) -> ScopeName | None:
+        """Return the scope of what it holds; None where only the log could tell, and does not."""
+        known = held if isinstance(held, Stored) else self._state.get(held.identity)
+        return None if known is None else known.memory.scope
+
+    def _add_unexplained(self, found: Findings, identity: MemoryId, held: Stored | Told) -> None:
         known = self._expected(identity) or self._state.get(identity)
         if known is None:
             found.add(Problem.EXTRA, identity, "the copy has it, the log knows no such memory")
         else:
-            found.add(Problem.DIFFERING, identity, self._difference(known, stored))
+            found.add(Problem.DIFFERING, identity, self._difference(known, held))
 
-    def _explains(self, stored: Stored) -> bool:
+    def _explains(self, held: Stored | Told) -> bool:
         """Tell whether the log says this, at the copy's level or behind it."""
-        identity = stored.memory.id
+        identity, _ = _named(held)
         states = (self._expected(identity), *self._later.get(identity, ()))
-        return any(state is not None and self._same(state, stored) for state in states)
+        return any(state is not None and self._same(state, held) for state in states)
 
     def _expected(self, identity: MemoryId) -> Stored | None:
         """Return the memory as the decisions up to the level made it."""
@@ -341,7 +413,10 @@ class Copy:
             return self._before[identity]
         return self._state.get(identity)
 
-    def _same(self, expected: Stored, found: Stored) -> bool:
+    def _same(self, expected: Stored, found: Stored | Told) -> bool:
+        if isinstance(found, Told):
+            same_version = expected.memory.version == found.version
+            return same_version and not _differing(expected.memory, found)
         if not self._whole:
             return expected.memory == found.memory
         return (
@@ -350,19 +425,31 @@ class Copy:
             and expected.decided == found.decided
         )
 
-    def _difference(self, expected: Stored, found: Stored) -> str:
+    def _difference(self, expected: Stored, found: Stored | Told) -> str:
         """Say in which way a memory differs, without its text."""
-        known, seen = expected.memory, found.memory
-        if known.version != seen.version:
-            return f"is at version {seen.version}, and at {known.version} by the log"
-        names = [
-            name for name in Memory.model_fields if getattr(known, name) != getattr(seen, name)
-        ]
-        if self._whole and _bits(expected) != _bits(found):
-            names.append("vector")
-        if self._whole and expected.decided != found.decided:
-            names.append("decisions")
+        known, (_, version) = expected.memory, _named(found)
+        if known.version != version:
+            return f"is at version {version}, and at {known.version} by the log"
+        names = _differing(known, found if isinstance(found, Told) else found.memory)
+        if self._whole and isinstance(found, Stored):
+            names += ["vector"] if _bits(expected) != _bits(found) else []
+            names += ["decisions"] if expected.decided != found.decided else []
         return f"is not what the log says in: {', '.join(names)}"
+
+
+def _named(held: Stored | Told) -> tuple[MemoryId, int]:
+    """Return which memory, and which version of it, a copy holds."""
+    if isinstance(held, Told):
+        return held.identity, held.version
+    return held.memory.id, held.memory.version
+
+
+def _differing(known: Memory, seen: Memory | Told) -> list[str]:
+    """Return the names of what is not the same."""
+    if isinstance(seen, Memory):
+        return [n for n in Memory.model_fields if getattr(known, n) != getattr(seen, n)]
+    told = {"text": seen.text, "live": seen.live}
+    return [n for n, value in told.items() if value is not None and getattr(known, n) != value]
 
 
 def _bits(stored: Stored) -> bytes | None:
@@ -388,6 +475,8 @@ class Audit:
             for partition in range(partitions)
         }
         self.state: dict[MemoryId, Stored] = {}
+        self._skipped: dict[MemoryId, str] = {}
+        self._holes: dict[int, set[int]] = {}
         self.stopped: dict[int, int] = {}
         """Where partitions stopped being folded: the offset of the first record that cannot be."""
         self.kinds = Counter[str]()
@@ -395,9 +484,9 @@ class Audit:
         self._rejects: dict[str, str] = {}
         self._forwards: dict[tuple[int, str], str] = {}
 
-    def copy(self, levels: Mapping[int, int], *, whole: bool) -> Copy:
+    def copy(self, levels: Mapping[int, int], *, whole: bool, holds: Holding = every) -> Copy:
         """Return what tells whether a copy holds what the decisions to come add up to."""
-        copy = Copy(levels, self.state, whole=whole)
+        copy = Copy(levels, self.state, whole=whole, holds=holds)
         self._copies.append(copy)
         return copy
 
@@ -442,11 +531,29 @@ class Audit:
         """Take a record of which nobody can tell whether it counts: its fence cannot be read."""
         self.pairings[position.partition].doubt()
 
-    def decision(self, decision: Decision, position: Position) -> None:
-        """Take a decision that counts."""
+    def hole(self, position: Position) -> None:
+        """Take an offset of a log that leaves none out, where there is no record."""
+        self._holes.setdefault(position.partition, set()).add(position.offset)
+
+    def close_holes(self) -> None:
+        """Judge what is not there and nobody has asked to erase, and what lacks a base for ever."""
+        for partition, offsets in self._holes.items():
+            for offset in sorted(offsets):
+                place = f"{DECISIONS.name}/{partition}/{offset}"
+                self.log.add(Problem.RECORD_LOST, place, "is not there")
+            if offsets:
+                self.stopped.setdefault(partition, min(offsets))
+        for identity, place in self._skipped.items():
+            what = f"memory {identity} is to be changed, but is not what it was for the decision"
+            self.fold.add(Problem.DOES_NOT_BUILD, place, what)
+
+    def decision(self, decision: Decision, position: Position, *, holed: bool = False) -> None:
+        """Take a decision that counts; `holed` where a record before it is not there."""
         self.kinds[decision.kind] += 1
-        self.pairings[position.partition].decided(decision, position.offset)
-        place = place_of(position)
+        pairing, place = self.pairings[position.partition], place_of(position)
+        pairing.decided(decision, position.offset)
+        if was_screened(decision):
+            pairing.erase(decision.source.offset, position.offset, stays=False)
         self._require_source(decision, position)
         self._require_id(decision, place)
         match decision:
@@ -455,13 +562,17 @@ class Audit:
             case Forward():
                 self._forwards[decision.partition, place_of(decision.source)] = place
                 self._require_partition(decision.scope, decision.partition, place)
+            case Block():
+                self._require_partition(decision.scope, position.partition, place)
             case Ignore():
                 self._require_partition(decision.event.scope, position.partition, place)
             case _:
                 self._require_partition(decision.event.scope, position.partition, place)
                 self._require_once(decision, place)
                 self._require_own_words(decision, place)
-                self._fold(decision, position)
+                if isinstance(decision, Erase):
+                    self._erase(decision, position)
+                self._fold(decision, position, holed=holed)
 
     def letter(self, identity: str) -> None:
         """Take a dead letter."""
@@ -528,33 +639,47 @@ class Audit:
             what = f"is on scope {scope}, which belongs to partition {own}"
             self.fold.add(Problem.OTHER_PARTITION, place, what)
 
-    def _require_once(self, decision: Change, place: str) -> None:
+    def _require_once(self, decision: Change | Revision, place: str) -> None:
         before = self._places.setdefault(decision.decision_id, place)
         if before != place:
             what = f"changes memories for event {decision.event.event_id}, as {before} did before"
             self.events.add(Problem.DECIDED_TWICE, place, what)
 
-    def _require_own_words(self, decision: Change, place: str) -> None:
-        memory = decision.memory
-        if memory.content_key != content_key(memory.scope, memory.text):
-            what = f"gives memory {memory.id} a content key that is not that of its words"
-            self.fold.add(Problem.OTHER_WORDS, place, what)
+    def _require_own_words(self, decision: Change | Revision, place: str) -> None:
+        for memory in stated(decision):
+            if memory.content_key != content_key(memory.scope, memory.text):
+                what = f"gives memory {memory.id} a content key that is not that of its words"
+                self.fold.add(Problem.OTHER_WORDS, place, what)
 
-    def _fold(self, decision: Change, position: Position) -> None:
+    def _erase(self, decision: Erase, position: Position) -> None:
+        """Learn which records may be gone, and which memories are told anew."""
+        pairing, holes = self.pairings[position.partition], self._holes.get(position.partition)
+        for one in decision.erased:
+            gone = pairing.erase(one.event, position.offset, stays=one.event_stays)
+            self.kinds["erased"] += gone
+            if holes is not None:
+                holes.discard(one.decision)
+        for identity in touched(decision):
+            self._skipped.pop(identity, None)
+
+    def _fold(self, decision: Change | Revision, position: Position, *, holed: bool) -> None:
         if position.partition in self.stopped:
             return
         before = {identity: self.state.get(identity) for identity in touched(decision)}
         self._require_scope(decision, before, place_of(position))
-        wrong = _misbuilt(decision, before)
+        wrong = None if holed else _misbuilt(decision, before)
         try:
-            changed = fold(self.state, decision)
+            changed = fold(self.state, decision, holed=holed)
         except MissingTarget as damage:
             wrong = str(damage)
             self._stop(position)
             self._restore(before)
         else:
             self._tell_copies(position, {identity: before[identity] for identity in changed})
-            if len(changed) < len(before):
+            left = [identity for identity in before if identity not in changed]
+            if holed:
+                self._skipped.update(dict.fromkeys(left, place_of(position)))
+            elif left:
                 wrong = wrong or "changes a memory to what it was already"
         if wrong:
             self.fold.add(Problem.DOES_NOT_BUILD, place_of(position), wrong)
@@ -565,11 +690,11 @@ class Audit:
                 copy.changed(position, stored, self.state[identity])
 
     def _require_scope(
-        self, decision: Change, before: Mapping[MemoryId, Stored | None], place: str
+        self, decision: Change | Revision, before: Mapping[MemoryId, Stored | None], place: str
     ) -> None:
         scope = decision.event.scope
         known = [stored.memory for stored in before.values() if stored is not None]
-        for memory in (decision.memory, *known):
+        for memory in (*stated(decision), *known):
             if memory.scope != scope:
                 what = f"is on scope {scope}, and changes memory {memory.id} of {memory.scope}"
                 self.fold.add(Problem.OTHER_SCOPE, place, what)
@@ -590,7 +715,7 @@ class Audit:
         self.numbers.add(problem, place, what)
 
 
-def _misbuilt(decision: Change, before: Mapping[MemoryId, Stored | None]) -> str | None:
+def _misbuilt(decision: Change | Revision, before: Mapping[MemoryId, Stored | None]) -> str | None:
     """Say which of a decision's targets it has not seen as they were, if any."""
     for target in _targets(decision):
         stored = before.get(target.memory_id)
@@ -602,10 +727,12 @@ def _misbuilt(decision: Change, before: Mapping[MemoryId, Stored | None]) -> str
     return None
 
 
-def _targets(decision: Change) -> Sequence[Target]:
+def _targets(decision: Change | Revision) -> Sequence[Target]:
     match decision:
-        case Insert():
+        case Insert() | Revise():
             return ()
+        case Erase():
+            return decision.event.targets if isinstance(decision.event, Forget) else ()
         case Reinforce():
             return (decision.target,)
         case _:
@@ -617,6 +744,8 @@ def _derived_id(decision: Decision) -> DecisionId:
     match decision:
         case Reject():
             return rejection_id(source.topic, source.partition, source.offset)
+        case Block():
+            return decision_id(decision.scope, decision.event_id)
         case Forward():
             return forwarding_id(source.topic, source.partition, source.offset)
         case _:
@@ -624,7 +753,7 @@ def _derived_id(decision: Decision) -> DecisionId:
 
 
 def successors(state: Mapping[MemoryId, Stored]) -> Findings:
-    """Follow each superseded memory to the one live memory that stands for it."""
+    """Follow each superseded memory to the one live memory that stands for it, or to its end."""
     found = Findings()
     settled: dict[MemoryId, _Wrong | None] = {}
     for identity in state:
@@ -657,7 +786,7 @@ def _follow(
             return list(way), settled[at]
         way[at] = None
         memory = state[at].memory
-        if memory.superseded is None:
+        if memory.superseded is None or memory.superseded.by is None:
             return list(way), None
         after = state.get(memory.superseded.by)
         if after is None or after.memory.scope != memory.scope:

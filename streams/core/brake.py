@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from schemas.base import ScopeName
 from schemas.decisions import Change, Insert, Merge, Reason, Replace
-from schemas.events import Answer
+from schemas.events import Remember
 from streams.core.policy import Brake, Policy
 
 WINDOW = 1_000
@@ -19,8 +19,12 @@ few enough to be read again at every takeover."""
 
 
 def counts(decision: Change) -> bool:
-    """Tell whether the brake looks at a decision: what a person has answered is no automatism."""
-    return not isinstance(decision.event, Answer)
+    """Tell whether the brake looks at a decision.
+
+    What a person has answered is no automatism. A proposal to join memories always retires some:
+    what a whole pass may retire is limited where it begins.
+    """
+    return isinstance(decision.event, Remember)
 
 
 def retires(decision: Change) -> bool:

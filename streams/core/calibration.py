@@ -239,14 +239,14 @@ def as_toml(content: Mapping[str, Any], comment: Sequence[str] = ()) -> str:
 
 
 def _table(content: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines of a table, its own values before the tables within."""
-    values = {key: one for key, one in content.items() if not isinstance(one, dict)}
+    """Yield the lines of a table, its own values before the tables within; TOML has no null."""
+    given = {key: one for key, one in content.items() if one is not None}
+    values = {key: one for key, one in given.items() if not isinstance(one, dict)}
     if path and (values or not content):
         yield f"\n[{'.'.join(_key(part) for part in path)}]"
     for key, value in values.items():
-        if value is not None:
-            yield f"{_key(key)} = {_value(value)}"
-    for key, value in content.items():
+        yield f"{_key(key)} = {_value(value)}"
+    for key, value in given.items():
         if isinstance(value, dict):
             yield from _table(cast("dict[str, Any]", value), (*path, key))
 

@@ -10,9 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from schemas.base import LABEL_MAX, DecisionId, Embedding, MemoryId, Position
+from schemas.base import (
+    LABEL_MAX,
+    DecisionId,
+    Embedding,
+    EventId,
+    MemoryId,
+    Position,
+    ScopeName,
+)
 from schemas.decisions import (
     Band,
+    Block,
     Change,
     Compared,
     Evidence,
@@ -25,11 +34,10 @@ from schemas.decisions import (
     Reinforce,
     Reject,
     Replace,
-    Target,
     Verdict,
 )
 from schemas.events import Event, Remember
-from schemas.memories import Memory, Persistence, Standing, Superseded
+from schemas.memories import Memory, Persistence, Standing, Superseded, Target
 from schemas.outcomes import DeadLetter
 from streams.core import survivorship
 from streams.core.better import Preference, better
@@ -66,7 +74,7 @@ class Unworded:
     parts: tuple[Part, ...]
     better: str
     merged: Callable[[Joined, Encoded, tuple[str, ...]], Change]
-    kept_both: Callable[[Reason, tuple[str, ...]], Change]
+    kept_both: Callable[[Reason, tuple[str, ...]], Change | Ignore]
 
 
 @dataclass(frozen=True)
@@ -97,14 +105,20 @@ class Case:
         return self.named or memory_id(self.decision_id)
 
 
-def ignore(event: Event, source: Position, policy: Policy, reason: Reason) -> Ignore:
-    """Change nothing."""
+def ignore(
+    event: Event,
+    source: Position,
+    policy: Policy,
+    reason: Reason,
+    refused: Sequence[str] = (),
+) -> Ignore:
+    """Change nothing; `refused` names memories that were to be changed, with what kept them."""
     return Ignore(
         decision_id=decision_id(event.scope, event.event_id),
         event=event,
         source=source,
         policy_id=policy.id,
-        evidence=Evidence(reason=reason),
+        evidence=Evidence(reason=reason, refused=tuple(refused)),
     )
 
 
@@ -128,6 +142,28 @@ def forward(source: Position, event: Event, partition: int) -> Forward:
     )
 
 
+def withhold(source: Position, scope: ScopeName, event: EventId, found: Sequence[str]) -> Block:
+    """Keep nothing of an event but that it was there, for what was found in it."""
+    return Block(
+        decision_id=decision_id(scope, event),
+        source=source,
+        event_id=event,
+        scope=scope,
+        found=tuple(found),
+    )
+
+
+def block(source: Position, event: Event, gone: MemoryId) -> Block:
+    """Mark the place of an event that would bring back what was forgotten."""
+    return Block(
+        decision_id=decision_id(event.scope, event.event_id),
+        source=source,
+        event_id=event.event_id,
+        scope=event.scope,
+        memory_id=gone,
+    )
+
+
 def recognise(case: Case, known: Memory) -> Reinforce:
     """Reinforce the live memory that says the very words of the event."""
     because = Evidence(reason=Reason.SAME_CONTENT, refused=_unheeded(case, "the words are known"))
@@ -148,7 +184,7 @@ def rename(case: Case, known: Memory, encoded: Encoded) -> Replace:
         ),
         memory=survivorship.renewed(known, case.event, truncated=encoded.truncated),
         embedding=encoded.embedding,
-        targets=(_target(known),),
+        targets=(target_of(known),),
     )
 
 
@@ -200,6 +236,12 @@ def _may_not_retire(case: Case, memory: Memory | None) -> str | None:
     if _holds_longer(memory.persistence, case.event.persistence):
         return f"{memory.persistence} is not replaced by {case.event.persistence}"
     return None
+
+
+def is_stronger(memory: Memory, other: Remember | Memory) -> bool:
+    """Tell whether a memory is believed where the other is a guess, or is to hold longer."""
+    guess = other.status == Standing.TENTATIVE and memory.status is Standing.ACTIVE
+    return guess or _holds_longer(memory.persistence, other.persistence)
 
 
 def _holds_longer(memory: Persistence | None, event: Persistence | None) -> bool:
@@ -361,10 +403,7 @@ class _Deciding:
         return not (judgement.memory_alone or self._is_stronger(memory))
 
     def _is_stronger(self, memory: Memory) -> bool:
-        """Tell whether a memory is believed where the event is a guess, or is to hold longer."""
-        event = self._case.event
-        guess = event.status == "tentative" and memory.status is Standing.ACTIVE
-        return guess or _holds_longer(memory.persistence, event.persistence)
+        return is_stronger(memory, self._case.event)
 
     def _outdated(self) -> Memory | None:
         """Return a guess that the event settles: tentative, near, and to be judged by quality.
@@ -447,7 +486,7 @@ class _Deciding:
                 memory=survivorship.merged(targets, event, identity, text, truncated=False),
                 embedding=whole.embedding,
                 event_embedding=encoded.embedding,
-                targets=tuple(_target(memory) for memory in targets),
+                targets=tuple(target_of(memory) for memory in targets),
             )
 
         def kept_both(why: Reason, degraded: tuple[str, ...]) -> Insert:
@@ -455,7 +494,7 @@ class _Deciding:
 
         preferred = self._preference(targets[0]).winner == "event"
         return Unworded(
-            parts=(*(_part(memory) for memory in targets), _part_of_event(event)),
+            parts=(*(part_of(memory) for memory in targets), _part_of_event(event)),
             better=event.event_id if preferred else targets[0].id,
             merged=merged,
             kept_both=kept_both,
@@ -467,14 +506,15 @@ class _Deciding:
         silent = (name for _, judgement in self._pairs for name in judgement.degraded)
         return Evidence(
             reason=reason,
-            neighbours=tuple(_compared(neighbour, j) for neighbour, j in self._pairs),
+            neighbours=tuple(compared(neighbour, j) for neighbour, j in self._pairs),
             truncated=self._encoded.truncated,
             degraded=tuple(dict.fromkeys((*silent, *degraded))),
             merge=proof,
         )
 
 
-def _compared(neighbour: Neighbour, judgement: Judgement) -> Compared:
+def compared(neighbour: Neighbour, judgement: Judgement) -> Compared:
+    """Return what a decision keeps of a comparison."""
     opinion = judgement.opinion
     told = None if opinion is None else opinion.probabilities
     return Compared(
@@ -489,7 +529,8 @@ def _compared(neighbour: Neighbour, judgement: Judgement) -> Compared:
     )
 
 
-def _part(memory: Memory) -> Part:
+def part_of(memory: Memory) -> Part:
+    """Return what a merge takes of a memory."""
     return Part(memory.id, memory.text, memory.last_seen_at, memory.sources)
 
 
@@ -520,7 +561,7 @@ def _reinforce(
         policy_id=case.policy.id,
         evidence=evidence,
         memory=survivorship.seen_again(known, case.event),
-        target=_target(known),
+        target=target_of(known),
         embedding=embedding,
     )
 
@@ -536,9 +577,10 @@ def _replace(
         evidence=evidence,
         memory=survivorship.born(case.event, case.new_memory_id, truncated=encoded.truncated),
         embedding=encoded.embedding,
-        targets=tuple(_target(memory) for memory in targets),
+        targets=tuple(target_of(memory) for memory in targets),
     )
 
 
-def _target(memory: Memory) -> Target:
+def target_of(memory: Memory) -> Target:
+    """Name a memory as a target, at the version that it has."""
     return Target(memory_id=memory.id, version=memory.version)

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from schemas.decisions import Decision, Insert, Merge, Reinforce, Replace
+from schemas.decisions import Decision, Erase, Insert, Merge, Reinforce, Replace, Revise
 
 EXAMPLES_MAX = 5
 """Of each way to differ, so many are kept to be shown."""
@@ -57,5 +57,9 @@ def _essence(decision: Decision) -> tuple[object, ...]:
         case Replace() | Merge():
             targets = frozenset(target.memory_id for target in decision.targets)
             return decision.kind, decision.memory.id, decision.memory.text, targets
+        case Revise() | Erase():
+            return decision.kind, tuple(
+                (one.memory.id, one.memory.text, one.memory.live) for one in decision.memories
+            )
         case _:
             return (decision.kind,)

@@ -3,6 +3,7 @@
 import base64
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +34,20 @@ class Embedded:
     truncated: bool
 
 
+BF16 = "@bf16"
+"""Ends the name of a model that computes in bf16."""
+
+
 def base_model(model: str) -> str:
     """Return the model without the precision that it computes in: `name@bf16` is name's."""
-    return model.partition("@")[0]
+    return model.removesuffix(BF16)
+
+
+def units(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the vectors, one a row, at length one; a zero vector stays what it is."""
+    exact = vectors.astype(np.float64)
+    lengths = np.linalg.norm(exact, axis=1, keepdims=True)
+    return np.divide(exact, lengths, out=exact, where=lengths > 0.0).astype(np.float32)
 
 
 def pack(vector: Vector, model: ModelId) -> Embedding:

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from schemas.base import MemoryId
 from schemas.decisions import (
     Band,
+    Block,
     Compared,
     Decision,
+    Erase,
     Finding,
     Forward,
     Ignore,
@@ -17,8 +19,10 @@ from schemas.decisions import (
     Reinforce,
     Reject,
     Replace,
+    Revise,
     Verdict,
 )
+from schemas.memories import Memory, Standing
 from streams.core.policy import Act, Policy, Rules
 
 _WHY = {
@@ -53,6 +57,16 @@ _WHY = {
     Reason.SUPERSEDES_BY_NAME: "its producer named the memories that it takes the place of",
     Reason.ANSWERED: "a person was asked, and has answered",
     Reason.ANSWERED_TOO_LATE: "a person has answered, but what was asked about has changed since",
+    Reason.ENDED: "somebody asked for its end, and nobody has pinned it",
+    Reason.PINNED: "somebody asked to keep it as it is",
+    Reason.UNPINNED: "nobody asks to keep it as it is any more",
+    Reason.RATED: "somebody has told how often it was looked at, helped and misled",
+    Reason.UNDONE: "somebody has undone what was decided before",
+    Reason.ONE_FACT: "each of them says the same as all others, or part of it",
+    Reason.NOT_ONE_FACT: "they were proposed as one fact, but no two of them are settled to be one",
+    Reason.OUT_OF_DATE: "what was asked about has changed since, or is pinned",
+    Reason.FORGOTTEN: "somebody has asked to forget what they said",
+    Reason.NOTHING_TO_CHANGE: "it is so already",
     Reason.NEWER_CONTRADICTION: "it contradicts an older memory and is newer",
     Reason.SAME_EVENT: "this event was decided before",
 }
@@ -78,6 +92,10 @@ def why(decision: Decision) -> str:
     """Return the reason in one clause."""
     if isinstance(decision, Reject):
         return f"the record cannot be used; it is dead letter {decision.dead_letter_id}"
+    if isinstance(decision, Block) and decision.memory_id is None:
+        return f"it held what the policy keeps out: {', '.join(decision.found)}"
+    if isinstance(decision, Block):
+        return f"it says what memory {decision.memory_id} said, and that is forgotten"
     if isinstance(decision, Forward):
         return f"scope {decision.scope} belongs into partition {decision.partition}"
     return _WHY[decision.evidence.reason]
@@ -100,10 +118,22 @@ def outcome(decision: Decision) -> str:
         case Reinforce():
             times = decision.memory.observation_count
             return f"memory {decision.memory.id} was seen once more, {times} times by now"
+        case Revise() | Erase():
+            return "; ".join(_revised(one.memory) for one in decision.memories)
         case Forward():
             return f"published anew in partition {decision.partition}, to be decided there"
-        case Ignore() | Reject():
+        case Ignore() | Reject() | Block():
             return "nothing changed"
+
+
+def _revised(memory: Memory) -> str:
+    """Tell what became of a memory."""
+    if memory.status is Standing.FORGOTTEN:
+        done = "is forgotten" if memory.metadata else "is decided anew"
+        return f"memory {memory.id} {done}"
+    if memory.superseded is not None:
+        return f"memory {memory.id} is retired: {memory.superseded.reason}"
+    return f"memory {memory.id} is at version {memory.version}"
 
 
 def explain(
@@ -139,6 +169,8 @@ def explain(
     lines += ["", *_compared(decision.evidence.neighbours, texts)]
     if decision.evidence.truncated:
         lines.append("the model read only the beginning of the text.")
+    if decision.evidence.masked:
+        lines.append(f"masked: {', '.join(decision.evidence.masked)}.")
     lines += [f"not retired: {refused}." for refused in decision.evidence.refused]
     lines += [f"asked: memsieve reviews show {review}" for review in decision.evidence.reviews]
     if decision.evidence.degraded:

@@ -2,11 +2,14 @@
 
 import hashlib
 import unicodedata
+from collections.abc import Iterable
+from datetime import datetime
 from functools import lru_cache
 from uuid import UUID
 
 from schemas.base import ContentKey, DecisionId, EventId, MemoryId, ScopeName
-from schemas.events import Event, Remember
+from schemas.events import Answer, Event, Remember
+from schemas.memories import Target
 
 _NAMESPACE = UUID("6d656d73-6965-5665-8000-000000000001")
 _IN_NAMESPACE = hashlib.sha1(_NAMESPACE.bytes, usedforsecurity=False)
@@ -25,6 +28,10 @@ def normalised(text: str) -> str:
     NFC and not NFKC: compatibility forms carry meaning ("10²" is not "102").
     """
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
+
+
+_ASKING = {"author", "occurred_at", "note"}
+"""What is no part of a request itself: who asks, when, and why."""
 
 
 def content_key(scope: ScopeName, text: str) -> ContentKey:
@@ -46,6 +53,8 @@ def event_key(event: Event) -> ContentKey:
     """Return the key of what an event says: of two with one id, whether they are the same."""
     if isinstance(event, Remember):
         return content_key(event.scope, event.text)
+    if not isinstance(event, Answer):
+        return content_key(event.scope, event.model_dump_json(exclude=_ASKING))
     settled = (event.review_id, event.newer.memory_id, event.older.memory_id, event.verdict)
     return content_key(event.scope, _SEPARATOR.join(settled))
 
@@ -119,6 +128,28 @@ def review_id(decision: DecisionId, older: MemoryId) -> str:
 def answer_id(review: str, verdict: str, author: str) -> EventId:
     """Return the id of an answer: the same person saying the same twice has answered once."""
     return EventId(_derived("answer", review, verdict, author))
+
+
+def retirement_id(scope: ScopeName, reason: str, memories: Iterable[Target]) -> EventId:
+    """Return the id of the wish to end memories: of the same versions it is the same wish."""
+    versions = sorted(f"{one.memory_id}/{one.version}" for one in memories)
+    return EventId(_derived("retirement", scope, reason, *versions))
+
+
+def proposal_id(scope: ScopeName, author: str, members: Iterable[Target]) -> EventId:
+    """Return the id of a proposal to join memories: of the same versions it is the same one."""
+    versions = sorted(f"{one.memory_id}/{one.version}" for one in members)
+    return EventId(_derived("proposal", scope, author, *versions))
+
+
+def request_id(scope: ScopeName, kind: str, author: str, at: datetime, *about: str) -> EventId:
+    """Return the id of what somebody asks for at a time: asked for again, it is another wish."""
+    return EventId(_derived("request", scope, kind, author, at.isoformat(), *about))
+
+
+def republished_id(undo: DecisionId, undone: DecisionId) -> EventId:
+    """Return the id of an event that is decided again, because its first decision was undone."""
+    return EventId(_derived("republished", undo, undone))
 
 
 def _derived(*names: str) -> str:

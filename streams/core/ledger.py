@@ -7,20 +7,25 @@ from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from schemas.base import ContentKey, DecisionId, MemoryId
+from schemas.base import ContentKey, DecisionId, Embedding, MemoryId
 from schemas.decisions import (
+    Block,
     Change,
     Decision,
+    Erase,
     Forward,
     Ignore,
     Insert,
+    Marker,
     Merge,
     Reinforce,
     Reject,
     Replace,
-    Target,
+    Revise,
+    Revision,
 )
-from schemas.memories import Superseded
+from schemas.events import Undo
+from schemas.memories import Memory, Superseded, Target
 from streams.core import survivorship
 from streams.core.embedding import unpack
 from streams.core.identity import event_key
@@ -33,6 +38,10 @@ class Retire:
 
     target: Target
     superseded: Superseded
+
+
+class Restated(Stored):
+    """A memory as it is from here on, whatever it was: what made it so may be gone."""
 
 
 Effect = Stored | Retire
@@ -58,7 +67,19 @@ def effects(decision: Decision) -> list[Effect]:
             return [stored, *retired]
         case Reinforce():
             return [Stored(decision.memory, None, _decided(decision))]
-        case Ignore() | Reject() | Forward():
+        case Revise():
+            decided = _decided(decision)
+            return [
+                Stored(r.memory, r.embedding and unpack(r.embedding), decided)
+                for r in decision.memories
+            ]
+        case Erase():
+            decided = _decided(decision)
+            return [
+                Restated(r.memory, r.embedding and unpack(r.embedding), decided)
+                for r in decision.memories
+            ]
+        case Ignore() | Reject() | Forward() | Block():
             return []
         case _:
             assert_never(decision)
@@ -77,49 +98,98 @@ def version_after(effect: Effect) -> int:
 def touched(decision: Decision) -> list[MemoryId]:
     """Return the ids of the memories that a decision creates or changes."""
     match decision:
-        case Ignore() | Reject() | Forward():
+        case Ignore() | Reject() | Forward() | Block():
             return []
         case Insert() | Reinforce():
             return [decision.memory.id]
+        case Revise() | Erase():
+            return [revised.memory.id for revised in decision.memories]
         case Replace() | Merge():
             ids = (decision.memory.id, *(target.memory_id for target in decision.targets))
             return list(dict.fromkeys(ids))
+
+
+def quoted(decision: Decision) -> list[MemoryId]:
+    """Return the ids of memories whose words a decision repeats without changing them."""
+    if isinstance(decision, Marker):
+        return []
+    found = [near.memory_id for near in decision.evidence.neighbours if near.findings]
+    if isinstance(decision, Ignore) and isinstance(decision.event, Undo):
+        found += [memory.id for memory in decision.event.memories]
+    changed = set(touched(decision))
+    return [identity for identity in dict.fromkeys(found) if identity not in changed]
+
+
+def stated(decision: Decision) -> list[Memory]:
+    """Return the memories that a decision states as they are from now on."""
+    match decision:
+        case Ignore() | Reject() | Forward() | Block():
+            return []
+        case Revise() | Erase():
+            return [revised.memory for revised in decision.memories]
+        case _:
+            return [decision.memory]
+
+
+def embeddings(decision: Decision) -> list[Embedding]:
+    """Return the vectors that a decision carries: of memories, or of the event's text."""
+    match decision:
+        case Ignore() | Reject() | Forward() | Block():
+            return []
+        case Revise() | Erase():
+            found = [revised.embedding for revised in decision.memories]
+        case _:
+            found = [decision.embedding]
+    return [embedding for embedding in found if embedding is not None]
 
 
 class MissingTarget(Exception):
     """A decision does not build on what the state has: the log or the store is damaged."""
 
 
-def fold(state: MutableMapping[MemoryId, Stored], decision: Decision) -> list[MemoryId]:
+def fold(
+    state: MutableMapping[MemoryId, Stored], decision: Decision, *, holed: bool = False
+) -> list[MemoryId]:
     """Bring a state one decision further; return the ids that changed.
 
     Versions make it idempotent: an effect that the state already has, or has passed, is skipped.
-    Raises MissingTarget where the state lacks what the decision builds on.
+    Raises MissingTarget where the state lacks what the decision builds on; but where records
+    before it may have been erased, `holed`, that is skipped: a later decision states it.
     """
-    return take(state, effects(decision))
+    return take(state, effects(decision), holed=holed)
 
 
-def take(state: MutableMapping[MemoryId, Stored], made: Sequence[Effect]) -> list[MemoryId]:
+def take(
+    state: MutableMapping[MemoryId, Stored], made: Sequence[Effect], *, holed: bool = False
+) -> list[MemoryId]:
     """Bring a state further by a decision's effects, as `fold` does."""
     changed: list[MemoryId] = []
     for effect in made:
         identity = memory_of(effect)
-        after = advance(state.get(identity), effect)
+        after = advance(state.get(identity), effect, holed=holed)
         if after is not None:
             state[identity] = after
             changed.append(identity)
     return changed
 
 
-def advance(before: Stored | None, effect: Effect) -> Stored | None:
-    """Return the state of a memory after an effect; None where `before` is already that far."""
-    retires = isinstance(effect, Retire)
+def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> Stored | None:
+    """Return the state of a memory after an effect; None where `before` is already that far.
+
+    `holed` as for `fold`: None, too, where what the effect builds on is not there.
+    """
     version = version_after(effect)
     if before is not None and before.memory.version >= version:
-        _require_known(before, effect)
+        if not holed:
+            _require_known(before, effect)
         return None
+    if isinstance(effect, Restated):
+        return Stored(effect.memory, effect.vector, effect.decided)
+    retires = isinstance(effect, Retire)
     if not retires and effect.vector is not None and version == 1:
         return effect
+    if holed and (before is None or before.memory.version != version - 1):
+        return None
     if before is None:
         raise MissingTarget(f"memory {memory_of(effect)} is to be changed, but is not there")
     if before.memory.version != version - 1:
@@ -154,5 +224,5 @@ def _require_known(before: Stored, effect: Effect) -> None:
         )
 
 
-def _decided(decision: Change) -> tuple[tuple[DecisionId, ContentKey]]:
+def _decided(decision: Change | Revision) -> tuple[tuple[DecisionId, ContentKey]]:
     return ((decision.decision_id, event_key(decision.event)),)

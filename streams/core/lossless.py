@@ -67,6 +67,7 @@ _COUNTS = frozenset([Kind.NUMBER, Kind.ORDINAL, Kind.SHARE])
 _DATE_PARTS = frozenset(["year", "month", "day", "weekday", "hour", "minute", "second"])
 """Parts that only make a date or time more exact."""
 
+_ONE = "text"
 _Match: TypeAlias = tuple[Item, Item]
 
 
@@ -89,10 +90,29 @@ def alone(
     kinds: frozenset[ItemKind] = ALL_KINDS,
 ) -> tuple[str, ...]:
     """Return what of these kinds a text says and the other does not, in the text's order."""
+    return _alone(_Text(text, lexicon), _Text(other, lexicon), kinds)
+
+
+def apart(
+    text: Reading,
+    other: Reading,
+    lexicon: Lexicon,
+    kinds: frozenset[ItemKind] = ALL_KINDS,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what each of two texts says alone: the same as asking twice, in half the time."""
     here, there = _Text(text, lexicon), _Text(other, lexicon)
-    if (text.question is None) != (other.question is None):
-        return _quotes(here.items)
-    return _quotes(i for i in here.items if i.kind in kinds and not there.says(i, here))
+    return _alone(here, there, kinds), _alone(there, here, kinds)
+
+
+def lost(text: Reading, other: Reading, lexicon: Lexicon) -> tuple[str, ...]:
+    """Return what of a text another does not say, in the company that it keeps there.
+
+    That both have the same words is too little where no judge has confirmed that they say the
+    same: "Ana owes Ben".
+    """
+    if words := alone(text, other, lexicon):
+        return words  # told at a glance; to compare the company takes ten times as long
+    return check([(_ONE, text)], other, lexicon).missing.get(_ONE, ())
 
 
 def check(sources: Sequence[tuple[str, Reading]], result: Reading, lexicon: Lexicon) -> Lossless:
@@ -118,6 +138,7 @@ class _Text:
 
     def __init__(self, reading: Reading, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
+        self.asks = reading.question is not None
         self.sentences = sentences_of(reading, lexicon)
         self.items = tuple(item for sentence in self.sentences for item in sentence.items)
         self.keys = frozenset(item.key for item in self.items)
@@ -452,6 +473,12 @@ def _unsaid(phrase: Phrase, sources: Sequence[_Text]) -> tuple[str, ...]:
 
 
 # Words for the evidence.
+
+
+def _alone(here: _Text, there: _Text, kinds: frozenset[ItemKind]) -> tuple[str, ...]:
+    if here.asks != there.asks:
+        return _quotes(here.items)
+    return _quotes(i for i in here.items if i.kind in kinds and not there.says(i, here))
 
 
 def _quotes(items: Iterable[Item]) -> tuple[str, ...]:

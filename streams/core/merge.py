@@ -19,6 +19,9 @@ from streams.core.language.lexicon import Lexicon
 from streams.core.language.reading import read
 from streams.core.lossless import Lossless, check
 
+UNWORDED = "wording: "
+"""What evidence begins with where a model gave no text that can be taken; the reason follows."""
+
 _QUOTES = "\"'\u201d\u2019)]"
 _BOUNDARY = re.compile(rf"(?<=[.!?…])[{re.escape(_QUOTES)}]*\s+(?=[\"'\u201c\u2018(\[]?[^\W_a-z])")
 _LAST_WORD = re.compile(rf"(\w+)[{re.escape(_QUOTES)}]*\.[{re.escape(_QUOTES)}]*$")

@@ -6,41 +6,49 @@ batch size nor on how far the writer lags behind.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
-from schemas.decisions import Change, Decision, Ignore
+from schemas.decisions import Change, Decision, Ignore, Marker
+from schemas.memories import Standing
+from streams.core import survivorship
 from streams.core.brake import Recent
 from streams.core.embedding import NEAR_TIE, Vector
 from streams.core.identity import event_key
-from streams.core.ledger import Retire, effects, memory_of, version_after
+from streams.core.ledger import Effect, Retire, effects, memory_of, version_after
 from streams.core.neighbours import Stored
 from streams.core.policy import Brake
 
+_Known: TypeAlias = Stored | Retire
+"""A memory as a decision left it; Retire where only the store knows what it was before."""
+
 
 class _Written(NamedTuple):
-    """A memory as a decision leaves it; `after` is None where it is retired."""
+    """A memory as a decision leaves it."""
 
     scope: ScopeName
     identity: MemoryId
-    after: Stored | None
+    after: _Known
     version: int
 
 
 class _Recorded(NamedTuple):
-    """What a decision brings about, and what it was made on, where it was on an event."""
+    """What a decision brings about, and the event that it was made on.
+
+    None where it changes nothing: no memory remembers it either, once it is settled.
+    """
 
     written: Sequence[_Written]
     decided: tuple[DecisionId, ContentKey] | None
 
 
 class _Layer:
-    """Memories as a run of decisions left them; None stands for a retired one."""
+    """Memories as a run of decisions left them, retired ones as well."""
 
     def __init__(self) -> None:
-        self.scopes: dict[ScopeName, dict[MemoryId, Stored | None]] = {}
+        self.scopes: dict[ScopeName, dict[MemoryId, _Known]] = {}
         self.contents: dict[ContentKey, tuple[MemoryId, ...]] = {}
         self.decided: dict[DecisionId, ContentKey] = {}
         self.versions: dict[MemoryId, int] = {}
@@ -50,13 +58,13 @@ class _Layer:
         self.drop(scope, identity)
         self.scopes.setdefault(scope, {})[identity] = after
         self.versions[identity] = version
-        if after is not None:
-            key = after.memory.content_key
+        if (live := _live(after)) is not None:
+            key = live.memory.content_key
             self.contents[key] = (*self.contents.get(key, ()), identity)
 
     def drop(self, scope: ScopeName, identity: MemoryId) -> None:
         memories = self.scopes.get(scope, {})
-        before = memories.pop(identity, None)
+        before = _live(memories.pop(identity, None))
         self.versions.pop(identity, None)
         if before is not None:
             self._forget_content(before.memory.content_key, identity)
@@ -183,14 +191,29 @@ class Fork:
 
     def current(self, scope: ScopeName, stored: Stored) -> Stored | None:
         """Return the newest state of a memory that the index has; None when it is retired."""
-        identity = stored.memory.id
-        memories = _top(self._layers, scope, identity)
-        after = memories.get(identity, stored)
-        return None if after is None else _with_vector(after, stored)
+        return _live(self.state(scope, stored.memory.id, stored))
+
+    def state(self, scope: ScopeName, identity: MemoryId, stored: Stored | None) -> Stored | None:
+        """Return the newest state of a memory, live or not; `stored` is what the index has of it.
+
+        None where neither has it, or where only the index could tell what it was, and does not.
+        """
+        after = _top(self._layers, scope, identity)
+        if after is None:
+            return stored
+        if isinstance(after, Stored):
+            return _with_vector(after, stored)
+        return None if stored is None else _retired(stored, after)
 
     def changed(self, scope: ScopeName) -> Mapping[MemoryId, Stored | None]:
         """Return the scope's memories that were changed here; None stands for a retired one."""
-        return _view(self._layers, scope)
+        return {identity: _live(after) for identity, after in _view(self._layers, scope).items()}
+
+    def forgotten(self, scope: ScopeName) -> list[Stored]:
+        """Return the memories of a scope that were forgotten here."""
+        here = _view(self._layers, scope).values()
+        gone = [after for after in here if isinstance(after, Stored)]
+        return [after for after in gone if after.memory.status is Standing.FORGOTTEN]
 
     def with_content(
         self, scope: ScopeName, key: ContentKey, stored: Sequence[Stored]
@@ -200,7 +223,7 @@ class Fork:
         `stored` are those of the index, which may not know that they have changed.
         """
         ids = {identity for layer in self._layers for identity in layer.contents.get(key, ())}
-        held = [_found(self._layers, scope, identity) for identity in ids]
+        held = [_live(_top(self._layers, scope, identity)) for identity in ids]
         current = [*held, *(self.current(scope, s) for s in stored)]
         live = [s for s in current if s is not None and s.memory.content_key == key]
         return min(live, key=lambda holder: holder.memory.id, default=None)
@@ -212,16 +235,17 @@ class Fork:
         view = _view(self._layers, scope)
         standing: list[Stored] = []
         for hit in hits:
-            after = view.get(hit.memory.id, hit)
+            after = _live(view.get(hit.memory.id, hit))
             if after is not None and (after is hit or after.vector is None):
                 standing.append(Stored(after.memory, hit.vector))
-        fresh = [after for after in view.values() if after is not None and after.vector is not None]
+        live = (_live(after) for after in view.values())
+        fresh = [after for after in live if after is not None and after.vector is not None]
         return standing + _nearest(vector, fresh, limit)
 
 
 def _recorded(layers: Sequence[_Layer], decision: Decision) -> _Recorded:
     """Work out what a decision brings about on top of these layers, but for what is there."""
-    if not isinstance(decision, Change | Ignore):
+    if isinstance(decision, Marker | Ignore):
         return _Recorded((), None)
     scope = decision.event.scope
     written: list[_Written] = []
@@ -229,26 +253,36 @@ def _recorded(layers: Sequence[_Layer], decision: Decision) -> _Recorded:
         identity, version = memory_of(effect), version_after(effect)
         if any(layer.versions.get(identity, 0) >= version for layer in layers):
             continue  # it came again, behind later ones
-        after = None
-        if not isinstance(effect, Retire) and effect.memory.live:
-            stored = _with_vector(effect, _found(layers, scope, identity))
-            after = Stored(stored.memory.compact(), stored.vector)
+        after = _after(_top(layers, scope, identity), effect)
         written.append(_Written(scope, identity, after, version))
     return _Recorded(written, (decision.decision_id, event_key(decision.event)))
 
 
-def _found(layers: Sequence[_Layer], scope: ScopeName, identity: MemoryId) -> Stored | None:
-    """Return the newest state of a memory that was changed here and is live."""
-    return _top(layers, scope, identity).get(identity)
+def _after(before: _Known | None, effect: Effect) -> _Known:
+    """Return what an effect makes of a memory, as far as that is known here."""
+    known = before if isinstance(before, Stored) else None
+    if isinstance(effect, Retire):
+        return effect if known is None else _retired(known, effect)
+    stored = _with_vector(effect, known)
+    return Stored(stored.memory.compact(), stored.vector)
 
 
-def _top(
-    layers: Sequence[_Layer], scope: ScopeName, identity: MemoryId
-) -> Mapping[MemoryId, Stored | None]:
-    """Return the scope's memories in the newest layer that changed this one; empty where none."""
-    held = (layer.scopes.get(scope, {}) for layer in reversed(layers))
-    nothing = dict[MemoryId, Stored | None]()
-    return next((memories for memories in held if identity in memories), nothing)
+def _retired(before: Stored, effect: Retire) -> Stored:
+    """Return a memory after it was retired; as it is where that has happened."""
+    if before.memory.version >= version_after(effect):
+        return before
+    return Stored(survivorship.retired(before.memory, effect.superseded), before.vector)
+
+
+def _top(layers: Sequence[_Layer], scope: ScopeName, identity: MemoryId) -> _Known | None:
+    """Return the newest state of a memory that was changed here."""
+    nothing = dict[MemoryId, _Known]()
+    held = (layer.scopes.get(scope, nothing).get(identity) for layer in reversed(layers))
+    return next((after for after in held if after is not None), None)
+
+
+def _live(after: _Known | None) -> Stored | None:
+    return after if isinstance(after, Stored) and after.memory.live else None
 
 
 def _with_vector(after: Stored, before: Stored | None) -> Stored:
@@ -258,7 +292,7 @@ def _with_vector(after: Stored, before: Stored | None) -> Stored:
     return after
 
 
-def _view(layers: Sequence[_Layer], scope: ScopeName) -> Mapping[MemoryId, Stored | None]:
+def _view(layers: Sequence[_Layer], scope: ScopeName) -> Mapping[MemoryId, _Known]:
     found = [layer.scopes[scope] for layer in layers if scope in layer.scopes]
     return {identity: after for memories in found for identity, after in memories.items()}
 

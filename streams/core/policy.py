@@ -28,7 +28,7 @@ or keeps both.
 DROPPING: frozenset[Act] = frozenset({"reinforce", "replace", "keep-better"})
 """What makes one of two texts disappear."""
 JudgeName = Literal["built-in", "llm"]
-Quality = Literal["status", "length", "persistence", "importance", "recency"]
+Quality = Literal["status", "length", "persistence", "importance", "recency", "feedback"]
 
 
 class Nominate(Record):
@@ -100,8 +100,9 @@ class BetterRule(Record):
 
     `status`: active before tentative. `length`: an event more than `length_ratio` times as long as
     the memory. `persistence`: the stronger. `importance`: the higher, after it has decayed by
-    `importance_decay` for each 30 days without being seen, by whole days. `recency`: the later. Where none tells
-    them apart, `tie` says what is done.
+    `importance_decay` for each 30 days without being seen, by whole days. `recency`: the later.
+    `feedback`: what has helped more often than it misled. Where none tells them apart, `tie` says
+    what is done.
     """
 
     order: tuple[Quality, ...] = ("status", "length", "persistence")
@@ -140,6 +141,50 @@ class Supersede(Record):
     named_max: Annotated[int, Field(ge=0, le=64)] = 0
 
 
+Days = Annotated[float, Field(ge=0.0, le=36_500.0)]
+
+
+class Expiry(Record):
+    """When memories end by themselves, looked for by `memsieve expire`; null is never.
+
+    So many days after `valid_until`; not seen for so many days, for ephemeral memories, guesses and
+    all; misled so often, and more often than it helped; importance decayed below so much, by
+    `better.importance_decay`. Core memories and pinned ones never end so.
+    """
+
+    after_validity_days: Days | None = None
+    ephemeral_days: Days | None = None
+    tentative_days: Days | None = None
+    unseen_days: Days | None = None
+    harmful_min: Annotated[int, Field(ge=1)] | None = None
+    importance_min: Unit | None = None
+
+
+Screened = Literal["keep", "mask", "drop", "review"]
+
+
+class Privacy(Record):
+    """What is done with what an event should not hold, before anything of it is stored.
+
+    `secrets`: keys, tokens and passwords. `personal`: e-mail addresses, numbers of telephones, bank
+    accounts and payment cards. `mask` puts the kind in its place, `drop` keeps nothing of the event,
+    and `review` sets it aside as a dead letter until a person has looked at it. `region` is where a
+    telephone number without a country's prefix is from.
+    """
+
+    secrets: Screened = "keep"
+    personal: Screened = "keep"
+    region: Annotated[str, Field(pattern=r"^[A-Z]{2}$")] | None = None
+
+    def of(self, sort: Literal["secret", "personal"]) -> Screened:
+        return self.secrets if sort == "secret" else self.personal
+
+    @property
+    def screens(self) -> bool:
+        """Whether anything is looked for."""
+        return (self.secrets, self.personal) != ("keep", "keep")
+
+
 class Calibration(Record):
     """Where the bands come from."""
 
@@ -165,6 +210,8 @@ class Rules(Record):
     merge: MergeRule = MergeRule()
     supersede: Supersede = Supersede()
     brake: Brake = Brake()
+    expiry: Expiry = Expiry()
+    privacy: Privacy = Privacy()
 
     @model_validator(mode="after")
     def _all_bands_are_nominated(self) -> Self:
@@ -176,10 +223,14 @@ class Rules(Record):
         return self
 
 
+ANY_MODEL = "any"
+
+
 class Policy(Rules):
     """Everything that a decision depends on besides the event, its neighbours and the verdicts.
 
-    `model` is the embedding model that the bands were calibrated for; no other may be used.
+    `model` is the embedding model that the bands were calibrated for; no other may be used. A
+    policy for `any` has no bands, and asks nobody: it keeps both of whatever is similar.
     `scopes` overrides rules below a scope: of several the longest path counts, alone.
     """
 
@@ -202,13 +253,27 @@ class Policy(Rules):
             raise ValueError("; ".join(told))
         return self
 
+    @model_validator(mode="after")
+    def _any_model_tells_nothing(self) -> Self:
+        if self.model == ANY_MODEL and not all(map(_is_blind, (self, *self._by_scope.values()))):
+            raise ValueError(
+                "model: a policy for any model may not go by similarity, which no two models give "
+                'alike; set all bands to 1.0, judges.chain to [] and without_verdict to "keep-both", '
+                "or name the model that the bands are for"
+            )
+        return self
+
     @cached_property
     def id(self) -> PolicyId:
         """The policy's name and the hash of what it decides.
 
-        Comments, layout and the calibration's provenance do not count.
+        Comments, layout, the calibration's provenance and what ends by time do not count, nor does
+        a screening that looks for nothing.
         """
-        content = self.model_dump(mode="json", exclude={"calibration"})
+        silent = {"calibration", "expiry"}
+        if not self.screens:
+            silent.add("privacy")
+        content = self.model_dump(mode="json", exclude=silent)
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         return PolicyId(f"{self.name}-{digest[:12]}")
 
@@ -220,6 +285,16 @@ class Policy(Rules):
             (self._by_scope[path] for path in ancestry(scope) if path in self._by_scope), self
         )
 
+    @property
+    def screens(self) -> bool:
+        """Whether events are looked through for secrets or personal data, in any scope."""
+        return any(rules.privacy.screens for rules in (self, *self._by_scope.values()))
+
+    @property
+    def expires(self) -> bool:
+        """Whether memories end by themselves, in any scope."""
+        return any(rules.expiry != Expiry() for rules in (self, *self._by_scope.values()))
+
     @cached_property
     def _by_scope(self) -> dict[str, Rules]:
         return {scope: self._overridden(scope) for scope in self.scopes}
@@ -227,6 +302,12 @@ class Policy(Rules):
     def _overridden(self, scope: ScopeName) -> Rules:
         content = self.model_dump(mode="json", include=set(Rules.model_fields))
         return Rules.model_validate(_deeply(content, self.scopes[scope]))
+
+
+def _is_blind(rules: Rules) -> bool:
+    """Tell whether nothing follows from how similar two texts are."""
+    silent = not rules.judges.chain and rules.without_verdict == WithoutVerdict()
+    return silent and rules.bands.log == 1.0 and not rules.nominate.same_title
 
 
 def ancestry(scope: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from schemas.base import LABEL_MAX, MemoryId, ScopeName
 from schemas.memories import Memory, Persistence, Standing
 from streams.core.identity import normalised
-from streams.core.places import LOCATION_NAME
+from streams.core.places import LOCATION_NAME, seen
 
 BUDGET = 300
 """Tokens of a block: what a prompt can spare at every turn."""
@@ -40,12 +40,13 @@ class Why(StrEnum):
     RECENT = "recent"
     NEAR = "near"
     SHARED = "shared"
+    PATTERN = "pattern"
     BEYOND_NUMBER = "beyond-number"
     OVER_BUDGET = "over-budget"
     SUPERSEDED = "superseded"
 
 
-_SHOWN = frozenset({Why.LASTING, Why.RECENT, Why.NEAR, Why.SHARED})
+_SHOWN = frozenset({Why.LASTING, Why.RECENT, Why.NEAR, Why.SHARED, Why.PATTERN})
 
 
 @dataclass(frozen=True)
@@ -152,13 +153,23 @@ def shared(memories: Iterable[Memory], *, number: int) -> list[Recalled]:
     Of each such group the memory that a block shows first stands for all; `number` are shown.
     """
     groups: dict[str, list[Memory]] = {}
-    for memory in _parted(memories)[0]:
+    for memory in sorted(_parted(memories)[0], key=_urgent_first):
         groups.setdefault(normalised(memory.text), []).append(memory)
+    return together(groups.values(), Why.SHARED, number=number, scopes_min=2)
+
+
+def together(
+    groups: Iterable[Sequence[Memory]], why: Why, *, number: int, scopes_min: int
+) -> list[Recalled]:
+    """Return what so many scopes have of each group, what most of them have first.
+
+    The first memory of a group stands for all; `number` are shown.
+    """
     found: list[Recalled] = []
-    for group in groups.values():
+    for group in groups:
         scopes = tuple(sorted({memory.scope for memory in group}))
-        if len(scopes) > 1:
-            found.append(Recalled(min(group, key=_urgent_first), Why.SHARED, scopes=scopes))
+        if len(scopes) >= scopes_min:
+            found.append(Recalled(group[0], why, scopes=scopes))
     found.sort(key=lambda one: (-len(one.scopes), _urgent_first(one.memory)))
     shown, rest = found[:number], found[number:]
     return [
@@ -232,7 +243,7 @@ def _urgent_first(memory: Memory) -> tuple[bool, int, int, float, str]:
     category = _category(memory)
     rank = _CATEGORIES.index(category) if category in _CATEGORIES else len(_CATEGORIES)
     seen_at = memory.last_seen_at.timestamp()
-    return _is_tentative(memory), rank, -memory.observation_count, -seen_at, memory.id
+    return _is_tentative(memory), rank, -seen(memory), -seen_at, memory.id
 
 
 def _lasting_first(memory: Memory) -> tuple[object, ...]:
@@ -281,8 +292,10 @@ def _assembled(
     They are taken in their order; one that is too long does not keep a shorter one out. In the
     end the whole is counted: with some tokenizers it has more tokens than its lines.
     """
-    wanted = [one for one in recalled if one.shown]
-    others = tuple(one for one in recalled if not one.shown)
+    wanted: list[Recalled] = []
+    others: list[Recalled] = []
+    for one in recalled:
+        (wanted if one.shown else others).append(one)
     live = len(wanted) + sum(one.memory.live for one in others)
     tokens_min = count(_text(heading, [], live))
     if tokens_min > budget:
@@ -328,8 +341,8 @@ def _line(recalled: Recalled) -> str:
     category = f"[{memory.category.upper()}] " if memory.category else ""
     title = f"{_one_line(memory.title)}: " if memory.title else ""
     said = [
-        _named(recalled.scopes),
-        f"seen {memory.observation_count:,}x" if memory.observation_count > 1 else "",
+        _named(recalled.scopes, alike=recalled.why is Why.PATTERN),
+        f"seen {times:,}x" if (times := seen(memory)) > 1 else "",
         f"until {memory.valid_until:%Y-%m-%d}" if memory.valid_until else "",
     ]
     details = ", ".join(filter(None, said))
@@ -337,11 +350,12 @@ def _line(recalled: Recalled) -> str:
     return f"{line} ({details})" if details else line
 
 
-def _named(scopes: Sequence[ScopeName]) -> str:
+def _named(scopes: Sequence[ScopeName], *, alike: bool) -> str:
     if len(scopes) <= 1:
         return "".join(scopes)
     beyond = ", …" if len(scopes) > _SCOPES_NAMED else ""
-    return f"in {len(scopes):,} scopes: {', '.join(scopes[:_SCOPES_NAMED])}{beyond}"
+    how = "much alike in" if alike else "in"
+    return f"{how} {len(scopes):,} scopes: {', '.join(scopes[:_SCOPES_NAMED])}{beyond}"
 
 
 def _one_line(text: str) -> str:
@@ -361,5 +375,6 @@ def _as_json(one: Recalled) -> dict[str, Any]:
         "status": memory.status.value,
         "category": memory.category,
         "observation_count": memory.observation_count,
+        "seen": seen(memory),
         "text": memory.text,
     }

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.base import MemoryId, ScopeName
-from schemas.decisions import Change, Insert, Merge, Replace
+from schemas.decisions import Change, Revision
 from schemas.events import Remember
 from schemas.memories import Memory
 from streams.core.embedding import SIMILARITY_DECIMALS, Vector
+from streams.core.ledger import stated, touched
 
 THRESHOLDS = (0.98, 0.95, 0.90, 0.85, 0.80, 0.75)
 
@@ -70,7 +71,7 @@ class Growth:
     born: Counter[date] = field(default_factory=Counter[date])
     retired: Counter[date] = field(default_factory=Counter[date])
 
-    def add(self, decision: Change, made: int, retired: int) -> None:
+    def add(self, decision: Change | Revision, made: int, retired: int) -> None:
         """Count a decision that made and retired so many memories."""
         day = decision.event.occurred_at.date()
         self.events[day] += isinstance(decision.event, Remember)
@@ -126,10 +127,11 @@ class History:
     growth: Growth = field(default_factory=Growth)
     overall: Removal = field(default_factory=Removal)
     scopes: dict[ScopeName, Removal] = field(default_factory=dict[ScopeName, Removal])
+    _live: dict[MemoryId, bool] = field(default_factory=dict[MemoryId, bool])
 
-    def add(self, decision: Change) -> None:
+    def add(self, decision: Change | Revision) -> None:
         """Follow the next decision that changed the store."""
-        made, retired = _made(decision), _retired(decision)
+        made, retired = self._changed(decision)
         self.growth.add(decision, made, retired)
         for removal in (
             self.overall,
@@ -139,25 +141,21 @@ class History:
             removal.live += made - retired
             removal.retiring += retired > 0
 
+    def _changed(self, decision: Change | Revision) -> tuple[int, int]:
+        """Count the memories that a decision makes or brings back, and those that it retires."""
+        stays = {memory.id for memory in stated(decision) if memory.live}
+        made = retired = 0
+        for identity in touched(decision):
+            before, after = self._live.get(identity), identity in stays
+            made += before is None or (after and not before)
+            retired += before is not False and not after
+            self._live[identity] = after
+        return made, retired
+
     def worst(self, events_min: int) -> list[tuple[ScopeName, Removal]]:
         """Return the scopes by the share that was removed, the most first; small ones left out."""
         large = [one for one in self.scopes.items() if one[1].events >= events_min]
         return sorted(large, key=lambda one: (-(one[1].removal_rate or 0.0), one[0]))
-
-
-def _made(decision: Change) -> int:
-    """Count the memories that a decision makes: one that changes in place is none."""
-    if isinstance(decision, Insert):
-        return 1
-    if isinstance(decision, Replace | Merge):
-        return int(all(target.memory_id != decision.memory.id for target in decision.targets))
-    return 0
-
-
-def _retired(decision: Change) -> int:
-    if isinstance(decision, Replace | Merge):
-        return sum(target.memory_id != decision.memory.id for target in decision.targets)
-    return int(isinstance(decision, Insert) and not decision.memory.live)
 
 
 @dataclass(frozen=True)
@@ -171,11 +169,14 @@ class Supersession:
 
 
 def supersession(memories: Mapping[MemoryId, Memory]) -> Supersession:
-    """Follow each retired memory to the live one that stands for it; there must be one."""
+    """Follow each superseded memory to the live one that stands for it; there must be one.
+
+    Those that were ended on purpose have none.
+    """
     depths: list[int] = []
     lost: list[MemoryId] = []
     for identity, memory in memories.items():
-        if memory.live:
+        if memory.superseded is None or memory.superseded.by is None:
             continue
         depth = _depth(identity, memories)
         if depth is None:
@@ -191,11 +192,11 @@ def supersession(memories: Mapping[MemoryId, Memory]) -> Supersession:
 
 
 def _depth(identity: MemoryId, memories: Mapping[MemoryId, Memory]) -> int | None:
-    """Count the steps to a live memory; None where the way ends, or goes in a circle."""
+    """Count the steps to a live memory, or one that was ended; None where the way ends, or goes in a circle."""
     depth, seen = 0, set[MemoryId]()
     while identity in memories and identity not in seen:
         memory = memories[identity]
-        if memory.superseded is None:
+        if memory.superseded is None or memory.superseded.by is None:
             return depth
         seen.add(identity)
         identity = memory.superseded.by

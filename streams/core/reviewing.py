@@ -14,10 +14,9 @@ from schemas.decisions import (
     Marker,
     Reason,
     Replace,
-    Target,
 )
 from schemas.events import Answer, Seen
-from schemas.memories import Memory
+from schemas.memories import Memory, Target
 from schemas.outcomes import Review
 from streams.core import survivorship
 from streams.core.decide import ignore

@@ -1,13 +1,15 @@
-"""What deciding came to in each session of an agent, counted from the decisions."""
+"""What deciding came to in each session of an agent, and what ends with a session."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from schemas.decisions import Decision, Ignore, Insert, Marker, Merge, Reason, Reinforce, Replace
 from schemas.events import Remember
+from schemas.memories import Memory, Persistence
 
-_NEAR_DUPLICATE = frozenset(
+NEAR_DUPLICATE = frozenset(
     {
         Reason.SAME_FACT,
         Reason.KNOWN_IN_FULL,
@@ -25,7 +27,8 @@ class Session:
     """The counts of one session; None are the events that name none.
 
     `supersessions` counts retired memories, `near_duplicates` those that say the same as their
-    successor. `last` is the time of the newest event.
+    successor. `last` is the time of the newest event. `seconds` is what deciding took in all; None
+    where nobody measured it: decisions have no clock.
     """
 
     name: str | None
@@ -35,10 +38,11 @@ class Session:
     reinforced: int = 0
     supersessions: int = 0
     near_duplicates: int = 0
+    seconds: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts as a record of a log of episodes."""
-        return {
+        record: dict[str, Any] = {
             "timestamp": self.last.isoformat(),
             "event_type": "deduplication_metrics",
             "episode_id": self.name,
@@ -49,6 +53,20 @@ class Session:
             "supersessions": self.supersessions,
             "supersessions_from_near_duplicates": self.near_duplicates,
         }
+        if self.seconds is not None:
+            record["avg_check_time_ms"] = round(1e3 * self.seconds / self.events, 1)
+        return record
+
+
+def ending_with(session: str, memories: Iterable[Memory]) -> list[Memory]:
+    """Return the live memories that were for a session alone: ephemeral, and seen in no other."""
+    return [
+        memory
+        for memory in memories
+        if memory.live
+        and memory.persistence is Persistence.EPHEMERAL
+        and memory.sessions == (session,)
+    ]
 
 
 class Sessions:
@@ -57,14 +75,19 @@ class Sessions:
     def __init__(self) -> None:
         self._by_name: dict[str | None, Session] = {}
 
-    def add(self, decision: Decision) -> None:
-        """Count a decision. What came again, or holds no memory of an agent, is passed over."""
+    def add(self, decision: Decision, seconds: float | None = None) -> None:
+        """Count a decision, and what it took, as far as that is known.
+
+        What came again, or holds no memory of an agent, is passed over.
+        """
         if isinstance(decision, Marker | Ignore) or not isinstance(decision.event, Remember):
             return
         event = decision.event
         session = self._by_name.setdefault(event.session, Session(event.session, event.occurred_at))
         session.last = max(session.last, event.occurred_at)
         session.events += 1
+        if seconds is not None:
+            session.seconds = (session.seconds or 0.0) + seconds
         if isinstance(decision, Insert):
             session.inserted += 1
             session.supersessions += not decision.memory.live  # what it says was outdated already
@@ -72,7 +95,7 @@ class Sessions:
         if isinstance(decision, Merge | Replace):
             retired = sum(target.memory_id != decision.memory.id for target in decision.targets)
             session.supersessions += retired
-            if decision.evidence.reason in _NEAR_DUPLICATE:
+            if decision.evidence.reason in NEAR_DUPLICATE:
                 session.near_duplicates += retired
 
     def all(self) -> list[Session]:

@@ -11,9 +11,9 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from schemas.base import MemoryId
+from schemas.base import FEW_MAX, EventId, MemoryId
 from schemas.events import Remember
-from schemas.memories import Memory, Persistence, Standing, Superseded, Turns
+from schemas.memories import Feedback, Memory, Persistence, Standing, Superseded, Turns
 from streams.core.identity import content_key
 
 SESSIONS_MAX = 64
@@ -51,6 +51,7 @@ def born(event: Remember, identity: MemoryId, *, truncated: bool) -> Memory:
         last_seen_at=event.occurred_at,
         truncated=truncated,
         merged_from=(),
+        feedback=None,
         superseded=None,
     )
 
@@ -142,6 +143,44 @@ def retired(memory: Memory, superseded: Superseded) -> Memory:
     )
 
 
+def said_again(memory: Memory) -> Remember:
+    """Return the event that says what a memory says, as it was seen last.
+
+    Of several who said it the first is named, and of many labels the first: an event has fewer.
+    """
+    return Remember(
+        event_id=EventId(memory.id),
+        scope=memory.scope,
+        text=memory.text,
+        occurred_at=memory.last_seen_at,
+        title=memory.title,
+        category=memory.category,
+        importance=memory.importance,
+        confidence=memory.confidence,
+        tags=memory.tags[:FEW_MAX],
+        entities=memory.entities[:FEW_MAX],
+        persistence=memory.persistence,
+        status="tentative" if memory.status is Standing.TENTATIVE else "active",
+        source=_first(memory.sources),
+        valid_from=memory.valid_from,
+        valid_until=memory.valid_until,
+        pinned=memory.pinned,
+        metadata=memory.metadata,
+    )
+
+
+def summed(told: Sequence[Feedback | None]) -> Feedback | None:
+    """Add up how often memories were looked at, helped and misled."""
+    known = [one for one in told if one is not None]
+    if not known:
+        return None
+    return Feedback(
+        accessed=sum(one.accessed for one in known),
+        helpful=sum(one.helpful for one in known),
+        harmful=sum(one.harmful for one in known),
+    )
+
+
 def _united(memories: Sequence[Memory]) -> dict[str, object]:
     """Return the fields that several memories, the one that goes first first, leave to one."""
     return {
@@ -161,6 +200,7 @@ def _united(memories: Sequence[Memory]) -> dict[str, object]:
         "pinned": any(memory.pinned for memory in memories),
         "metadata": _joined_metadata(memories),
         "observation_count": sum(memory.observation_count for memory in memories),
+        "feedback": summed([memory.feedback for memory in memories]),
         "created_at": min(memory.created_at for memory in memories),
         "last_seen_at": max(memory.last_seen_at for memory in memories),
     }

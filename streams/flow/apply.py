@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from schemas.base import MemoryId
 from schemas.outcomes import Applied
-from streams.core.ledger import Effect, MissingTarget, effects, take, touched
+from streams.core.ledger import Effect, MissingTarget, effects, memory_of, take, touched
 from streams.core.neighbours import Stored
 from streams.flow.decisions import Logged
 from streams.ports import Fatal, Index
@@ -29,7 +29,7 @@ async def apply(window: Sequence[Logged], *, index: Index) -> list[Applied]:
     for logged in window:
         made = effects(logged.decision)
         try:
-            written.update(dict.fromkeys(take(state, made)))
+            written.update(dict.fromkeys(take(state, made, holed=logged.holed)))
         except MissingTarget as damage:
             at = logged.position
             raise Mismatch(
@@ -49,6 +49,7 @@ def _changes(
     memories = [
         effect.memory if isinstance(effect, Stored) else state[effect.target.memory_id].memory
         for effect in made
+        if memory_of(effect) in state
     ]
     return [
         Applied(

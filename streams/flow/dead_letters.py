@@ -5,8 +5,9 @@ import base64
 from schemas.base import LABEL_MAX, Position
 from schemas.codec import DEAD_LETTER
 from schemas.outcomes import DeadLetter, Stage
+from schemas.topics import DEAD_LETTERS
 from streams.core.identity import dead_letter_id
-from streams.ports import Poison, Record
+from streams.ports import Outgoing, Poison, Record
 
 EVENT_BYTES_MAX = 1_048_576
 """A longer event is refused unread: its decision, which repeats it, must fit into a record."""
@@ -88,6 +89,11 @@ def describe(
         headers=headers,
     )
     return letter if _size(letter) <= _LETTER_BYTES_MAX else _cut(letter)
+
+
+def letter_record(letter: DeadLetter, partition: int) -> Outgoing:
+    """Return the record that publishes a letter; it may lie in any partition."""
+    return Outgoing(DEAD_LETTERS.name, partition, None, DEAD_LETTER.encode(letter))
 
 
 def original(letter: DeadLetter) -> bytes:

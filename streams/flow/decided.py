@@ -4,14 +4,15 @@ from collections.abc import Mapping, Sequence
 
 from schemas.base import ContentKey, DecisionId
 from schemas.topics import DECISIONS
-from streams.flow.decisions import CONTENT_KEY_HEADER, DECISION_ID_HEADER
+from streams.flow.decisions import CONTENT_KEY_HEADER, DECISION_ID_HEADER, KIND_HEADER
 from streams.ports import Lookup, Record
 
 
 class DecidedInLog:
     """Implements ports.Decided for a log that finds its records by header.
 
-    For a log with one writer at a time: it does not look whether a decision counts.
+    For a log with one writer at a time: it does not look whether a decision counts. As with an
+    index, an event that changed nothing is decided on again when it comes again.
     """
 
     def __init__(self, lookup: Lookup) -> None:
@@ -26,6 +27,6 @@ class DecidedInLog:
 def _pair(record: Record) -> tuple[DecisionId, ContentKey] | None:
     headers = dict(record.headers)
     identity, key = headers.get(DECISION_ID_HEADER), headers.get(CONTENT_KEY_HEADER)
-    if identity is None or key is None:
+    if identity is None or key is None or headers.get(KIND_HEADER) == b"ignore":
         return None
     return DecisionId(identity.decode()), ContentKey(key.decode())

@@ -10,19 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from schemas.base import Position
+from schemas.base import Position, ScopeName
 from schemas.codec import DECISION, Unreadable
-from schemas.decisions import Decision, Fence, Forward, Marker
+from schemas.decisions import Block, Decision, Fence, Forward, Marker, Reject
 from schemas.topics import DECISIONS
 from streams.core.fences import BEGINNING, Epoch, Reached, admits
 from streams.core.identity import event_key
-from streams.core.ledger import touched
+from streams.core.ledger import quoted, touched
 from streams.ports import Fatal, Log, Outgoing, Record
 
 DECISION_ID_HEADER = "memsieve-decision-id"
 CONTENT_KEY_HEADER = "memsieve-content-key"
 EVENT_ID_HEADER = "memsieve-event-id"
 MEMORY_ID_HEADER = "memsieve-memory-id"
+QUOTED_ID_HEADER = "memsieve-quoted-id"
+"""A memory whose words the decision repeats, without changing it."""
 KIND_HEADER = "memsieve-kind"
 EPOCH_HEADER = "memsieve-epoch"
 """The fence that its owner decided under: `OFFSET/TOKEN`."""
@@ -31,53 +33,73 @@ FENCE_HEADER = "memsieve-fence"
 
 INDEXED = {
     DECISIONS.name: frozenset(
-        {DECISION_ID_HEADER, EVENT_ID_HEADER, MEMORY_ID_HEADER, FENCE_HEADER}
+        {DECISION_ID_HEADER, EVENT_ID_HEADER, MEMORY_ID_HEADER, QUOTED_ID_HEADER, FENCE_HEADER}
     ),
 }
 """The headers by which a log that can look records up should do so."""
 
 _PAGE = 500
+_SEPARATOR = "\x1f"
 _EPOCH = re.compile(r"([0-9]{1,19})/(.+)")
 
 
-def fence_record(owner: str, partition: int, partitions: int) -> Outgoing:
-    """Return the record by which an owner takes a partition, of so many."""
+def fence_record(owner: str, partition: int, partitions: int, end: int = 0) -> Outgoing:
+    """Return the record by which an owner takes a partition, of so many.
+
+    `end` is where the partition ends then. An owner may take it again: without that its fences
+    would have one key, and where the topic is compacted all decisions under the earlier ones were
+    void.
+    """
     fence = Fence(owner=owner, partition=partition, partitions=partitions)
     headers = ((KIND_HEADER, fence.kind.encode()), (FENCE_HEADER, owner.encode()))
-    return Outgoing(DECISIONS.name, partition, None, DECISION.encode(fence), headers)
+    key = _SEPARATOR.join((fence.kind, owner, str(end))).encode()
+    return Outgoing(DECISIONS.name, partition, key, DECISION.encode(fence), headers)
 
 
 def decision_record(decision: Decision, value: bytes, partition: int, epoch: Epoch) -> Outgoing:
-    """Give an encoded decision its record: keyed by scope, with headers to find it by."""
+    """Give an encoded decision its record, with headers to find it by.
+
+    Its key is no other record's: where it is erased in a compacted topic, nothing else goes.
+    """
     headers = [
         (KIND_HEADER, decision.kind),
         (EPOCH_HEADER, f"{epoch.offset}/{epoch.owner}"),
         (DECISION_ID_HEADER, decision.decision_id),
         *((MEMORY_ID_HEADER, identity) for identity in touched(decision)),
+        *((QUOTED_ID_HEADER, identity) for identity in quoted(decision)),
     ]
-    scope = None
-    if isinstance(decision, Forward):
-        scope = decision.scope
+    if isinstance(decision, Forward | Block):
         headers.append((EVENT_ID_HEADER, decision.event_id))
-    elif not isinstance(decision, Marker):
-        scope, event = decision.event.scope, decision.event
-        headers.append((EVENT_ID_HEADER, event.event_id))
-        headers.append((CONTENT_KEY_HEADER, event_key(event)))
+    elif not isinstance(decision, Reject):
+        headers.append((EVENT_ID_HEADER, decision.event.event_id))
+        headers.append((CONTENT_KEY_HEADER, event_key(decision.event)))
+    place = (str(decision.source.offset), str(epoch.offset))  # an event that came again has its id
+    key = (_scope_of(decision), decision.decision_id, *place)
     return Outgoing(
         topic=DECISIONS.name,
         partition=partition,
-        key=None if scope is None else scope.encode(),
+        key=_SEPARATOR.join(key).encode(),
         value=value,
         headers=tuple((name, value.encode()) for name, value in headers),
     )
 
 
+def _scope_of(decision: Decision) -> str:
+    if isinstance(decision, Reject):
+        return ""
+    return decision.scope if isinstance(decision, Marker) else decision.event.scope
+
+
 @dataclass(frozen=True)
 class Logged:
-    """A decision that counts, and where the log holds it."""
+    """A decision that counts, and where the log holds it.
+
+    `holed`: offsets before it hold nothing, so what it builds on may have been erased.
+    """
 
     decision: Decision
     position: Position
+    holed: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,6 +116,7 @@ class Why(StrEnum):
     FOREIGN = "it names no epoch: memsieve did not write it"
     STALE = "its owner had been fenced out"
     AGAIN = "its event had been decided on before"
+    ERASED = "it only says that another record is erased"
 
 
 @dataclass(frozen=True)
@@ -117,6 +140,7 @@ class DecisionsReader:
         self._epoch = reached.epoch
         self._next_event = reached.next_event
         self._refused = 0
+        self._holed = False
 
     @property
     def reached(self) -> Reached:
@@ -129,7 +153,10 @@ class DecisionsReader:
 
     def sort(self, record: Record) -> Logged | Fenced | Refused:
         """Read one record. Fatal where it counts, or fences, and cannot be read."""
+        self._holed = self._holed or record.offset > self._offset
         self._offset = record.offset + 1
+        if record.value is None and not record.headers:
+            return Refused(Why.ERASED, record.position)
         headers = dict(record.headers)
         if FENCE_HEADER in headers:
             fence = _read_fence(record, headers[FENCE_HEADER])
@@ -142,7 +169,7 @@ class DecisionsReader:
         if decision.source.offset < self._next_event:
             return self._refuse(record, Why.AGAIN)
         self._next_event = decision.source.offset + 1
-        return Logged(decision, record.position)
+        return Logged(decision, record.position, self._holed)
 
     def window(self, records: Sequence[Record]) -> list[Logged]:
         """Return those of the records that are decisions and count."""
@@ -172,9 +199,14 @@ class Fences:
         return admits(newest, _claimed(dict(record.headers)))
 
 
+def is_of_scope(record: Record, scope: ScopeName) -> bool:
+    """Tell whether a record of the topic is a decision on an event of a scope."""
+    return (record.key or b"").split(_SEPARATOR.encode(), 1)[0] == scope.encode()
+
+
 def is_decision(record: Record) -> bool:
     """Tell whether a record says that it is a decision: by its headers, whether or not it counts."""
-    return DECISION_ID_HEADER in dict(record.headers)
+    return record.value is not None and DECISION_ID_HEADER in dict(record.headers)
 
 
 def read_decision(record: Record) -> Decision:

@@ -10,17 +10,39 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
-from schemas.base import ContentKey, DecisionId, Embedding, EventId, MemoryId, ScopeName
+from schemas.base import ContentKey, DecisionId, Embedding, EventId, MemoryId, Position, ScopeName
 from schemas.codec import DECISION
-from schemas.decisions import Change, Decision, Insert, Reason
-from schemas.events import Answer, Event, Remember
+from schemas.decisions import (
+    Block,
+    Change,
+    Decision,
+    Ignore,
+    Insert,
+    Marker,
+    Reason,
+    Revision,
+)
+from schemas.events import (
+    Answer,
+    Consolidate,
+    Event,
+    Forget,
+    Pin,
+    Rate,
+    Remember,
+    Request,
+    Retire,
+    Undo,
+)
 from schemas.memories import Memory
 from schemas.outcomes import DeadLetter, Review, Stage
+from streams.core.consolidation import Proposal, Related, consolidate, measured, unchanged
 from streams.core.decide import (
     Case,
     Encoded,
     Unworded,
     add,
+    block,
     decide,
     forward,
     ignore,
@@ -28,18 +50,31 @@ from streams.core.decide import (
     reject,
     rename,
     supersede,
+    withhold,
 )
 from streams.core.embedding import NEAR_TIE, SIMILARITY_DECIMALS, Vector, pack, similarity
 from streams.core.identity import content_key, decision_id, event_key, named_memory_id
 from streams.core.neighbours import Neighbour, Stored, rank
 from streams.core.overlay import Fork
 from streams.core.policy import Nominate, Policy, Rules
+from streams.core.requests import (
+    Held,
+    brings_back,
+    ended,
+    forgotten,
+    is_foreign,
+    pinned,
+    put_back,
+    rated,
+)
 from streams.core.reviewing import answered, questions
+from streams.core.survivorship import said_again
+from streams.core.tombstones import Key, Said, WrongKey, recognised
 from streams.core.verdict import Judgement
 from streams.flow.dead_letters import dead_letter
 from streams.flow.judging import Judging, Question
 from streams.flow.merging import Merging, Unmerged
-from streams.ports import Decided, Embedder, Index, Poison, Query, Record
+from streams.ports import Decided, Embedder, Fatal, Index, Poison, Query, Record
 
 DECISION_BYTES_MAX = 14_680_064
 """A longer decision would not fit into a record, with its headers."""
@@ -61,11 +96,26 @@ class Elsewhere:
 
 
 @dataclass(frozen=True)
+class Withheld:
+    """An event that must not be kept, for what was found in it."""
+
+    event_id: EventId
+    scope: ScopeName
+    found: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Received:
-    """One record of the events topic, read; `event` is what it says, or why it says nothing."""
+    """One record of the events topic, read; `event` is what it says, or why it says nothing.
+
+    `masked` are the kinds of what was masked in it. `erasable`: a request to forget names no records
+    but those of its own scope.
+    """
 
     record: Record
-    event: Event | Elsewhere | Poison
+    event: Event | Elsewhere | Withheld | Poison
+    masked: tuple[str, ...] = ()
+    erasable: bool = True
 
 
 @dataclass(frozen=True)
@@ -93,6 +143,7 @@ class _Seen:
     decided: Mapping[DecisionId, ContentKey]
     contents: Mapping[ContentKey, Sequence[Stored]]
     named: Mapping[MemoryId, Stored]
+    forgotten: Mapping[ScopeName, Sequence[Stored]]
     encoded: dict[str, Encoded] = field(default_factory=dict[str, Encoded])
     hits: dict[tuple[ScopeName, str], list[Stored]] = field(
         default_factory=dict[tuple[ScopeName, str], list[Stored]]
@@ -110,6 +161,8 @@ class Deduplicator:
     decided: Decided
     policy: Policy
     judging: Judging
+    key: Key | None = None
+    """What tombstones are read with; where there is none, one that is met stops the process."""
 
     @cached_property
     def _merging(self) -> Merging:
@@ -120,14 +173,14 @@ class Deduplicator:
 
         Equal to deciding the records one by one. Changes nothing but the fork.
         """
-        events = [i.event for i in batch if isinstance(i.event, Remember | Answer)]
+        events = [i.event for i in batch if not isinstance(i.event, Elsewhere | Withheld | Poison)]
         seen = await self._look_up(events, fork)
         made = Decisions()
         for number, item in enumerate(batch):
             if number % _BREATH == 0:
                 await asyncio.sleep(0)  # heartbeats go out meanwhile
             decided = await self._outcome(item, seen, fork)
-            outcome, encoded = _fitting(item.record, decided)
+            outcome, encoded = _fitting(item.record, _telling_masked(decided, item.masked))
             if isinstance(outcome, DeadLetter):
                 made.dead_letters.append(outcome)
                 outcome = reject(item.record.position, outcome)
@@ -151,6 +204,7 @@ class Deduplicator:
             decided=decided,
             contents=await self.index.with_content(list(contents)) if contents else {},
             named=await self.index.get(list(names)) if names else {},
+            forgotten=await self._forgotten(said),
         )
         unknown = [event for event in compared if _with_content(event, seen, fork) is None]
         off = [event for event in said if not self.policy.rules(event.scope).enabled]
@@ -159,6 +213,10 @@ class Deduplicator:
         to_judge = (e for e in unknown if not e.supersedes and _addressed(e, seen, fork) is None)
         await self._foresee(list(to_judge), seen)
         return seen
+
+    async def _forgotten(self, said: Sequence[Remember]) -> Mapping[ScopeName, Sequence[Stored]]:
+        scopes = list(dict.fromkeys(event.scope for event in said))
+        return await self.index.forgotten(scopes) if scopes else {}
 
     async def _foresee(self, events: Sequence[Remember], seen: _Seen) -> None:
         """Judge at once what the index alone nominates; what the batch itself adds comes later."""
@@ -183,6 +241,12 @@ class Deduplicator:
             return dead_letter(item.record, Stage.DECODE, event)
         if isinstance(event, Elsewhere):
             return forward(source, event.event, event.partition)
+        if isinstance(event, Withheld):
+            return withhold(source, event.scope, event.event_id, event.found)
+        if isinstance(event, Remember):
+            gone = await self._recognised(event, seen, fork)
+            if gone is not None:
+                return block(source, event, gone)
         identity = decision_id(event.scope, event.event_id)
         before = fork.decided(identity) or seen.decided.get(identity)
         if before is not None:
@@ -195,11 +259,90 @@ class Deduplicator:
                 for one in (event.newer, event.older)
             )
             return answered(event, source, self.policy, newer, older)
+        if not isinstance(event, Remember):
+            return await self._requested(event, source, seen, fork, erasable=item.erasable)
         braked = fork.braked(event.scope, self.policy.rules(event.scope).brake)
         named = _free_name(event, seen, fork)
         return await self._remember(Case(event, source, self.policy, named, braked), seen, fork)
 
-    async def _remember(self, case: Case, seen: _Seen, fork: Fork) -> Change:
+    async def _recognised(self, event: Remember, seen: _Seen, fork: Fork) -> MemoryId | None:
+        """Return the memory that was forgotten and that an event would bring back, if any."""
+        found = (*seen.forgotten.get(event.scope, ()), *fork.forgotten(event.scope))
+        graves = [one for one in found if one.memory.metadata]
+        if not graves:
+            return None
+        key = self.required_key(event.scope)
+        near = None if key.excuses(event) else self.policy.rules(event.scope).bands.match
+        vector = (await self._encoded(event.text, seen)).vector
+        said = Said(event.scope, self.judging.readings.of(event.text), vector, near)
+        try:
+            gone = recognised(key, said, graves)
+        except WrongKey as error:
+            raise Fatal(f"{error}: set forget.key to the one that was used then") from error
+        return None if gone is None else gone.id
+
+    def required_key(self, scope: ScopeName) -> Key:
+        """Return what tombstones of a scope are read with. Fatal where there is none."""
+        if self.key is None:
+            raise Fatal(
+                f"something of {scope} is to be forgotten, or was, and forget.key is not set: set "
+                "it, to the same secret for all services and commands"
+            )
+        return self.key
+
+    async def _requested(
+        self, event: Request, source: Position, seen: _Seen, fork: Fork, *, erasable: bool
+    ) -> Change | Revision | Ignore | Block:
+        """Change memories that are there, as they are now."""
+        states = {i: fork.state(event.scope, i, seen.named.get(i)) for i in _named(event)}
+        held = {identity: stored for identity, stored in states.items() if stored is not None}
+        match event:
+            case Retire():
+                return ended(event, source, self.policy, held)
+            case Pin():
+                return pinned(event, source, self.policy, held)
+            case Rate():
+                return rated(event, source, self.policy, held)
+            case Undo() if (gone := brings_back(event, held)) is not None:
+                return block(source, event, gone)
+            case Undo():
+                live = [memory for memory in event.memories if memory.live]
+                encoded = {one.id: await self._as_it_was(one, held, seen) for one in live}
+                return put_back(event, source, self.policy, held, encoded)
+            case Forget():
+                key, model = self.required_key(event.scope).name, self.embedder.model
+                if any(is_foreign(one, key, model) for one in event.memories):
+                    return ignore(event, source, self.policy, Reason.OUT_OF_DATE)
+                return forgotten(event, source, self.policy, held, model, erasable=erasable)
+            case Consolidate():
+                braked = fork.braked(event.scope, self.policy.rules(event.scope).brake)
+                proposal = Proposal(event, source, self.policy, self.embedder.model, braked)
+                return await self._consolidate(proposal, held, seen)
+
+    async def _as_it_was(self, memory: Memory, held: Held, seen: _Seen) -> Encoded:
+        """Return the embedding of a memory's text: its own, where it has that text now."""
+        known = held.get(memory.id)
+        if known is None or known.vector is None or known.memory.text != memory.text:
+            return await self._encoded(memory.text, seen)
+        embedding = pack(known.vector, self.embedder.model)
+        return Encoded(known.vector, embedding, known.memory.truncated)
+
+    async def _consolidate(self, proposal: Proposal, held: Held, seen: _Seen) -> Change | Ignore:
+        """Judge every pair of the memories that are still what was proposed, and join what fits."""
+        if not proposal.rules.enabled:
+            return ignore(proposal.event, proposal.source, self.policy, Reason.SWITCHED_OFF)
+        members = unchanged(proposal, held)
+        found = measured(members, proposal.rules)
+        asked = [Question(said_again(newer), older, proposal.rules) for newer, older in found]
+        judged = await self.judging.judge(asked)
+        relations = [Related(*pair, one) for pair, one in zip(found, judged, strict=True)]
+        outcome = consolidate(proposal, members, relations)
+        if not isinstance(outcome, Unworded):
+            return outcome
+        parts = [members[MemoryId(part.origin)].vector for part in outcome.parts]
+        return await self._worded(outcome, proposal.event.scope, parts, seen)
+
+    async def _remember(self, case: Case, seen: _Seen, fork: Fork) -> Change | Ignore:
         event = case.event
         addressed = _addressed(event, seen, fork)
         key = content_key(event.scope, event.text)
@@ -218,7 +361,7 @@ class Deduplicator:
             return supersede(case, await self._encoded(event.text, seen), memories)
         return await self._compare(case, seen, fork)
 
-    async def _compare(self, case: Case, seen: _Seen, fork: Fork) -> Change:
+    async def _compare(self, case: Case, seen: _Seen, fork: Fork) -> Change | Ignore:
         """Judge an event against what is near it."""
         encoded = await self._encoded(case.event.text, seen)
         near = await self._near(case, encoded.vector, seen, fork)
@@ -227,33 +370,29 @@ class Deduplicator:
         judgements = [seen.judgements[_asked(question)] for question in questions_on]
         outcome = decide(case, encoded, near, judgements)
         if isinstance(outcome, Unworded):
-            outcome = await self._worded(outcome, case, near, encoded, seen)
+            origins = {part.origin for part in outcome.parts}
+            joined = (n.vector for n in near if n.memory.id in origins)
+            parts = [encoded.vector, *(vector for vector in joined if vector is not None)]
+            outcome = await self._worded(outcome, case.event.scope, parts, seen)
         if isinstance(outcome, Insert) and outcome.evidence.reviews:
             seen.reviews[outcome.decision_id] = questions(outcome, near)
         return outcome
 
     async def _worded(
-        self,
-        unworded: Unworded,
-        case: Case,
-        near: Sequence[Neighbour],
-        encoded: Encoded,
-        seen: _Seen,
-    ) -> Change:
+        self, unworded: Unworded, scope: ScopeName, parts: Sequence[Vector], seen: _Seen
+    ) -> Change | Ignore:
         """Make the text of a merge, and compare it with its parts again before it is stored.
 
         A text that lies far from one of them is about something else by now.
         """
-        made = await self._merging.make(unworded, case.event.scope, case.rules.merge)
+        rules = self.policy.rules(scope)
+        made = await self._merging.make(unworded, scope, rules.merge)
         if isinstance(made, Unmerged):
             return unworded.kept_both(made.reason, made.degraded)
         whole = await self._encoded(made.joined.text, seen)
         if whole.truncated:
             return unworded.kept_both(Reason.TRUNCATED, made.degraded)
-        origins = {part.origin for part in unworded.parts}
-        parts = [n.vector for n in near if n.memory.id in origins and n.vector is not None]
-        nearness = [similarity(whole.vector, vector) for vector in (encoded.vector, *parts)]
-        if min(nearness) < case.rules.bands.log:
+        if min(similarity(whole.vector, part) for part in parts) < rules.bands.log:
             return unworded.kept_both(Reason.STRAYED, made.degraded)
         return unworded.merged(made.joined, whole, made.degraded)
 
@@ -332,6 +471,16 @@ def _least(nominate: Nominate) -> float:
     return nominate.similarity_min - 10.0**-SIMILARITY_DECIMALS
 
 
+def _telling_masked(
+    outcome: Decision | DeadLetter, masked: tuple[str, ...]
+) -> Decision | DeadLetter:
+    """Let the evidence tell what was masked in the event."""
+    if not masked or isinstance(outcome, Marker | DeadLetter):
+        return outcome
+    evidence = outcome.evidence.model_copy(update={"masked": masked})
+    return outcome.model_copy(update={"evidence": evidence})
+
+
 def _fitting(
     record: Record, outcome: Decision | DeadLetter
 ) -> tuple[Decision | DeadLetter, bytes | None]:
@@ -355,10 +504,22 @@ def _similarity(vector: Vector, hit: Stored) -> float:
 
 def _named(event: Event) -> list[MemoryId]:
     """Return the ids of the memories that an event names."""
-    if isinstance(event, Answer):
-        return [event.newer.memory_id, event.older.memory_id]
-    own = _named_id(event)
-    return [*map(MemoryId, event.supersedes), *([] if own is None else [own])]
+    match event:
+        case Remember():
+            own = _named_id(event)
+            return [*map(MemoryId, event.supersedes), *([] if own is None else [own])]
+        case Answer():
+            return [event.newer.memory_id, event.older.memory_id]
+        case Pin() | Rate():
+            return [event.memory_id]
+        case Undo():
+            return [memory.id for memory in event.memories]
+        case Retire():
+            return [target.memory_id for target in event.memories]
+        case Forget():
+            return [target.memory_id for target in event.targets]
+        case Consolidate():
+            return [target.memory_id for target in event.members]
 
 
 def _named_id(event: Remember) -> MemoryId | None:

@@ -6,14 +6,17 @@ looked for before a text may disappear.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TypeAlias
 
-from schemas.decisions import Verdict
+from schemas.base import MemoryId
+from schemas.decisions import Band, Verdict
 from schemas.events import Remember
 from schemas.memories import Memory
 from streams.core.guards.registry import examine
 from streams.core.guards.statement import of_event, of_memory
-from streams.core.language.reading import Reading, Readings
-from streams.core.lossless import alone, check
+from streams.core.language.reading import Readings
+from streams.core.lossless import apart, lost
 from streams.core.neighbours import Neighbour
 from streams.core.phrases import ItemKind
 from streams.core.policy import DROPPING, JudgeName, Rules
@@ -21,7 +24,9 @@ from streams.core.verdict import Judgement, Opinion, Pair, by_opinion, by_senten
 from streams.ports import NoAnswer, Verifier, Wording
 
 _SPECIFIC: frozenset[ItemKind] = frozenset(["number", "name", "negation"])
-_ONE = "text"
+_KEPT = 10_000
+"""Judgements that are kept at most: some 10 MB of them."""
+_Key: TypeAlias = tuple[str, MemoryId, int, float, Band, int]
 _NAMES: tuple[JudgeName, ...] = ("built-in", "llm")
 
 
@@ -58,12 +63,30 @@ class Judging:
         self.readings = readings
         self.wording = wording
         self._verifiers = verifiers
+        self._kept: dict[_Key, Judgement] | None = None
+
+    def keep_judgements(self) -> None:
+        """Keep the newest judgements from now on: where somebody proposes what he decides on."""
+        self._kept = {}
 
     async def judge(self, questions: Sequence[Question]) -> list[Judgement]:
         """Return one judgement per question, in order; the judges are asked about all at once.
 
         A judgement depends on its own question alone.
         """
+        if self._kept is None:
+            return await self._judged(questions)
+        asked = {_key(one): one for one in questions}
+        found = {key: self._kept[key] for key in asked if key in self._kept}
+        new = [one for key, one in asked.items() if key not in found]
+        made = dict(zip(map(_key, new), await self._judged(new), strict=True))
+        self._kept.update((key, one) for key, one in made.items() if not one.degraded)
+        for key in list(islice(self._kept, max(0, len(self._kept) - _KEPT))):
+            del self._kept[key]
+        found |= made
+        return [found[_key(one)] for one in questions]
+
+    async def _judged(self, questions: Sequence[Question]) -> list[Judgement]:
         judgements = [self._unasked(question) for question in questions]
         still = [at for at, one in enumerate(judgements) if one.verdict is Verdict.UNSURE]
         asked = await self._ask([questions[at] for at in still])
@@ -128,31 +151,26 @@ class Judging:
         said, known = self.readings.of(event.text), self.readings.of(neighbour.memory.text)
         return replace(
             judgement,
-            event_alone=self._missing(said, known),
-            memory_alone=self._missing(known, said),
+            event_alone=lost(said, known, self.readings.lexicon),
+            memory_alone=lost(known, said, self.readings.lexicon),
         )
-
-    def _missing(self, text: Reading, other: Reading) -> tuple[str, ...]:
-        """Return what of a text another does not say, in the company that it keeps there.
-
-        That both have the same words is too little where no judge has confirmed that they say the
-        same: "Ana owes Ben".
-        """
-        lexicon = self.readings.lexicon
-        if words := alone(text, other, lexicon):
-            return words  # told at a glance; to compare the company takes ten times as long
-        return check([(_ONE, text)], other, lexicon).missing.get(_ONE, ())
 
     def _confirmed(self, event: Remember, memory: Memory, judgement: Judgement) -> Judgement:
         """Let no number, name or negation go that only one side says, whatever a judge holds."""
         said, known = self.readings.of(event.text), self.readings.of(memory.text)
         lexicon = self.readings.lexicon
-        in_event = alone(said, known, lexicon, _SPECIFIC)
-        in_memory = alone(known, said, lexicon, _SPECIFIC)
+        in_event, in_memory = apart(said, known, lexicon, _SPECIFIC)
         verdict = judgement.verdict
         if in_event and verdict is not Verdict.REFINES:
             verdict = Verdict.UNSURE if in_memory else Verdict.REFINES
         return replace(judgement, verdict=verdict, event_alone=in_event, memory_alone=in_memory)
+
+
+def _key(question: Question) -> _Key:
+    """Return what a judgement depends on; the rules stay the same object as long as they hold."""
+    event, near = question.event, question.neighbour
+    seen = (near.memory.id, near.memory.version, near.similarity, near.band)
+    return (event.model_dump_json(), *seen, id(question.rules))
 
 
 def _with_answer(asked: _Asked, name: JudgeName, answer: Opinion | NoAnswer) -> _Asked:

@@ -6,7 +6,15 @@ from schemas.base import ScopeName
 from schemas.decisions import Reason
 from streams.core.decide import Unworded
 from streams.core.language.lexicon import Lexicon
-from streams.core.merge import Faults, Joined, append, keep_better, newer_wins, worded
+from streams.core.merge import (
+    UNWORDED,
+    Faults,
+    Joined,
+    append,
+    keep_better,
+    newer_wins,
+    worded,
+)
 from streams.core.policy import MergeRule
 from streams.ports import NoAnswer, ToWord, Wording
 
@@ -63,18 +71,18 @@ class Merging:
             case "newer-wins":
                 joined = newer_wins(parts, lexicon)
             case "llm":
-                return await self._worded(ToWord(scope, parts, rule.characters_max))
+                return await self.worded(ToWord(scope, parts, rule.characters_max))
         return Unmerged(Reason.CANNOT_BE_JOINED) if joined is None else Made(joined)
 
-    async def _worded(self, request: ToWord) -> Made | Unmerged:
+    async def worded(self, request: ToWord) -> Made | Unmerged:
         """Ask for a wording; where it loses or invents something, for one repair."""
         tried = await self._attempt(request)
         if isinstance(tried, ToWord):
             tried = await self._attempt(tried)
         if isinstance(tried, ToWord):
-            return Unmerged(Reason.CANNOT_BE_JOINED, ("wording: not lossless",))
+            return Unmerged(Reason.CANNOT_BE_JOINED, (f"{UNWORDED}not lossless",))
         if isinstance(tried, NoAnswer):
-            return Unmerged(Reason.CANNOT_BE_JOINED, (f"wording: {tried.reason}",))
+            return Unmerged(Reason.CANNOT_BE_JOINED, (f"{UNWORDED}{tried.reason}",))
         return Made(tried)
 
     async def _attempt(self, request: ToWord) -> Joined | ToWord | NoAnswer:

@@ -2,21 +2,23 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
-from schemas.codec import DEAD_LETTER, EVENT, REVIEW, Unreadable
-from schemas.decisions import Change, Decision
-from schemas.events import Answer, Event, Remember
-from schemas.outcomes import DeadLetter, Review
+from schemas.codec import EVENT, REVIEW, Unreadable
+from schemas.decisions import Change, Decision, Erase
+from schemas.events import Event, Forget
+from schemas.outcomes import Review
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
 from streams.core.brake import Rates, Watch
 from streams.core.fences import Reached
 from streams.core.overlay import Overlay
-from streams.core.scope import partition_of
-from streams.flow.dead_letters import oversized
+from streams.flow.dead_letters import letter_record, oversized
 from streams.flow.decisions import DecisionsReader, decision_record
-from streams.flow.deduplicate import Deduplicator, Elsewhere, Received
+from streams.flow.deduplicate import Deduplicator, Elsewhere, Received, Withheld
+from streams.flow.forgetting import NOTHING, Looked, looked_at, published_anew
+from streams.flow.incoming import forwarded, misrouted, untimely
+from streams.flow.screening import screen
 from streams.flow.takeover import DEDUPLICATOR_GROUP, Claim, applied, take_over
 from streams.ports import (
     Clock,
@@ -28,14 +30,9 @@ from streams.ports import (
     Outgoing,
     Poison,
     Record,
+    Screener,
     Transient,
 )
-
-FORWARDED_HEADER = "memsieve-forwarded"
-"""Where an event lay that was published anew in its scope's partition: TOPIC/PARTITION/OFFSET."""
-
-CLOCK_SKEW_MAX = timedelta(minutes=5)
-"""How far an event may be ahead of the log's clock: what is to come has not been observed."""
 
 _PAGE = 500
 
@@ -97,11 +94,12 @@ class Owner:
         limits: Limits = Limits(),
         claimed: Callable[[Claim], None] = lambda _: None,
         warn: Callable[[str], None] = lambda _: None,
+        screener: Screener | None = None,
     ) -> None:
         """`observe` is told the decisions that the log has acknowledged, `claimed` each claim.
 
         `token` is this process's alone: its fences carry it. `warn` is told, in a line, where the
-        brake goes on or off.
+        brake goes on or off. `screener` looks through events, where the policy wants it.
         """
         self._deduplicator = deduplicator
         self._log = log
@@ -112,6 +110,7 @@ class Owner:
         self._limits = limits
         self._claimed = claimed
         self._warn = warn
+        self._screener = screener
         self._owned = dict[int, _Owned]()
 
     async def claim(self, partition: int) -> int:
@@ -140,16 +139,22 @@ class Owner:
     async def _handle(self, partition: int, owned: _Owned, records: Sequence[Record]) -> Handled:
         followed = await self._followed(partition, owned)
         owned.settle(followed)
-        batch = [Received(record, _read(record, owned.partitions)) for record in records]
+        read = [Received(record, _read(record, owned.partitions)) for record in records]
+        screened = [screen(item, self._deduplicator.policy, self._screener) for item in read]
+        looked = await self._looked_at(partition, screened)
+        batch = [
+            replace(one, erasable=look.fits) for one, look in zip(screened, looked, strict=True)
+        ]
         self._require_room(owned, batch)
         fork = owned.overlay.fork()
         made = await self._deduplicator.deduplicate(batch, fork)
         await self._require_same(partition, owned, followed)
         place = partition % owned.letters_partitions
         before = [
-            *(_dead_letter(letter, place) for letter in made.dead_letters),
+            *(letter_record(letter, place) for letter in made.dead_letters),
             *(_review(review, partition % owned.reviews_partitions) for review in made.reviews),
-            *(_forwarded(r.record, r.event) for r in batch if isinstance(r.event, Elsewhere)),
+            *_forwarded(batch),
+            *_published_anew(made.decisions, looked, owned.partitions),
         ]
         encoded = zip(made.decisions, made.encoded, strict=True)
         epoch = owned.claim.epoch
@@ -165,6 +170,17 @@ class Owner:
 
         # A decision refers to its dead letter, event or question: those come first.
         return Handled([*before, *decisions], appended)
+
+    async def _looked_at(self, partition: int, batch: Sequence[Received]) -> list[Looked]:
+        """Read what requests to forget ask to be erased."""
+        looked: list[Looked] = []
+        for event in (item.event for item in batch):
+            here = NOTHING
+            if isinstance(event, Forget):
+                key = self._deduplicator.required_key(event.scope)
+                here = await looked_at(self._log, partition, event, key)
+            looked.append(here)
+        return looked
 
     def _watch_brakes(self, owned: _Owned, decisions: Sequence[Decision]) -> None:
         scopes = {one.event.scope for one in decisions if isinstance(one, Change)}
@@ -217,7 +233,9 @@ class Owner:
         """Raise NotYet where too much waits for the writer: the overlay is held in memory."""
         if (waiting := self.unapplied) >= self._limits.memories_max:
             raise NotYet(f"{waiting:,} memories wait to be applied: is the writer running?")
-        for scope in {r.event.scope for r in batch if isinstance(r.event, Remember | Answer)}:
+        for scope in {
+            r.event.scope for r in batch if not isinstance(r.event, Elsewhere | Withheld | Poison)
+        }:
             if (waiting := owned.overlay.in_scope(scope)) >= self._limits.scope_memories_max:
                 raise NotYet(
                     f"{waiting:,} memories of one scope wait to be applied: is the writer running?"
@@ -259,58 +277,27 @@ def _read(record: Record, partitions: int) -> Event | Elsewhere | Poison:
         event = EVENT.decode(value, likely="remember")
     except Unreadable as error:
         return Poison(str(error), error.field)
-    if untimely := _untimely(record, event):
-        return untimely
+    if early := untimely(record, event.occurred_at):
+        return early
     return _misrouted(record, event, partitions) or event
 
 
-def _untimely(record: Record, event: Event) -> Poison | None:
-    """Refuse what has not happened yet, by the clock of the log."""
-    appended = record.appended_at
-    if appended is None or event.occurred_at <= appended + CLOCK_SKEW_MAX:
-        return None
-    return Poison(
-        f"occurred_at is {event.occurred_at:%Y-%m-%d %H:%M:%S} UTC, but the log took it in at "
-        f"{appended:%Y-%m-%d %H:%M:%S}: set the producer's clock right",
-        "occurred_at",
-    )
+def _forwarded(batch: Sequence[Received]) -> list[Outgoing]:
+    found = [(r.record, r.event) for r in batch if isinstance(r.event, Elsewhere)]
+    return [forwarded(record, one.event.scope, one.partition) for record, one in found]
+
+
+def _published_anew(
+    decisions: Sequence[Decision], looked: Sequence[Looked], partitions: int
+) -> list[Outgoing]:
+    found = zip(decisions, looked, strict=True)
+    made = [look for one, look in found if isinstance(one, Erase) and one.erased]
+    return [record for look in made for record in published_anew(look, partitions)]
 
 
 def _misrouted(record: Record, event: Event, partitions: int) -> Elsewhere | Poison | None:
-    """Tell where an event belongs that does not lie there; poison where it was sent on before.
-
-    The place follows from the scope, by the partitioner of Kafka's Java client.
-    """
-    place = partition_of(event.scope, partitions)
-    if record.partition == place and record.key == event.scope.encode():
-        return None
-    if FORWARDED_HEADER not in dict(record.headers):
-        return Elsewhere(event, place)
-    return Poison(
-        f"scope {event.scope} belongs into partition {place} of {partitions}, keyed by its scope; "
-        "the event was sent on once and came here: who else sends events on?",
-        "partition",
-    )
-
-
-def _forwarded(record: Record, misrouted: Elsewhere) -> Outgoing:
-    """Publish an event anew, byte for byte, where its scope belongs."""
-    return Outgoing(
-        topic=EVENTS.name,
-        partition=misrouted.partition,
-        key=misrouted.event.scope.encode(),
-        value=record.value or b"",
-        headers=(*record.headers, (FORWARDED_HEADER, record.place.encode())),
-    )
-
-
-def _dead_letter(letter: DeadLetter, partition: int) -> Outgoing:
-    return Outgoing(
-        topic=DEAD_LETTERS.name,
-        partition=partition,
-        key=None,
-        value=DEAD_LETTER.encode(letter),
-    )
+    found = misrouted(record, event.scope, partitions)
+    return Elsewhere(event, found) if isinstance(found, int) else found
 
 
 def _review(review: Review, partition: int) -> Outgoing:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from schemas.base import ModelId
+from schemas.base import Embedding, ModelId
 from schemas.codec import EVENT, Unreadable
-from schemas.decisions import Change, Decision, Ignore, Marker, Merge
+from schemas.decisions import Change, Decision, Marker, Merge, OnEvent, Revise
 from schemas.events import Event, Remember
 from schemas.topics import DECISIONS, EVENTS
 from streams.core.embedding import Embedded, unpack
@@ -174,7 +174,7 @@ class Lane:
         return self._ahead[0] if self._ahead else None
 
 
-def _record_of(decision: Change | Ignore) -> Record:
+def _record_of(decision: OnEvent) -> Record:
     source = decision.source
     return Record(
         topic=source.topic,
@@ -216,15 +216,9 @@ class KnownVectors:
         self._known = {text: known for one in decisions for text, known in self._of(one)}
 
     def _of(self, decision: Decision) -> list[tuple[str, Embedded]]:
-        if isinstance(decision, Marker | Ignore) or not isinstance(decision.event, Remember):
-            return []
-        said = decision.event_embedding if isinstance(decision, Merge) else decision.embedding
-        texts = [(decision.event.text, said, decision.evidence.truncated)]
-        if isinstance(decision, Merge):
-            texts.append((decision.memory.text, decision.embedding, False))
         return [
             (text, Embedded(unpack(made), truncated))
-            for text, made, truncated in texts
+            for text, made, truncated in _texts_of(decision)
             if made is not None and made.model == self.model
         ]
 
@@ -234,3 +228,16 @@ class KnownVectors:
             dict(zip(missing, await self._embedder.embed(missing), strict=True)) if missing else {}
         )
         return [self._known.get(text) or made[text] for text in texts]
+
+
+def _texts_of(decision: Decision) -> list[tuple[str, Embedding | None, bool]]:
+    """Return the texts that a decision has embedded, and whether the model read but a part."""
+    if isinstance(decision, Revise):
+        return [(r.memory.text, r.embedding, r.memory.truncated) for r in decision.memories]
+    if not isinstance(decision, Change) or not isinstance(decision.event, Remember):
+        return []
+    said, truncated = decision.event.text, decision.evidence.truncated
+    if not isinstance(decision, Merge):
+        return [(said, decision.embedding, truncated)]
+    merged = (decision.memory.text, decision.embedding, False)
+    return [(said, decision.event_embedding, truncated), merged]

@@ -1,13 +1,14 @@
-"""Which dead letters are open, and how their events are published again."""
+"""Which dead letters are open, and how what they hold is published again."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from schemas.codec import DEAD_LETTER, EVENT, Unreadable
+from schemas.codec import DEAD_LETTER, INPUT, Codec, Unreadable
 from schemas.events import Event
 from schemas.outcomes import DeadLetter, Settled, Stage
-from schemas.topics import DEAD_LETTERS
+from schemas.topics import DEAD_LETTERS, EVENTS, TURNS
+from schemas.turns import Turn
 from streams.flow.dead_letters import (
     ATTEMPTS_HEADER,
     ORIGIN_HEADER,
@@ -15,10 +16,11 @@ from streams.flow.dead_letters import (
     original,
     oversized,
 )
-from streams.flow.take_in import addressed
+from streams.flow.incoming import addressed
 from streams.ports import Outgoing, Poison
 
 State = Literal["open", "requeued", "dropped"]
+Inputs: TypeAlias = Codec[Event | Turn] | Codec[Event]
 
 
 @dataclass(frozen=True)
@@ -86,48 +88,51 @@ def _letter(places: dict[int, _Place]) -> Letter:
 
 @dataclass(frozen=True)
 class Readable:
-    """The bytes of an event that can be decided on, and what they say."""
+    """The bytes of an event or a turn that can be used, and what they say."""
 
     value: bytes
-    event: Event
+    said: Event | Turn
 
 
-def readable(value: bytes) -> Readable | Poison:
-    """Read an event, or tell why it would fail again."""
+def readable(value: bytes, inputs: Inputs = INPUT) -> Readable | Poison:
+    """Read what somebody may publish, or tell why it would fail again."""
     if too_long := oversized(value):
         return too_long
     try:
-        return Readable(value, EVENT.decode(value))
+        return Readable(value, inputs.decode(value))
     except Unreadable as error:
         return Poison(str(error), error.field)
 
 
-def again(letter: Letter, mended: Readable | None = None) -> Readable | Poison:
+def again(
+    letter: Letter, mended: Readable | None = None, inputs: Inputs = INPUT
+) -> Readable | Poison:
     """Return what a letter is published as: its own bytes or mended ones; or tell why it is not.
 
-    One that was requeued and has not failed since is not published twice.
+    One that was requeued and has not failed since is not published twice. `inputs` are the kinds
+    of records that somebody reads there.
     """
     if letter.state == "requeued":
         return Poison("was requeued already; should it fail again, it is open again")
-    return mended or _unchanged(letter.content)
+    return mended or _unchanged(letter.content, inputs)
 
 
-def _unchanged(letter: DeadLetter) -> Readable | Poison:
+def _unchanged(letter: DeadLetter, inputs: Inputs) -> Readable | Poison:
     value = original(letter)
     if letter.value_size > len(value):
         return Poison(
             f"only the first {len(value):,} of its {letter.value_size:,} bytes were kept; publish "
-            "it from where it came, or give the whole event --with FILE"
+            "it from where it came, or give the whole record --with FILE"
         )
-    event = readable(value)
-    if isinstance(event, Readable):
-        return event
+    found = readable(value, inputs)
+    if isinstance(found, Readable):
+        return found
     if letter.stage is Stage.READ:
         return Poison(
             "is a row of a file and no event; mend the file and run it again, or give an event "
             "--with FILE"
         )
-    return Poison(f"would only fail again: {event}; mend it, and give it --with FILE")
+    return Poison(f"would only fail again: {found}; mend it, and give it --with FILE")
 
 
 def given_up(letter: Letter) -> Poison | None:
@@ -135,8 +140,11 @@ def given_up(letter: Letter) -> Poison | None:
     return None if letter.state == "open" else Poison(f"was {letter.state} already")
 
 
-def event_record(letter: Letter, readable: Readable, partitions: int) -> Outgoing:
-    """Return the record that asks for the event once more; it says where it first came from."""
+def input_record(letter: Letter, readable: Readable, partitions: int) -> Outgoing:
+    """Return the record that publishes an event or a turn once more; it says where it came from.
+
+    Events and turns have as many `partitions`.
+    """
     content = letter.content
     kept = dict(content.headers)
     headers = {
@@ -145,7 +153,8 @@ def event_record(letter: Letter, readable: Readable, partitions: int) -> Outgoin
         ATTEMPTS_HEADER: str(content.attempts),
     }
     told = tuple((name, text.encode()) for name, text in headers.items() if text is not None)
-    return addressed(readable.event.scope, readable.value, partitions, told)
+    topic = TURNS if isinstance(readable.said, Turn) else EVENTS
+    return addressed(readable.said.scope, readable.value, partitions, told, topic=topic)
 
 
 def settled_records(letter: Letter, how: Literal["requeued", "dropped"]) -> list[Outgoing]:

@@ -7,13 +7,13 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_json
 
 from schemas.base import ScopeName
-from schemas.codec import DEAD_LETTER, Unreadable
+from schemas.codec import Unreadable
 from schemas.outcomes import Stage
-from schemas.topics import DEAD_LETTERS, EVENTS
+from schemas.topics import EVENTS
 from streams.core.identity import event_id
 from streams.core.mapping import FieldMapping, event_fields
-from streams.core.scope import partition_of
-from streams.flow.dead_letters import ORIGIN_HEADER, ROW_HEADER, describe, oversized
+from streams.flow.dead_letters import ORIGIN_HEADER, ROW_HEADER, describe, letter_record, oversized
+from streams.flow.incoming import addressed
 from streams.ports import Clock, Line, Outgoing, Poison, Source
 
 
@@ -70,24 +70,6 @@ def _event(
     return Outgoing(EVENTS.name, 0, None, value, headers)
 
 
-def addressed(
-    scope: ScopeName,
-    event: bytes,
-    partitions: int,
-    headers: tuple[tuple[str, bytes | None], ...] = (),
-) -> Outgoing:
-    """Return the record that publishes an event: where its scope belongs, keyed by it."""
-    return Outgoing(
-        topic=EVENTS.name,
-        partition=partition_of(scope, partitions),
-        key=scope.encode(),
-        value=event,
-        headers=headers,
-    )
-
-
 def _dead_letter(line: Line, poison: Poison, origin: str) -> Outgoing:
     letter = describe(value=line.content, stage=Stage.READ, poison=poison, origin=origin)
-    return Outgoing(
-        topic=DEAD_LETTERS.name, partition=0, key=None, value=DEAD_LETTER.encode(letter)
-    )
+    return letter_record(letter, 0)

@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from schemas.base import ModelId
-from schemas.decisions import Change, Insert, Merge, Replace
+from schemas.decisions import Change
 from schemas.topics import DECISIONS, EVENTS
 from streams.core.brake import WINDOW, counts
 from streams.core.fences import Epoch, Reached
+from streams.core.ledger import embeddings
 from streams.core.overlay import Overlay
 from streams.flow.decisions import (
     DecisionsReader,
@@ -52,7 +53,8 @@ async def take_over(log: Log, index: Index, partition: int, owner: str) -> Claim
     await _require_decisions(log, partition, position)
     partitions = await log.partitions(EVENTS.name)
     await _require_partitions(log, partitions)
-    [offset] = await log.append([fence_record(owner, partition, partitions)])
+    end = await log.end(DECISIONS.name, partition)
+    [offset] = await log.append([fence_record(owner, partition, partitions, end)])
     epoch = Epoch(offset, owner)
     overlay = Overlay()
     await _recall(log, partition, overlay, level.offset)
@@ -132,8 +134,8 @@ async def _models(log: Log, partition: int, start: int, end: int) -> AsyncIterat
     ):
         for record in records:
             decision = read_decision(record) if is_decision(record) else None
-            if isinstance(decision, Insert | Replace | Merge):
-                yield decision.embedding.model
+            for embedding in [] if decision is None else embeddings(decision):
+                yield embedding.model
         start = records[-1].offset + 1
 
 

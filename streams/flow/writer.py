@@ -11,7 +11,8 @@ from schemas.outcomes import Applied
 from schemas.topics import CHANGES, DECISIONS
 from streams.core.fences import BEGINNING, Epoch, Reached
 from streams.flow.apply import Mismatch, apply
-from streams.flow.decisions import DecisionsReader, epoch_at
+from streams.flow.decisions import DecisionsReader, Logged, epoch_at
+from streams.flow.forgetting import erase, erased
 from streams.flow.takeover import applied, require_log
 from streams.ports import (
     UNFOLLOWED,
@@ -68,10 +69,11 @@ class _Follower:
         """How many records are applied that a loss of power would take from the index again."""
         return self.done.offset - self.since.reached.offset
 
-    async def follow(self, records: Sequence[Record]) -> list[Applied]:
-        """Bring index and sinks level with a window of records; return what it changed.
+    async def follow(self, records: Sequence[Record]) -> tuple[list[Logged], list[Applied]]:
+        """Bring index and sinks level with a window of records.
 
-        The index is not durable before `keep`.
+        Returns the decisions that count, and what they changed. The index is not durable before
+        `keep`.
         """
         window = self.reader.window(records)
         try:
@@ -82,7 +84,7 @@ class _Follower:
         for sink in self.sinks:
             await sink.write(self.partition, changes, self.reader.reached)
         self.done = self.reader.reached
-        return changes
+        return window, changes
 
     async def keep(self) -> None:
         """Let the index remember how far it has got."""
@@ -158,9 +160,11 @@ class Writer:
         reader = follower.reader
         before = reader.refused
         async with follower.busy:
-            changes = await follower.follow(records)
+            window, changes = await follower.follow(records)
+            gone = erased(window)
             if follower.pending >= self._kept_every:
                 await follower.keep()
+            await erase(self._log, gone)
         refused = reader.refused - before
         # A memory is of one scope, so of one partition: its changes stay in order.
         place = partition % self._changes_partitions

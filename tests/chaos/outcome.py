@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from schemas.base import MemoryId
 from schemas.codec import APPLIED, DEAD_LETTER, EVENT, Unreadable
-from schemas.decisions import Change, Decision, Forward, Reject
+from schemas.decisions import Change, Decision, Forward, Reject, Revise
 from schemas.memories import Memory
 from schemas.outcomes import DeadLetter
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS
@@ -21,7 +21,7 @@ from streams.core.ledger import fold
 from streams.core.neighbours import Stored
 from streams.core.scope import partition_of
 from streams.flow.decisions import DecisionsReader, Fenced, Logged, Refused, Why
-from streams.flow.owner import FORWARDED_HEADER
+from streams.flow.incoming import FORWARDED_HEADER
 from streams.ports import Embedder, Log, Outgoing, Record
 from tests.chaos.embedder import WordEmbedder
 from tests.chaos.trouble import Trouble
@@ -170,7 +170,7 @@ def duplicated(decisions: Sequence[Sorted]) -> list[str]:
         one.decision.decision_id
         for made in decisions
         for one in made.counting
-        if isinstance(one.decision, Change)
+        if isinstance(one.decision, Change | Revise)
     )
     found = [place for place, count in records.items() if count > 1]
     found += [identity for identity, count in changes.items() if count > 1]

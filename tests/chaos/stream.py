@@ -1,21 +1,28 @@
-"""Events as a hard day brings them: new, repeated, nearly repeated, redelivered, astray, poisoned."""
+"""Events as a hard day brings them: new, repeated, nearly repeated, redelivered, astray, poisoned.
+
+Amid them are requests: memories pinned, rated, ended and put back, that are there or not yet.
+"""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 from typing import Any
 
-from schemas.base import ScopeName
+from schemas.base import EventId, ScopeName
 from schemas.codec import EVENT
+from schemas.events import Event, Pin, Rate, Retire, Undo
+from schemas.memories import Target
 from schemas.topics import EVENTS
+from streams.core.identity import decision_id, memory_id, named_memory_id
 from streams.core.scope import partition_of
-from streams.flow.owner import FORWARDED_HEADER
+from streams.flow.incoming import FORWARDED_HEADER
 from streams.ports import Outgoing
-from tests.builders import START, event
+from tests.builders import START, event, memory
 from tests.chaos.embedder import FILLERS
 
 _SHAPES = {
-    "new": 52,
+    "new": 46,
+    "asked": 6,
     "repeated": 10,
     "nearly repeated": 14,
     "punctuated": 3,
@@ -89,7 +96,12 @@ class Stream:
             return self._rng.choice(self._sent[-_RECENT:] if self._chance(0.7) else self._sent)
         if shape == "poisoned":
             return self._poison(scope)
-        record = self._placed(scope, self._encoded(scope, **self._content(shape, scope)))
+        value = (
+            self._request(scope)
+            if shape == "asked"
+            else self._encoded(scope, **self._content(shape, scope))
+        )
+        record = self._placed(scope, value)
         self._sent.append(record)
         return record
 
@@ -135,6 +147,36 @@ class Stream:
             **fields,
         )
         return EVENT.encode(made)
+
+    def _request(self, scope: _Scope) -> bytes:
+        """Ask for a change of a memory that an event has made, or may have, or will."""
+        made_by = EventId(self._rng.choice(scope.ids) if scope.ids else f"event-{self._number}")
+        identity = self._rng.choice(
+            [
+                memory_id(decision_id(scope.name, made_by)),
+                named_memory_id(scope.name, f"name-{self._rng.randrange(5)}"),
+            ]
+        )
+        version = self._rng.choice([1, 1, 2, 3])
+        back = memory(self._fact(scope), id=identity, scope=scope.name, version=version)
+        kinds: dict[type[Event], dict[str, Any]] = {
+            Pin: {"memory_id": identity, "pinned": self._chance(0.5)},
+            Rate: {"memory_id": identity, "helpful": 1},
+            Retire: {
+                "memories": [Target(memory_id=identity, version=version)],
+                "reason": "invalid",
+            },
+            Undo: {"undoes": [decision_id(scope.name, made_by)], "memories": [back]},
+        }
+        kind = self._rng.choice(list(kinds))
+        asked = {
+            "event_id": f"asked-{self._number}",
+            "scope": scope.name,
+            "author": "chaos",
+            "occurred_at": START + timedelta(minutes=self._number),
+            **kinds[kind],
+        }
+        return EVENT.encode(kind.model_validate(asked))
 
     def _placed(self, scope: _Scope, value: bytes) -> Outgoing:
         place = partition_of(scope.name, self._partitions)

@@ -138,7 +138,7 @@ def live_texts(path: Path) -> list[str]:
     return [found.entry.text for found in entries(document) if found.entry.live]
 
 
-@pytest.mark.covers("S0.65", "S0.74", "D2", "D4")
+@pytest.mark.covers("S0.65", "S0.74", "D2", "D4", "B104", "C17")
 def test_each_planted_repeat_is_reported_and_nothing_else(memsieve: Memsieve) -> None:
     file = planted()
     path = write(file.text)
@@ -194,7 +194,7 @@ def test_the_report_says_what_stays_what_goes_and_why(memsieve: Memsieve) -> Non
     assert "nothing was written: --apply does it" in shown.err
 
 
-@pytest.mark.covers("D33", "D40", "D21")
+@pytest.mark.covers("D33", "D40", "D21", "B73")
 def test_apply_writes_and_a_second_time_there_is_nothing_to_do(memsieve: Memsieve) -> None:
     file = planted()
     path = write(file.text)
@@ -509,7 +509,7 @@ def test_other_policies_come_to_an_end_too(memsieve: Memsieve, policy: str) -> N
     assert (again["removed"], again["repairs"]) == (0, [])
 
 
-@pytest.mark.covers("S0.65")
+@pytest.mark.covers("S0.65", "B104")
 def test_a_threshold_moves_the_band_of_policies_that_act_on_it(memsieve: Memsieve) -> None:
     policy = policies.text("default").replace('match = "keep-both"', 'match = "merge"')
     write(policy, "matching.toml")

@@ -177,6 +177,7 @@ def test_the_contracts_are_exported(memsieve: Memsieve, tmp_path: Path) -> None:
         "memory.changes.schema.json",
         "memory.reviews.schema.json",
         "memory.dead-letters.schema.json",
+        "memory.turns.schema.json",
         "asyncapi.json",
     ]
     assert all(json.loads(path.read_text("utf-8")) for path in written)

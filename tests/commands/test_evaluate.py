@@ -10,6 +10,7 @@ from streams.core.calibration import as_toml
 from streams.core.policy import Policy
 from tests.commands.conftest import Memsieve
 
+OWN = Path(__file__).parents[2] / "benchmarks" / "datasets" / "memory_pairs.jsonl"
 MORE = "Ana likes coffee. Ana also likes coffee with milk."
 PAIRS: list[dict[str, Any]] = [
     {"a": "Ana likes coffee.", "b": "ana likes coffee.", "label": 1, "set": "x", "kind": "case"},
@@ -67,6 +68,24 @@ def test_a_policy_is_measured_on_labelled_pairs(memsieve: Memsieve, pairs: Path)
     assert set(told["kinds"]) == {"case", "number", "more"}
     assert told["sets"]["x"]["rows"] == 2
     assert told["stream"] is None
+
+
+@pytest.mark.covers("C1", "B41")
+def test_of_the_pairs_that_nothing_was_fitted_to_hardly_a_fact_is_lost(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """The gate of the measured operating point, kind by kind of difference; see benchmarks/."""
+    every = (json.loads(line) for line in OWN.read_text("utf-8").splitlines())
+    held_out = [row for row in every if row["half"] == "held-out"]
+    told = memsieve("evaluate", write(tmp_path / "own.jsonl", *held_out), "--json").json()
+    ours, cosine = told["overall"]["ours"], told["overall"]["cosine"]
+    assert told["rows"]["measured"] == len(held_out) >= 400
+    assert {"number", "date", "negation", "name", "scope", "order"} <= set(told["kinds"])
+    assert ours["lost_fact_rate"]["rate"] <= 0.005
+    assert cosine["lost_fact_rate"]["rate"] > 0.3, "by similarity alone"
+    assert ours["lost_detail_rate"]["count"] == 0
+    assert ours["refines_safe_rate"]["rate"] >= 0.98
+    assert ours["found_duplicate_rate"]["rate"] >= 0.3
 
 
 def test_each_row_is_told_with_its_decision(memsieve: Memsieve, pairs: Path) -> None:
@@ -235,6 +254,32 @@ def test_a_stream_is_measured_by_its_clusters(memsieve: Memsieve, tmp_path: Path
     assert stream["duration_ms"] > 0
     assert stream["seconds_per_1000"] == pytest.approx(stream["duration_ms"] / 6, abs=0.2)
     assert stream["duration"] in {"healthy", "slow", "alert"}
+
+
+HISTORY = ("Trap door bars after descending.", "The trap door bars after descending.")
+RESIDUE = (
+    *(f"The {colour} button on the panel does nothing." for colour in ("red", "blue", "brown")),
+    "A knife lies on the kitchen table.",
+    "No knife lies on the kitchen table.",
+)
+
+
+@pytest.mark.covers("D3", "D2")
+def test_a_history_of_repeats_and_what_is_left_of_it_are_each_reported(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """A history is full of repeats, what lives on of traps: good figures of one tell nothing."""
+    history = ({"text": HISTORY[nth % 2], "cluster": "door"} for nth in range(12))
+    residue = ({"text": text, "cluster": text} for text in RESIDUE)
+    write(tmp_path / "history.jsonl", *history)
+    write(tmp_path / "residue.jsonl", *residue)
+    files = ("history.jsonl", "residue.jsonl")
+    told = memsieve("evaluate", *files, "--policy", "zork-semantic", "--json").json()
+    found, lost = "found_duplicate_rate", "lost_fact_rate"
+    then, now = (told["sets"][name.removesuffix(".jsonl")]["ours"] for name in files)
+    assert (then[found]["count"], then[found]["of"]) == (11, 11)
+    assert (now[lost]["count"], now[lost]["of"]) == (0, len(RESIDUE))
+    assert told["stream"]["memories_after"] == 1 + len(RESIDUE)
 
 
 def test_files_of_one_name_are_not_taken_for_one(memsieve: Memsieve, tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from schemas.codec import TURN
+from streams.apps import policies
 from tests.commands.conftest import COMMAND, Memsieve
 
 GAME = Path(__file__).parents[2] / "examples" / "game"
@@ -49,6 +51,24 @@ def test_a_model_says_each_thing_once_and_what_is_outdated_is_superseded(
     assert retired == {"Pitch out of reach", "Locked drawer", "Green door is locked"}
 
 
+@pytest.mark.covers("S3.43")
+def test_a_session_adds_no_more_to_the_file_than_the_document_foresees(
+    memsieve: Memsieve, worded: Path, tmp_path: Path
+) -> None:
+    """Seven KB at most, and less each time: what is known already adds nothing."""
+    rows, sizes = worded.read_text("utf-8").splitlines(keepends=True), [0]
+    events, store, file = (tmp_path / name for name in ("events.jsonl", "store", "M.md"))
+    for session in ("1", "2", "3"):
+        here = (row for row in rows if json.loads(row)["session"] == session)
+        events.write_text("".join(here), "utf-8")
+        memsieve("run", events, "--store", store, "--policy", "memories-md")
+        file.unlink(missing_ok=True)
+        memsieve("export-md", file, "--world", "skerry", "--store", store)
+        sizes.append(file.stat().st_size)
+    first, second, third = (now - before for before, now in pairwise(sizes))
+    assert 7_000 > first > second > third > 0
+
+
 @pytest.mark.covers("S3.25", "S3.47")
 def test_what_the_world_repeats_in_every_session_is_kept_once(
     memsieve: Memsieve, tmp_path: Path
@@ -81,3 +101,48 @@ def test_every_answer_belongs_to_a_turn() -> None:
 
 def _begins(text: str, answer: Mapping[str, Any]) -> bool:
     return text.startswith(answer["world"])
+
+
+def kept(memsieve: Memsieve, directory: Path, policy: str) -> tuple[str, list[dict[str, Any]]]:
+    """Return the game's Memories.md by a policy, and all memories of each place as a block."""
+    store, file = directory / "store", directory / "M.md"
+    memsieve("extract", GAME / "turns.jsonl", "--out", directory / "events.jsonl")
+    memsieve("run", directory / "events.jsonl", "--store", store, "--policy", policy)
+    memsieve("export-md", file, "--world", "skerry", "--store", store)
+    limits = ("--budget", 9_999, "--lasting", 999, "--recent", 999)
+    return file.read_text("utf-8"), [
+        memsieve("recall", "--scope", f"skerry/{n}", "--store", store, *limits, "--json").json()
+        for n in range(1, 9)
+    ]
+
+
+@pytest.mark.covers("S0.74", "S0.75", "S0.3", "S2.32")
+def test_file_and_context_are_smaller_than_without_dedup(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    (tmp_path / "off.toml").write_text(
+        f"{policies.text('zork-semantic')}\n[scopes.skerry]\nenabled = false\n", "utf-8"
+    )
+    sizes: list[int] = []
+    tokens: list[int] = []
+    for number, policy in enumerate(("zork-semantic", tmp_path / "off.toml")):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        file, blocks = kept(memsieve, directory, str(policy))
+        sizes.append(len(file))
+        tokens.append(sum(block["tokens"] for block in blocks))
+    assert sizes[0] <= 0.8 * sizes[1]
+    assert tokens[0] <= 0.9 * tokens[1]
+
+
+@pytest.mark.covers("S3.1", "S3.4", "S3.6", "S3.48", "S3.49")
+def test_every_place_that_was_visited_is_recalled_in_few_tokens(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """The document asks for 80 % of the places, and for at most 500 tokens."""
+    file, _ = kept(memsieve, tmp_path, "memories-md")
+    store = ("--store", tmp_path / "store", "--json")
+    blocks = [memsieve("recall", "--scope", f"skerry/{n}", *store).json() for n in range(1, 9)]
+    assert all(block["memories"] for block in blocks)
+    assert max(block["tokens"] for block in blocks) <= 300
+    assert max(len(block["block"]) for block in blocks) < len(file) / 10

@@ -260,7 +260,7 @@ def test_triggers_can_be_switched_off(memsieve: Memsieve, tmp_path: Path) -> Non
 # With a model
 
 
-@pytest.mark.covers("S3.9", "S3.19", "S3.20", "S3.22", "S3.23", "S3.24", "B94")
+@pytest.mark.covers("S3.9", "S3.19", "S3.20", "S3.22", "S3.23", "S3.24", "S3.45", "B94")
 def test_the_model_sees_what_was_taken_before_and_passes_over_it(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
@@ -281,7 +281,7 @@ def test_the_model_sees_what_was_taken_before_and_passes_over_it(
     assert second.data["now"]["said"][0] == {"by": "model", "text": "pull hatch"}
 
 
-@pytest.mark.covers("B55", "B96", "S3.14")
+@pytest.mark.covers("B55", "B96", "S3.14", "S1.31", "S1.32")
 def test_the_model_is_told_what_a_good_memory_is_and_what_a_repeat(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
@@ -294,11 +294,13 @@ def test_the_model_is_told_what_a_good_memory_is_and_what_a_repeat(
     for category in ("SUCCESS:", "FAILURE", "DISCOVERY:", "DANGER:", "NOTE:"):
         assert category in told
     assert "stands by itself" in told
-    assert "Two to four full sentences" in told
+    for wanted in ("say when it was", "why or how it came up", "what tells it from similar facts"):
+        assert wanted in told
+    assert "One to three full sentences, no fragment" in told
     assert "{" not in told.replace('{"reasoning"', "")
 
 
-@pytest.mark.covers("S0.1", "D37")
+@pytest.mark.covers("S0.1", "D37", "S4.8", "B74")
 def test_what_a_model_repeats_all_the_same_is_counted_and_not_kept_twice(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
@@ -383,7 +385,7 @@ def test_where_nobody_answers_nothing_is_lost_and_the_next_run_goes_on(
     assert [event.turn for event in events(tmp_path / "e")] == [1, 2]
 
 
-@pytest.mark.covers("S3.32")
+@pytest.mark.covers("S3.32", "S3.45")
 def test_killed_between_two_turns_nothing_taken_is_lost(memsieve: Memsieve, tmp_path: Path) -> None:
     write(tmp_path / "turns.jsonl", hatch(1), hatch(2, "kick hatch"))
     options = ("extract", "turns.jsonl", "--llm", "--out", "e")

@@ -85,7 +85,7 @@ def live(memsieve: Memsieve, store: str = "store") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=list(FILES))
-@pytest.mark.covers("S0.64", "S3.11", "S3.12", "S3.13", "S3.50", "D38")
+@pytest.mark.covers("S0.64", "S3.11", "S3.12", "S3.13", "S3.50", "D38", "C17")
 def test_a_file_that_is_imported_and_exported_is_the_same(
     memsieve: Memsieve, tmp_path: Path, text: str
 ) -> None:
@@ -134,7 +134,7 @@ def test_importing_again_changes_nothing(memsieve: Memsieve, tmp_path: Path) -> 
     assert live(memsieve) == before
 
 
-@pytest.mark.covers("S3.7", "S3.52", "S0.36")
+@pytest.mark.covers("S3.7", "S3.52", "S0.36", "S3.49")
 def test_a_correction_by_hand_gives_the_memory_its_text(memsieve: Memsieve, tmp_path: Path) -> None:
     file = write(tmp_path / "Memories.md", FILE)
     memsieve("import", "Memories.md", "--store", "store")
@@ -195,7 +195,7 @@ def test_a_file_that_cannot_be_read_is_refused(
     assert memsieve("import", name, "--world", "a//b", "--store", "store").code == 2
 
 
-@pytest.mark.covers("S3.10", "S3.11", "S3.15", "S0.83")
+@pytest.mark.covers("S3.10", "S3.11", "S3.15", "S0.83", "B106")
 def test_a_store_is_written_into_a_new_file(memsieve: Memsieve, tmp_path: Path) -> None:
     write(tmp_path / "Memories.md", FILE)
     memsieve("import", "Memories.md", "--store", "store")
@@ -370,6 +370,53 @@ def test_a_person_and_a_writer_share_a_file(memsieve: Memsieve, tmp_path: Path, 
         assert new in kept.read_text("utf-8")
     assert kept.read_text("utf-8").count("**[NOTE") == 1
     assert memsieve("verify", "--store", "store").code == 0
+
+
+@pytest.mark.covers("S3.7", "S3.52", "B105", "C9", "B15")
+@pytest.mark.parametrize(
+    ("struck", "note"),
+    [
+        ("\n~~The gate is locked.~~\n", "struck through by hand"),
+        ('\n[Invalidated at T9: "it was sold"]\n~~The gate is locked.~~\n', "it was sold"),
+    ],
+)
+def test_what_a_person_strikes_through_ends(
+    memsieve: Memsieve, tmp_path: Path, kept: Path, struck: str, note: str
+) -> None:
+    gate, ferry = ({"text": text, "turn": 3} for text in ("The gate is locked.", "Ferry at noon."))
+    rows(tmp_path / "rows.jsonl", {**gate, "title": "Gate"}, {**ferry, "title": "Ferry"})
+    assert memsieve("run", "rows.jsonl").code == 0
+    edit(kept, "\nThe gate is locked.\n", struck)
+    edited = kept.read_text("utf-8")
+    assert "struck through by hand" in memsieve("import", "kept.md", "--dry-run").out
+    told = memsieve("import", "kept.md", "--json")
+    assert told.json()["decisions"] == {"revise": 1}
+    assert list(live(memsieve)) == ["Ferry"]
+    assert kept.read_text("utf-8") == edited
+    assert "by hand" not in told.err
+    [last] = memsieve("decisions", "--json", "--limit", 1).json()
+    assert (last["event"]["kind"], last["event"]["reason"]) == ("retire", "invalid")
+    assert last["event"]["note"] == note
+    again = memsieve("import", "kept.md", "--json").json()
+    assert (again["events"], again["unchanged"]) == (0, 2)
+    assert memsieve("verify", "--store", "store").code == 0
+
+
+@pytest.mark.covers("D40")
+def test_what_changed_since_it_was_struck_through_does_not_end(
+    memsieve: Memsieve, tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store has learnt more of it than the person has seen."""
+    rows(tmp_path / "rows.jsonl", {"text": "The gate is locked.", "title": "Gate", "turn": 3})
+    assert memsieve("run", "rows.jsonl").code == 0
+    edit(kept, "\nThe gate is locked.\n", "\n~~The gate is locked.~~\n")
+    monkeypatch.delenv("MEMSIEVE_SINKS__MEMORIES_MD")
+    again = {"text": "The gate is locked.", "title": "Gate", "turn": 9, "event_id": "later"}
+    rows(tmp_path / "more.jsonl", again)
+    assert memsieve("run", "more.jsonl").code == 0
+    told = memsieve("import", "kept.md", "--json").json()
+    assert told["decisions"] == {"ignore": 1}
+    assert list(live(memsieve)) == ["Gate"]
 
 
 @pytest.mark.covers("S0.64", "S3.30")

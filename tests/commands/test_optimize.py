@@ -21,6 +21,7 @@ def _scattered(count: int, number: int) -> NDArray[np.float64]:
     return np.sin(np.arange(count * 384, dtype=np.float64) ** 2 * number).reshape(count, 384)
 
 
+@pytest.mark.covers("B133")
 async def test_a_large_scope_gets_a_graph_that_finds_what_was_found_before(tmp_path: Path) -> None:
     around = _scattered(_COUNT // 10, 1).repeat(10, axis=0) + 0.3 * _scattered(_COUNT, 2)
     vectors = (around / np.linalg.norm(around, axis=1, keepdims=True)).astype(np.float32)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from streams.adapters.embedders import HASHING
 from streams.apps import policies
-from streams.core.policy import parse
+from streams.core.policy import ANY_MODEL, Rules, parse
 from tests.commands.conftest import Memsieve
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -23,12 +24,12 @@ def write(path: Path, content: str) -> Path:
 def test_the_policies_that_ship_are_listed_with_what_they_do(memsieve: Memsieve) -> None:
     listed = memsieve("policies", "list", "--json").json()
     assert [one["name"] for one in listed] == policies.names()
-    assert {one["model"] for one in listed} == {MODEL}
+    assert {one["model"] for one in listed} == {MODEL, HASHING, ANY_MODEL}
     assert {one["id"].rpartition("-")[0] for one in listed} == set(policies.names())
     lines = memsieve("policies", "list").out.splitlines()
     assert len(lines) == 2 * len(listed)
     for one in listed:
-        assert f"{one['name']:<16}{MODEL}" in lines
+        assert f"{one['name']:<16}{one['model']}" in lines
         assert f"    {one['summary']}" in lines
         assert policies.text(one["name"]).startswith(f"# {one['summary']}\n")
 
@@ -62,14 +63,16 @@ def test_what_is_in_force_in_a_scope_is_shown_with_its_overrides(
             neighbours_max,
         )
         shown = memsieve("policies", "show", mine, "--scope", scope, "--json").json()
-        assert {key: shown[key] for key in rules} == rules
+        assert shown.pop("scope") == scope
+        assert shown.pop("id") == policies.load(str(mine)).id
+        assert Rules.model_validate(rules) == Rules.model_validate(shown)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("show", "zork-semantc"), "policy zork-semantc: there is no such policy or file; did you"),
-        (("show", "none"), "policies here: adr-004, agent-memory, default, memories-md, two-thr"),
+        (("show", "none"), "policies here: adr-004, agent-memory, default, default-hashing, keep"),
         (("show", "default", "--scope", "acme//ana"), "--scope acme//ana: has the empty, padded"),
         (("diff", "default", "none"), "policy none: there is no such policy or file"),
     ],

@@ -10,13 +10,14 @@ import pytest
 from pydantic import ValidationError
 
 from schemas.base import ScopeName
+from schemas.decisions import Insert
 from streams.adapters.embedders.tokens import counter
 from streams.apps import settings
 from streams.apps.recalling import Asked, recall, recalling
 from streams.ports import NoModel
-from tests.commands.conftest import Memsieve
+from tests.commands.conftest import Memsieve, write_events
 from tests.support.models import models_dir
-from tests.support.stores import run
+from tests.support.stores import decisions, run
 
 STAIR = "The ninth stair of the lighthouse breaks under a heavy load."
 LAMP = "Whale oil from the shed keeps the lamp burning until dawn."
@@ -131,11 +132,36 @@ def test_what_scopes_share_is_shown_only_where_it_is_asked_for(memsieve: Memsiev
     assert alone == "First visit - no prior experiences\n"
 
 
+@pytest.mark.covers("S0.77", "B60")
+def test_what_many_places_have_alike_is_shown_where_it_is_asked_for(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    things = ("window", "trap door", "gate", "front door", "cellar door")
+    texts = (f"Open the {thing}, then enter through the {thing}." for thing in things)
+    alike = [{"text": text, "scope": f"house/{n}"} for n, text in enumerate(texts)]
+    others: list[dict[str, Any]] = [
+        {"text": LAMP, "scope": "house/1"},
+        {"text": STAIR, "scope": "house/2"},
+    ]
+    write(tmp_path / "house.jsonl", *alike, *others)
+    run([tmp_path / "house.jsonl"], tmp_path / "other")
+    before = memsieve("decisions", "--store", "other", "--json").out
+    asked = ("recall", "--across", "house", "--store", "other")
+    assert memsieve(*asked).out.splitlines()[1] == "Nothing found."
+    [heading, line] = memsieve(*asked, "--patterns").out.splitlines()
+    assert heading == "Memory of house and below"
+    assert line.startswith("- Open the ")
+    assert line.endswith("(much alike in 5 scopes: house/0, house/1, house/2, …)")
+    assert memsieve("decisions", "--store", "other", "--json").out == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         ((), "name one scope with --scope, or several with --across PREFIX"),
         (("--scope", "a", "--across", "a"), "name one scope with --scope"),
+        (("--scope", "a", "--patterns"), "--patterns goes with --across PREFIX"),
+        (("--across", "a", "--patterns", "--query", "b"), "--patterns goes with --across PREFIX"),
         (("--scope", "coast/*"), "--scope coast/*: holds the wildcard *; name one exact scope"),
         (("--across", "*"), "--across *: holds the wildcard *"),
         (("--scope", "coast", "--query", " "), "is empty or only white space"),
@@ -187,3 +213,22 @@ def test_tokens_are_counted_to_the_end_of_a_text(tmp_path: Path) -> None:
     assert count("stairs " * 4_000) == 4_000
     with pytest.raises(NoModel, match="memsieve model install --force"):
         counter(tmp_path)
+
+
+@pytest.mark.covers("D10", "D11")
+def test_a_text_is_as_near_as_a_query_as_it_was_as_an_event(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """One way of embedding and one scale, when deciding, for a prompt, and for a search."""
+    noon, nine = "The ferry leaves at noon.", "The ferry leaves at nine."
+    run([write_events(tmp_path / "rows.jsonl", noon, nine)], tmp_path / "s")
+    second = decisions(tmp_path / "s")[1]
+    assert isinstance(second, Insert)
+    [compared] = second.evidence.neighbours
+    asked = ("--scope", "acme/ana", "--store", "s", "--query", nine, "--json")
+    recalled = memsieve("recall", *asked).json()["memories"]
+    entries = memsieve("load", *asked, "--no-dedup").json()["entries"]
+    loaded = [member for entry in entries for member in entry["members"]]
+    expected = {noon: compared.similarity, nine: 1.0}
+    assert {one["text"]: one["similarity"] for one in recalled} == expected
+    assert {one["memory"]["text"]: one["similarity"] for one in loaded} == expected

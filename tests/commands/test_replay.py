@@ -67,7 +67,7 @@ def _placeless(decision: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in decision.items() if name != "offset"}
 
 
-@pytest.mark.covers("B129")
+@pytest.mark.covers("B129", "C5")
 def test_another_policy_is_tried_without_keeping_anything(
     memsieve: Memsieve, bolder: str, tmp_path: Path
 ) -> None:

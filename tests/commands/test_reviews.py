@@ -170,7 +170,7 @@ def test_what_is_asked_for_must_be_clear(memsieve: Memsieve) -> None:
     for arguments, code, reason in (
         (("answer", identity), 2, "the verdict is missing: write same, refines, refined-by,"),
         (("answer", identity, "yes"), 2, "the verdict is yes: write same, refines, refined-by,"),
-        (("answer", identity, "same", "--author", " "), 2, "--author is empty: say who answers"),
+        (("answer", identity, "same", "--author", " "), 2, "--author is empty: say who asks"),
         (("answer", identity, "same", "--author", "a\nb"), 2, "--author: "),
         (("answer", identity, "same", "--note", "x" * 2_001), 2, "--note: "),
         (("answer", "nothing", "same"), 5, "no question in store has the id nothing"),

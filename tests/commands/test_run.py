@@ -58,6 +58,9 @@ def test_a_grown_file_adds_only_its_new_lines(memsieve: Memsieve, tmp_path: Path
         "replace": 0,
         "reinforce": 0,
         "ignore": 2,
+        "revise": 0,
+        "erase": 0,
+        "block": 0,
     }
 
 
@@ -301,7 +304,7 @@ def test_a_bad_line_becomes_a_dead_letter_that_says_why_and_the_run_goes_on(
     assert "\n" not in letter["error"]
 
 
-@pytest.mark.covers("B123")
+@pytest.mark.covers("B123", "B11")
 def test_an_event_id_used_again_is_ignored_and_with_other_words_refused(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
@@ -432,21 +435,21 @@ def test_a_policy_for_another_model_is_refused(memsieve: Memsieve, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "code", "message"),
     [
-        (("--scope-field", "team/{a"), "--scope-field"),
-        (("--format", "xml"), "--format xml: write jsonl or csv"),
-        (("--policy", "none"), "there is no such policy or file; policies here: adr-004"),
-        (("--index", "faiss"), "index.kind"),
-        (("--model", "no/model"), "no/model"),
+        (("--scope-field", "team/{a"), 2, "--scope-field"),
+        (("--format", "xml"), 2, "--format xml: write jsonl or csv"),
+        (("--policy", "none"), 2, "there is no such policy or file; policies here: adr-004"),
+        (("--index", "faiss"), 2, "index.kind"),
+        (("--model", "no/model"), 4, "no/model"),
     ],
 )
 def test_a_wrong_option_is_named(
-    arguments: tuple[str, str], message: str, memsieve: Memsieve, tmp_path: Path
+    arguments: tuple[str, str], code: int, message: str, memsieve: Memsieve, tmp_path: Path
 ) -> None:
     write_events(tmp_path / "facts.jsonl", *TEXTS)
     result = memsieve("run", "facts.jsonl", "--store", "store", *arguments)
-    assert result.code == 2
+    assert result.code == code
     assert message in result.err
     assert result.err.count("\n") == 1
 

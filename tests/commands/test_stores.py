@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from schemas.decisions import Insert, Reinforce
+from streams.apps import settings
+from streams.apps.requests import Decider
+from tests.builders import event
 from tests.commands.conftest import Memsieve, start, write_events
+from tests.support.stores import quiet
 
 COFFEE = (
     "Ana orders a flat white.",
@@ -60,7 +65,7 @@ def test_decisions_can_be_narrowed_to_a_kind(memsieve: Memsieve) -> None:
     assert [decision["event"]["text"] for decision in found] == [COFFEE[1]]
 
 
-@pytest.mark.covers("B112", "B116")
+@pytest.mark.covers("B112", "B116", "C5")
 def test_a_decision_is_explained_by_what_was_compared_and_by_which_rule(
     memsieve: Memsieve,
 ) -> None:
@@ -178,3 +183,16 @@ def test_a_reader_that_has_seen_enough_is_no_error(memsieve: Memsieve, tmp_path:
         assert process.stderr is not None
         assert process.stderr.read() == ""
         assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.covers("B121", "S1.11")
+async def test_a_program_is_told_what_became_of_its_event_and_which_memory_stands() -> None:
+    decider = Decider(settings.load({"store": Path("store")}), quiet)
+    new = event("Ana has a blue canoe.", scope="acme/ana", event_id="canoe-1")
+    again = event("ana has a blue  canoe.", scope="acme/ana", event_id="canoe-2")
+    [inserted] = await decider.decide(new)
+    [known] = await decider.decide(again)
+    assert isinstance(inserted, Insert)
+    assert isinstance(known, Reinforce)
+    assert inserted.memory.text == known.memory.text == new.text
+    assert inserted.memory.id == known.memory.id == known.target.memory_id

@@ -17,7 +17,7 @@ from schemas.base import MemoryId, Position
 from schemas.codec import APPLIED, DECISION, EVENT
 from schemas.decisions import Decision, Insert, Reinforce
 from schemas.events import Remember
-from schemas.memories import Memory, Standing, Superseded
+from schemas.memories import Memory, Persistence, Standing, Superseded
 from schemas.topics import DECISIONS, TOPICS
 from streams.adapters.indexes.payload import to_payload
 from streams.adapters.memory_log import MemoryLog
@@ -26,6 +26,9 @@ from streams.apps import wiring
 from streams.apps.verification import Flawed, IndexCopy, audited
 from streams.core.decide import Case, forward, recognise
 from streams.core.fences import Epoch, Reached
+from streams.core.memories_md.entries import entries
+from streams.core.memories_md.keeping import words_digest
+from streams.core.memories_md.parsing import parse
 from streams.core.neighbours import Stored
 from streams.flow.decisions import decision_record, fence_record
 from streams.ports import Outgoing, Record, Transient
@@ -475,17 +478,18 @@ def index_that_is_damaged(store: Store) -> None:
 DAMAGES: Mapping[str, tuple[Damage, Found, str]] = {
     "a decision is gone": (
         lambda store: store.delete(IGNORED),
-        {"events": {"undecided": 1}, "counts": {"unequal": 1}},
-        "memory.events/0/4 has no decision",
+        {"log": {"record-lost": 1}, "events": {"undecided": 1}, "counts": {"unequal": 1}},
+        "memory.decisions/0/5 is not there",
     ),
     "a decision is gone that others build on": (
         lambda store: store.delete(BICYCLE),
         {
+            "log": {"record-lost": 1},
             "fold": {"does-not-build": 1},
             "events": {"undecided": 1},
             "counts": {"unequal": 1},
         },
-        "memory.decisions/0/4 memory",
+        "memory.decisions/0/3 is not there",
     ),
     "the last decision is gone": (
         lambda store: store.delete(CELLAR),
@@ -544,7 +548,9 @@ DAMAGES: Mapping[str, tuple[Damage, Found, str]] = {
         "memory.decisions/0/8 has a key, or headers",
     ),
     "a key is another": (
-        lambda store: store.sql("UPDATE records SET key = x'78' WHERE key = ?", b"acme/ben"),
+        lambda store: store.sql(
+            "UPDATE records SET key = x'78' WHERE topic = ? AND \"offset\" = 8", "memory.decisions"
+        ),
         {"log": {"mislabelled": 1}},
         "memory.decisions/0/8 has a key, or headers",
     ),
@@ -874,6 +880,117 @@ def test_sinks_that_are_not_there_are_not_examined(
     assert len(report["notes"]) == 2
     assert not (tmp_path / "none.sqlite3").exists()
     assert not (tmp_path / "none").exists()
+
+
+@dataclass(frozen=True)
+class Markdown:
+    """A Memories.md that a run has kept: an entry told twice, one for now, one of no location."""
+
+    path: Path
+
+    def edit(self, old: str, new: str) -> None:
+        text = self.path.read_text("utf-8")
+        assert text.count(old) == 1
+        self.path.write_text(text.replace(old, new), "utf-8")
+
+    @property
+    def level(self) -> Path:
+        return self.path.with_name("Memories.md.level.json")
+
+    def forge(self, **fields: object) -> None:
+        """Change where the level says that the first memory stands."""
+        content = json.loads(self.level.read_text("utf-8"))
+        first = next(iter(content["memories"]))
+        content["memories"][first] |= fields
+        self.level.write_text(json.dumps(content), "utf-8")
+
+    def forget(self) -> None:
+        """Let the level say nothing of the first memory."""
+        content = json.loads(self.level.read_text("utf-8"))
+        del content["memories"][next(iter(content["memories"]))]
+        self.level.write_text(json.dumps(content), "utf-8")
+
+    def rename(self, identity: str) -> None:
+        """Let the level say that the first memory is another one."""
+        content = json.loads(self.level.read_text("utf-8"))
+        first = next(iter(content["memories"]))
+        content["memories"][identity] = content["memories"].pop(first)
+        self.level.write_text(json.dumps(content), "utf-8")
+
+
+@pytest.fixture
+def markdown(memsieve: Memsieve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Markdown:
+    monkeypatch.setenv("MEMSIEVE_SINKS__MEMORIES_MD", "Memories.md")
+    said = [
+        event("The ferry leaves at noon.", event_id="m1", scope="world/41"),
+        event("The ferry leaves at noon.", event_id="m2", scope="world/41"),
+        event("The lamp needs oil.", event_id="m3", scope="world/41"),
+        event("Wait here.", event_id="m4", scope="world/42", persistence=Persistence.EPHEMERAL),
+        event("Bo has a red bicycle.", event_id="m5", scope="acme/bo"),
+    ]
+    lines = "".join(EVENT.encode(one).decode() + "\n" for one in said)
+    (tmp_path / "said.jsonl").write_text(lines, "utf-8")
+    assert memsieve("run", "said.jsonl", "--store", "store").code == 0
+    return Markdown(tmp_path / "Memories.md")
+
+
+@pytest.mark.covers("B66", "C9")
+def test_a_memories_md_holds_what_the_log_says_of_its_world(
+    memsieve: Memsieve, markdown: Markdown
+) -> None:
+    report = verified(memsieve)
+    assert found(report) == {}
+    assert facts(report)["memories_md"] == "Memories.md: 2 memories as the log says"
+    assert "Wait here." not in markdown.path.read_text("utf-8")
+
+
+def test_what_people_wrote_into_a_memories_md_is_theirs(
+    memsieve: Memsieve, markdown: Markdown
+) -> None:
+    text = markdown.path.read_text("utf-8")
+    markdown.path.write_text(text + "\n**[NOTE] Mine** *(Ep1)*\nBy hand.\n\nA note.\n", "utf-8")
+    assert facts(verified(memsieve))["memories_md"].endswith("2 memories as the log says")
+    markdown.edit("\nThe lamp needs oil.\n", "\nThe lamp is dry.\n")
+    report = verified(memsieve)
+    assert found(report) == {}
+    assert facts(report)["memories_md"].endswith("1 of them edited or taken out by hand")
+
+
+@pytest.mark.parametrize("version", [1, 9])
+def test_a_memories_md_at_another_version_is_told(
+    memsieve: Memsieve, markdown: Markdown, version: int
+) -> None:
+    markdown.forge(version=version)
+    assert found(verified(memsieve, code=8)) == {"memories_md": {"differing": 1}}
+
+
+def test_a_memory_that_a_memories_md_lacks_is_told(memsieve: Memsieve, markdown: Markdown) -> None:
+    markdown.forget()
+    assert found(verified(memsieve, code=8)) == {"memories_md": {"lacking": 1}}
+
+
+def test_a_memory_that_the_log_does_not_know_is_told(
+    memsieve: Memsieve, markdown: Markdown
+) -> None:
+    markdown.rename("00000000-0000-5000-8000-000000000001")
+    assert found(verified(memsieve, code=8)) == {"memories_md": {"lacking": 1, "extra": 1}}
+
+
+@pytest.mark.covers("B66", "C9")
+def test_another_text_below_the_words_that_were_written_is_told(
+    memsieve: Memsieve, markdown: Markdown
+) -> None:
+    """The file and its level agree, and the log says something else."""
+    markdown.edit("\nThe ferry leaves at noon.\n", "\nThe ferry leaves at dusk.\n")
+    document = parse(markdown.path.read_text("utf-8"))
+    changed = next(one.entry for one in entries(document) if "dusk" in one.entry.text)
+    markdown.forge(words=words_digest(changed))
+    assert found(verified(memsieve, code=8)) == {"memories_md": {"differing": 1}}
+
+
+def test_a_kept_file_that_is_gone_is_told(memsieve: Memsieve, markdown: Markdown) -> None:
+    markdown.path.unlink()
+    assert found(verified(memsieve, code=8)) == {"memories_md": {"unusable": 1}}
 
 
 def changed_line(line: bytes, **fields: object) -> bytes:

@@ -60,6 +60,7 @@ def test_vectors_of_two_models_are_never_in_one_collection() -> None:
     assert "/" not in collection_name("a", MODEL, 384)
 
 
+@pytest.mark.covers("B133")
 async def test_a_new_collection_has_a_tenant_index_and_a_graph_per_scope_only(
     index: QdrantIndex, own_qdrant: StandIn
 ) -> None:

@@ -19,7 +19,7 @@ from streams.adapters.kafka.connection import Connection
 from streams.adapters.kafka.log import REQUEST_BYTES_MAX, KafkaLog
 from streams.core.scope import partition_of
 from streams.flow.decisions import FENCE_HEADER
-from streams.flow.owner import FORWARDED_HEADER
+from streams.flow.incoming import FORWARDED_HEADER
 from streams.ports import Unreachable
 from tests.builders import event
 from tests.standin.process import StandIn
@@ -159,7 +159,7 @@ async def test_serve_comes_to_the_same_memories_as_an_embedded_run(
     )
 
 
-@pytest.mark.covers("B119", "B122")
+@pytest.mark.covers("B119", "B122", "C5")
 async def test_deduplicator_and_writer_come_to_the_same_memories_as_an_embedded_run(
     shared: Installation, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""The five topics in a cluster: made as they must be, and told apart from those that are not."""
+"""The topics in a cluster: made as they must be, and told apart from those that are not."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import pytest
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS, TOPICS
+from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS, TOPICS, TURNS
 from streams.adapters.kafka import topics
 from streams.adapters.kafka.connection import Connection
 from streams.adapters.kafka.log import REQUEST_BYTES_MAX
@@ -31,10 +31,11 @@ class Made:
 
 GOOD: Mapping[str, Made] = {
     EVENTS.name: Made(),
-    DECISIONS.name: Made(settings={**LARGE, "retention.ms": "-1"}),
+    DECISIONS.name: Made(settings={**LARGE, "retention.ms": "-1", "cleanup.policy": "compact"}),
     CHANGES.name: Made(partitions=1),
     REVIEWS.name: Made(),
     DEAD_LETTERS.name: Made(partitions=3),
+    TURNS.name: Made(),
 }
 
 
@@ -76,7 +77,7 @@ async def problems(connection: Connection, partitions: int | None = None) -> dic
 
 
 class TestCreate:
-    async def test_it_makes_the_five_topics_with_what_each_must_keep_and_take(
+    async def test_it_makes_the_topics_with_what_each_must_keep_and_take(
         self, connection: Connection
     ) -> None:
         made = await topics.create(connection, partitions=2, replicas=1)
@@ -84,13 +85,14 @@ class TestCreate:
         found = await settings(connection)
         for name in NAMES:
             assert found[name]["max.message.bytes"] == "16777216"
-            assert found[name]["cleanup.policy"] == "delete"
+            is_erasable = name == DECISIONS.name
+            assert found[name]["cleanup.policy"] == ("compact" if is_erasable else "delete")
             assert found[name]["retention.bytes"] == "-1"
         kept = {name: found[name]["retention.ms"] for name in NAMES}
         others = {DECISIONS.name: "-1", REVIEWS.name: A_QUARTER}
         assert kept == {**dict.fromkeys(NAMES, A_MONTH), **others}
         stamped = [n for n in NAMES if found[n]["message.timestamp.type"] == "LogAppendTime"]
-        assert stamped == [EVENTS.name]
+        assert stamped == [EVENTS.name, TURNS.name]
 
     async def test_what_it_has_made_can_be_used(self, connection: Connection) -> None:
         await topics.create(connection, partitions=3, replicas=None)
@@ -143,7 +145,11 @@ MISSING = "does not exist: memsieve topics create"
 COMPACTED = "is compacted: that deletes records; set cleanup.policy=delete"
 FORGETS = "forgets records, and it is the source of truth: set"
 REFUSES = "refuses large records: set max.message.bytes=16777216"
-FOREVER = {**LARGE, "retention.ms": "-1"}
+UNERASABLE = (
+    "is not compacted, so nothing in it can be forgotten: begin anew under another kafka.prefix"
+)
+DELETES = "deletes records, and it is the source of truth: set cleanup.policy=compact"
+FOREVER = {**LARGE, "retention.ms": "-1", "cleanup.policy": "compact"}
 
 WRONG: dict[str, tuple[Mapping[str, Made | None], Mapping[str, list[str]]]] = {
     "one is missing": ({DEAD_LETTERS.name: None}, {DEAD_LETTERS.name: [MISSING]}),
@@ -160,24 +166,28 @@ WRONG: dict[str, tuple[Mapping[str, Made | None], Mapping[str, list[str]]]] = {
         {DECISIONS.name: Made(1, FOREVER)},
         {DECISIONS.name: ["has 1 partitions and not 2"]},
     ),
-    "compacted decisions": (
-        {DECISIONS.name: Made(2, {**FOREVER, "cleanup.policy": "compact"})},
-        {DECISIONS.name: [COMPACTED]},
+    "decisions are not compacted": (
+        {DECISIONS.name: Made(2, {**FOREVER, "cleanup.policy": "delete"})},
+        {DECISIONS.name: [UNERASABLE]},
     ),
     "decisions compacted and deleted": (
         {DECISIONS.name: Made(2, {**FOREVER, "cleanup.policy": "compact,delete"})},
-        {DECISIONS.name: [COMPACTED]},
+        {DECISIONS.name: [DELETES]},
+    ),
+    "turns have more partitions than events": (
+        {TURNS.name: Made(3)},
+        {TURNS.name: ["has 3 partitions and not 2"]},
     ),
     "compacted events": (
         {EVENTS.name: Made(2, {**LARGE, "cleanup.policy": "compact"})},
         {EVENTS.name: [COMPACTED]},
     ),
     "decisions are kept as long as others by default": (
-        {DECISIONS.name: Made(2, LARGE)},
+        {DECISIONS.name: Made(2, {**LARGE, "cleanup.policy": "compact"})},
         {DECISIONS.name: [f"{FORGETS} retention.ms=-1"]},
     ),
     "decisions are kept for a while": (
-        {DECISIONS.name: Made(2, {**LARGE, "retention.ms": "31536000000"})},
+        {DECISIONS.name: Made(2, {**FOREVER, "retention.ms": "31536000000"})},
         {DECISIONS.name: [f"{FORGETS} retention.ms=-1"]},
     ),
     "so many bytes of decisions are kept": (
@@ -185,7 +195,7 @@ WRONG: dict[str, tuple[Mapping[str, Made | None], Mapping[str, list[str]]]] = {
         {DECISIONS.name: [f"{FORGETS} retention.bytes=-1"]},
     ),
     "decisions are small": (
-        {DECISIONS.name: Made(2, {"retention.ms": "-1"})},
+        {DECISIONS.name: Made(2, {"retention.ms": "-1", "cleanup.policy": "compact"})},
         {DECISIONS.name: [REFUSES]},
     ),
     "dead letters are small": (
@@ -197,11 +207,11 @@ WRONG: dict[str, tuple[Mapping[str, Made | None], Mapping[str, list[str]]]] = {
         {EVENTS.name: [REFUSES]},
     ),
     "everything at once": (
-        {DECISIONS.name: Made(1, {"cleanup.policy": "compact"})},
+        {DECISIONS.name: Made(1, {"cleanup.policy": "delete"})},
         {
             DECISIONS.name: [
                 "has 1 partitions and not 2",
-                COMPACTED,
+                UNERASABLE,
                 f"{FORGETS} retention.ms=-1",
                 REFUSES,
             ]
@@ -249,7 +259,7 @@ class TestInspect:
         await make(connection, GOOD)
         assert await problems(connection, partitions=2) == {}
         found = await problems(connection, partitions=5)
-        assert set(found) == {EVENTS.name, DECISIONS.name}
+        assert set(found) == {EVENTS.name, DECISIONS.name, TURNS.name}
         assert found[EVENTS.name][0].startswith("has 2 partitions and not 5")
 
     async def test_it_shows_what_is_there(self, connection: Connection) -> None:

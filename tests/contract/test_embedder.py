@@ -2,14 +2,19 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
+from streams.adapters.embedders.hashing import HashingEmbedder
 from streams.adapters.embedders.remembering import RememberingEmbedder
+from streams.apps import wiring
+from streams.apps.settings import EmbedderSettings, EndpointSettings
 from streams.core.embedding import Vector
 from streams.ports import Embedder
 from tests.fakes.embedder import FakeEmbedder
+from tests.standin.llm import LlmServer, embedding
 from tests.support.bf16_models import fast_embedder, has_bf16
 from tests.support.models import default_embedder
 
@@ -24,6 +29,9 @@ TABLE = {
     **{f"the user keeps {n} " + "old " * (n % 7) + "books": [n, 1.0, -n] for n in range(40)},
 }
 TEXTS = list(TABLE)
+
+BYTES = 510
+"""Of a text that the endpoint is sent."""
 
 SAME = 1e-6
 """How far one text's vector may move with its batch."""
@@ -100,6 +108,26 @@ class TestFastembed(EmbedderContract):
 class TestFastembedInBf16(EmbedderContract):
     def make(self) -> Embedder:
         return fast_embedder()
+
+
+class TestHashing(EmbedderContract):
+    def make(self) -> Embedder:
+        return HashingEmbedder()
+
+
+class TestEndpoint(EmbedderContract):
+    """Over real sockets; a batch takes several requests."""
+
+    @pytest.fixture(autouse=True)
+    def _served(self) -> Iterator[None]:
+        cut = {LONG[:BYTES]: TABLE[LONG], "probe": [0.0, 1.0, 0.0]}
+        with LlmServer(embedding(lambda text: (TABLE | cut)[text])) as server:
+            self.url = server.url
+            yield
+
+    def make(self) -> Embedder:
+        endpoint = EndpointSettings(base_url=self.url, batch_texts=7, tokens_max=BYTES)
+        return wiring.embedder(EmbedderSettings(model="endpoint:table", endpoint=endpoint), print)
 
 
 class TestRemembering(EmbedderContract):

@@ -127,6 +127,12 @@ def retired(number: int, text: str = "Ana likes tea.", **fields: Any) -> Stored:
     return stored(text, id=identity(number), status=Standing.SUPERSEDED, superseded=gone, **fields)
 
 
+def forgotten(number: int, scope: ScopeName, vector: Vector) -> Stored:
+    gone = Superseded(by=None, at=START, reason="forgotten")
+    fields = {"scope": scope, "status": Standing.FORGOTTEN, "superseded": gone}
+    return stored("forgotten", vector, id=identity(number), **fields)
+
+
 def ids(found: Sequence[Stored]) -> list[str]:
     return [one.memory.id for one in found]
 
@@ -485,6 +491,22 @@ class TestIndex:
         assert await index.decided([first[0], second[0]]) == dict([second])
         assert await index.decided([]) == {}
 
+    async def test_finds_what_was_forgotten_by_scope(self, index: Index) -> None:
+        """With vectors, by id; live and retired ones are not among them."""
+        other = ScopeName("acme/ana/work")
+        gone = [
+            forgotten(3, SCOPE, unit(0, 1)),
+            forgotten(2, SCOPE, unit(0, 0, 1)),
+            forgotten(4, other, unit(1)),
+        ]
+        await index.write([*gone, stored("tea", id=identity(1)), retired(5, "milk")])
+        found = await index.forgotten([SCOPE, ScopeName("acme"), other])
+        assert set(found) == {SCOPE, other}
+        assert_same(found[SCOPE], [gone[1], gone[0]])
+        assert_same(found[other], [gone[2]])
+        assert await index.forgotten([ScopeName("acme")]) == {}
+        assert await search(index, unit(0, 1), floor=0.9) == []
+
     async def test_finds_many_contents_at_once(self, index: Index) -> None:
         texts = [f"fact {n}" for n in range(1_500)]
         await index.write([stored(text, id=identity(n)) for n, text in enumerate(texts)])
@@ -545,6 +567,21 @@ class TestIndex:
         await index.write([retired(1, version=2)])
         await index.write([retired(1, version=3)])
         assert_same(await search(index), [known])
+
+    @pytest.mark.covers("D29")
+    @pytest.mark.parametrize("version", [1, 2, 3])
+    async def test_who_writes_late_brings_back_nothing_that_is_gone(
+        self, index: Index, version: int
+    ) -> None:
+        """A point stays for what was retired or forgotten, and its version refuses the old one."""
+        ended, left = retired(1, version=3), forgotten(2, SCOPE, unit(0, 1))
+        left = replace(left, memory=left.memory.model_copy(update={"version": 3}))
+        await index.write([ended, left])
+        late = [stored("old text", id=identity(n), version=version) for n in (1, 2)]
+        await index.write(late)
+        assert_same(await everything(index), [ended, left])
+        assert await search(index) == []
+        assert await index.with_content([late[0].memory.content_key]) == {}
 
     async def test_each_state_of_a_write_is_judged_by_itself(self, index: Index) -> None:
         """Many versions at once, live and retired, known and new."""

@@ -10,7 +10,8 @@ import pytest
 from schemas.memories import Persistence, Turns
 from schemas.outcomes import Applied
 from streams.adapters.memories_md.file import MemoriesFile
-from streams.adapters.memories_md.sink import MemoriesMdSink, level_of
+from streams.adapters.memories_md.level import level_of
+from streams.adapters.memories_md.sink import MemoriesMdSink
 from streams.core.fences import Epoch, Reached
 from streams.core.identity import decision_id
 from streams.core.memories_md.entries import entries

@@ -2,7 +2,6 @@
 
 import asyncio
 import fcntl
-import hashlib
 import itertools
 import json
 import os
@@ -30,9 +29,12 @@ from schemas.codec import APPLIED
 from schemas.memories import Memory, Persistence, Standing, Superseded
 from schemas.outcomes import Applied
 from streams.adapters.memories_md import file as memories_md_file
+from streams.adapters.memories_md import level as memories_md_level
 from streams.adapters.memories_md import sink as memories_md
 from streams.adapters.memories_md.file import MemoriesFile
-from streams.adapters.memories_md.sink import MemoriesMdSink, read_level
+from streams.adapters.memories_md.level import level_of as markdown_level_of
+from streams.adapters.memories_md.level import placed_in, read_level
+from streams.adapters.memories_md.sink import MemoriesMdSink
 from streams.adapters.sinks import jsonl, sqlite
 from streams.adapters.sinks.jsonl import JsonlSink
 from streams.adapters.sinks.sqlite import SqliteSink
@@ -98,7 +100,8 @@ def complete_lines(directory: Path) -> Iterator[Applied]:
         feed = level.with_name(level.name.replace(".level.json", ".jsonl"))
         content = feed.read_bytes()[:size] if size else b""
         assert content == b"" or content.endswith(b"\n")
-        yield from (APPLIED.decode(line) for line in content.split(b"\n")[:-1])
+        lines = content.split(b"\n")[:-1]
+        yield from (APPLIED.decode(line) for line in lines if line.strip())
 
 
 def read_feeds(directory: Path) -> dict[MemoryId, Memory]:
@@ -130,11 +133,9 @@ def read_markdown(path: Path) -> dict[MemoryId, object]:
     level, text = read_level(file), file.read() or ""
     if level is None:
         return {}
-    document, coming = parse(text), level.coming
+    document = parse(text)
     found = {one.at: one.entry for one in entries(document)}
-    came = coming is not None and coming.after == hashlib.sha256(text.encode()).hexdigest()
-    placed = coming.memories if coming is not None and came else level.memories
-    places = standing(document, placed)
+    places = standing(document, placed_in(text, level))
     assert places.keys() == found.keys()
     return {i: (place.version, written(found[at])) for at, (i, place) in places.items()}
 
@@ -151,12 +152,13 @@ def entry_of(memory: Memory, memories: dict[MemoryId, Memory]) -> object:
     _, header, meta, text = entry_parts(memory)
     if memory.superseded is None:
         return header, meta, text, None, False
+    assert memory.superseded.by is not None
     by = SupersededBy(entry_parts(memories[memory.superseded.by])[1].title)
     return replace(header, status=Standing.SUPERSEDED), meta, text, by, True
 
 
 def markdown_content(path: Path) -> object:
-    return path.read_bytes() if path.exists() else b"", memories_md.level_of(
+    return path.read_bytes() if path.exists() else b"", markdown_level_of(
         MemoriesFile(path)
     ).read_bytes()
 
@@ -203,6 +205,17 @@ def retired(offset: int, number: int, version: int, by: int, **fields: Any) -> A
     superseded = Superseded(by=MemoryId(identity(by)), at=later(offset), reason="same-fact")
     gone: dict[str, Any] = {"status": Standing.SUPERSEDED, "superseded": superseded}
     return change(offset, number, version, **gone, **fields)
+
+
+def forgotten(offset: int, number: int, version: int) -> Applied:
+    superseded = Superseded(by=None, at=later(offset), reason="forgotten")
+    gone: dict[str, Any] = {"status": Standing.FORGOTTEN, "superseded": superseded}
+    return change(offset, number, version, text="forgotten", title=None, **gone)
+
+
+def bytes_around(path: Path) -> list[bytes]:
+    """Return the content of every file of a sink: what lies at its place, and beside it."""
+    return [one.read_bytes() for one in path.parent.rglob("*") if one.is_file()]
 
 
 @dataclass(frozen=True)
@@ -364,6 +377,29 @@ class TestSink:
         assert kind.read(path) == kind.seen(latest(changes))
         gone = latest(changes)[MemoryId(identity(1))]
         assert (gone.text, gone.status) == ("Fact 1, told 2 times.", Standing.SUPERSEDED)
+
+    @pytest.mark.covers("B135")
+    @pytest.mark.parametrize("cut", [[2, 4, 5], [5]], ids=["piece by piece", "at once"])
+    async def test_of_a_forgotten_memory_no_byte_is_left(
+        self, kind: Kind, path: Path, cut: Sequence[int]
+    ) -> None:
+        """Whether it was written before, or is forgotten in the very window that brings it."""
+        said = [
+            change(0, 1, text="The Zyxquorblat opens.", title="Zyxquorblat"),
+            change(1, 2),
+            change(2, 1, 2, text="The Zyxquorblat is shut.", title="Zyxquorblat"),
+            change(3, 3),
+        ]
+        changes = [*said, forgotten(4, 1, version=3)]
+        start = 0
+        async with kind.opened(path) as sink:
+            for end in cut:
+                await sink.write(0, changes[start:end], reached(end))
+                start = end
+        assert [found for found in bytes_around(path) if b"Zyxquorblat" in found] == []
+        others = latest([changes[1], changes[3]])
+        read, expected = kind.read(path), kind.seen(others)
+        assert {identity: read[identity] for identity in others} == expected
 
     @pytest.mark.parametrize("text", HOSTILE.values(), ids=list(HOSTILE))
     async def test_any_text_comes_back_as_it_was(self, kind: Kind, path: Path, text: str) -> None:
@@ -557,7 +593,9 @@ async def write_in_three(sink: Sink) -> None:
 
 def die_after(lines: int, delay: float) -> None:
     """Kill this process once it has run so many lines of the sinks, and for so many seconds."""
-    files = {one.__file__ for one in (sqlite, jsonl, memories_md, memories_md_file)}
+    files = {
+        one.__file__ for one in (sqlite, jsonl, memories_md, memories_md_file, memories_md_level)
+    }
     counted = itertools.count()
 
     def trace(frame: FrameType, event: str, _: object) -> Any:

@@ -25,15 +25,17 @@ PAGES = sorted(
     for path in ROOT.glob(pattern)
 )
 ON_A_BROKER = Path("docs/operations.md")
+WITH_THE_API = Path("docs/api.md")
 WITH_COMMANDS = [
     page
     for page in PAGES
-    if "```console" in (ROOT / page).read_text("utf-8") and page != ON_A_BROKER
+    if "```console" in (ROOT / page).read_text("utf-8") and page not in {ON_A_BROKER, WITH_THE_API}
 ]
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
+@pytest.mark.timeout(400)  # a page has up to dozens of commands, each a process of its own
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=str)
 def test_every_command_of_a_page_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
     """`…` stands for what differs from run to run. The commands share one directory."""
@@ -46,27 +48,15 @@ def test_every_command_of_a_page_prints_what_the_page_says(page: Path, tmp_path:
 
 
 def test_the_services_do_what_their_page_says(tmp_path: Path, own_broker: NativeKafka) -> None:
-    """A command is given again until it prints what the page says: services take their time.
-
-    One that ends in `&` goes on beside the others. The page's port is any free one here.
-    """
-    models_dir()
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     port = str(free_port())
     broker = {"MEMSIEVE_KAFKA__BOOTSTRAP": own_broker.bootstrap, "MEMSIEVE_SERVICE__PORT": port}
-    page = (ROOT / ON_A_BROKER).read_text("utf-8").replace("8080", port)
-    with ExitStack() as stack:
-        for command, expected in _commands(page):
-            if command.endswith(" &"):
-                stack.callback(_end, _start(command.removesuffix(" &"), tmp_path, broker))
-                continue
-            pattern = re.compile(re.escape(expected).replace("…", ".+"))
-            wait_until(
-                lambda command=command, pattern=pattern: (
-                    pattern.fullmatch(_run(command, tmp_path, broker)) is not None
-                ),
-                f"$ {command} prints {expected}",
-            )
+    _until_it_does(ON_A_BROKER, tmp_path, broker, {"8080": port})
+
+
+def test_the_api_does_what_its_page_says(tmp_path: Path) -> None:
+    ports = {"8080": str(free_port()), "8090": str(free_port())}
+    variables = {"MEMSIEVE_SERVICE__PORT": ports["8080"], "MEMSIEVE_API__PORT": ports["8090"]}
+    _until_it_does(WITH_THE_API, tmp_path, variables, ports)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
@@ -127,6 +117,32 @@ def test_readme_names_the_test_command_that_the_build_runs() -> None:
     for command in ("make demo", "make test"):
         assert re.search(rf"^{command}\b", readme, re.MULTILINE)
         assert re.search(rf"^{command}$", build, re.MULTILINE)
+
+
+def _until_it_does(
+    page: Path, directory: Path, variables: Mapping[str, str], ports: Mapping[str, str]
+) -> None:
+    """Give each command of a page again until it prints what the page says: services take time.
+
+    One that ends in `&` goes on beside the others. The page's ports are any free ones here.
+    """
+    models_dir()
+    shutil.copytree(ROOT / "examples", directory / "examples")
+    text = (ROOT / page).read_text("utf-8")
+    for said, used in ports.items():
+        text = text.replace(said, used)
+    with ExitStack() as stack:
+        for command, expected in _commands(text):
+            if command.endswith(" &"):
+                stack.callback(_end, _start(command.removesuffix(" &"), directory, variables))
+                continue
+            pattern = re.compile(re.escape(expected).replace("…", ".+"))
+            wait_until(
+                lambda command=command, pattern=pattern: (
+                    pattern.fullmatch(_run(command, directory, variables)) is not None
+                ),
+                f"$ {command} prints {expected}",
+            )
 
 
 def _commands(page: str) -> Iterator[tuple[str, str]]:

@@ -59,6 +59,9 @@ class CrashingLog:
     async def end(self, topic: str, partition: int) -> int:
         return await self._steps.around(lambda: self._log.end(topic, partition))
 
+    async def erase(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
+        await self._steps.around(lambda: self._log.erase(topic, partition, offsets))
+
     async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
         await self._steps.around(lambda: self._log.commit(group, topic, partition, position))
 
@@ -89,6 +92,9 @@ class CrashingIndex:
 
     async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
         return await self._steps.around(lambda: self._index.with_content(keys))
+
+    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
+        return await self._steps.around(lambda: self._index.forgotten(scopes))
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
         return await self._steps.around(lambda: self._index.decided(ids))

@@ -24,10 +24,9 @@ from schemas.decisions import (
     Reinforce,
     Reject,
     Replace,
-    Target,
     Verdict,
 )
-from schemas.memories import Memory, Persistence, Standing, Superseded, Turns
+from schemas.memories import Memory, Persistence, Standing, Superseded, Target, Turns
 from schemas.outcomes import Applied, DeadLetter, Settled, Stage
 from streams.core import survivorship
 from streams.core.embedding import pack
@@ -220,7 +219,7 @@ EMPTY: dict[str, object] = {}
 
 WRONG_FIELD: list[tuple[str, bytes]] = [
     ("kind", without("kind")),
-    ("kind", as_json(kind="forget")),
+    ("kind", as_json(kind="imagine")),
     ("kind", as_json(kind="Remember")),
     ("kind", as_json(kind=PRIVATE)),
     ("kind", as_json(kind="a\nb")),

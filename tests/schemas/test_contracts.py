@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 from jsonschema import Draft202012Validator
 
-from schemas.codec import APPLIED, DEAD_LETTER, DECISION, EVENT, REVIEW, Codec, Unreadable
-from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS, TOPICS
+from schemas.codec import APPLIED, DEAD_LETTER, DECISION, EVENT, REVIEW, TURN, Codec, Unreadable
+from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, INPUTS, REVIEWS, TOPICS, TURNS
 from streams.apps import contracts
 from streams.core import identity
 from tests.support.compatibility import Schema, breaking_changes
@@ -26,6 +26,7 @@ CODECS: Mapping[str, Codec[Any]] = {
     CHANGES.name: APPLIED,
     REVIEWS.name: REVIEW,
     DEAD_LETTERS.name: DEAD_LETTER,
+    TURNS.name: TURN,
 }
 EXAMPLES = sorted(SCHEMAS.glob("examples/*/v*/*.json"))
 
@@ -130,7 +131,7 @@ class TestExamples:
         changed = [{n: v for n, v in example.items() if n != name} for name in required]
         changed += [
             {**example, "colour": "red"},
-            {**example, "kind": "forget"},
+            {**example, "kind": "imagine"},
             {**example, "schema_version": 2},
             {**example, "schema_version": "1"},
         ]
@@ -164,11 +165,11 @@ class TestAsyncapi:
         channels = read(COMMITTED / contracts.ASYNCAPI)["channels"]
         assert [channel["address"] for channel in channels.values()] == [t.name for t in TOPICS]
 
-    def test_says_that_events_come_in_and_the_rest_goes_out(self) -> None:
+    def test_says_that_events_and_turns_come_in_and_the_rest_goes_out(self) -> None:
         operations = read(COMMITTED / contracts.ASYNCAPI)["operations"].values()
         actions = {one["channel"]["$ref"]: one["action"] for one in operations}
         assert actions == {
-            f"#/channels/{topic.name}": "receive" if topic is EVENTS else "send" for topic in TOPICS
+            f"#/channels/{topic.name}": "receive" if topic in INPUTS else "send" for topic in TOPICS
         }
 
     def test_every_reference_leads_somewhere(self) -> None:

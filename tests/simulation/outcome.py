@@ -17,7 +17,8 @@ from streams.core.ledger import fold
 from streams.core.neighbours import Stored
 from streams.flow.decisions import EPOCH_HEADER, FENCE_HEADER
 from streams.flow.deduplicate import Deduplicator
-from streams.flow.owner import FORWARDED_HEADER, Owner
+from streams.flow.incoming import FORWARDED_HEADER
+from streams.flow.owner import Owner
 from streams.flow.writer import Writer
 from streams.ports import Log, Outgoing, Record
 from streams.runtime.consumer import work
@@ -112,10 +113,12 @@ def _require_forwarded(found: Outcome, events: Sequence[Sequence[Record]]) -> No
 
 
 def _require_successors(store: Store) -> None:
-    """Every memory that was superseded leads to a live one."""
+    """Every memory that was superseded leads to a live one, or to its end."""
     for identity in store:
         path = [identity]
         while (superseded := store[path[-1]][0].superseded) is not None:
+            if superseded.by is None:
+                break
             if superseded.by in path or superseded.by not in store:
                 raise Divergence(f"memory {identity} reaches no live one")
             path.append(superseded.by)

@@ -78,6 +78,9 @@ class SimulatedLog:
     async def end(self, topic: str, partition: int) -> int:
         return await self._ask("end", lambda: self._cluster.log.end(topic, partition))
 
+    async def erase(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
+        await self._ask("erase", lambda: self._cluster.log.erase(topic, partition, offsets))
+
     async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
         cluster, what = self._cluster, f"commit of {topic}"
         await turn(_TENSE)
@@ -116,6 +119,9 @@ class SimulatedIndex:
 
     async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
         return await self._ask("with_content", lambda: self._cluster.index.with_content(keys))
+
+    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
+        return await self._ask("forgotten", lambda: self._cluster.index.forgotten(scopes))
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
         return await self._ask("decided", lambda: self._cluster.index.decided(ids))

@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from random import Random
 
-from schemas.base import ScopeName
+from schemas.base import EventId, ScopeName
 from schemas.codec import EVENT
+from schemas.events import Event, Pin, Rate, Retire, Undo
+from schemas.memories import Target
 from schemas.topics import EVENTS
 from streams.core.embedding import Vector
+from streams.core.identity import decision_id, memory_id, named_memory_id
 from streams.core.policy import Policy
 from streams.core.scope import partition_of
 from streams.ports import Embedder, Outgoing
-from tests.builders import at_cosine, event, later, policy, unit
+from tests.builders import at_cosine, event, later, memory, policy, unit
 from tests.fakes.sentences import SentenceEmbedder
 
 TABLE: Mapping[str, Vector] = {
@@ -34,7 +37,10 @@ def embedder() -> Embedder:
 
 
 def stream(rng: Random, partitions: int) -> list[Outgoing]:
-    """Return 6 to 14 events on one or more texts: new, repeated, reused, renamed, redelivered, astray, and unreadable."""
+    """Return 6 to 14 events on one or more texts: new, repeated, reused, renamed, redelivered, astray, and unreadable.
+
+    Some ask for changes of what others have made, or may have.
+    """
     made: list[Outgoing] = []
     texts = rng.sample(TEXTS, rng.randint(1, len(TEXTS)))
     for number in range(rng.randint(6, 14)):
@@ -43,6 +49,8 @@ def stream(rng: Random, partitions: int) -> list[Outgoing]:
             made.append(rng.choice(made))
         elif shape < 0.25:
             made.append(_record(rng.choice(SCOPES), b"{", partitions))
+        elif shape < 0.35:
+            made.append(_request(rng, number, partitions))
         else:
             made.append(_event(rng, rng.choice(texts), number, partitions))
     return made
@@ -63,6 +71,28 @@ def _event(rng: Random, text: str, number: int, partitions: int) -> Outgoing:
         partition = rng.randrange(partitions)
         return Outgoing(EVENTS.name, partition, b"no scope", record.value)
     return record
+
+
+def _request(rng: Random, number: int, partitions: int) -> Outgoing:
+    """Ask for a change of a memory that is there, or not yet, or in another version."""
+    scope, version = rng.choice((*SCOPES[:1] * 3, *SCOPES)), rng.choice((1, 1, 2, 3))
+    made_by = EventId(f"event {rng.randrange(number + 1)}")
+    known = memory_id(decision_id(scope, made_by))
+    identity = rng.choice((known, known, named_memory_id(scope, rng.choice(("drink", "game")))))
+    back = memory(rng.choice(TEXTS), id=identity, scope=scope, version=version)
+    kinds: Mapping[type[Event], Mapping[str, object]] = {
+        Pin: {"memory_id": identity, "pinned": rng.random() < 0.5},
+        Rate: {"memory_id": identity, "helpful": 1},
+        Retire: {
+            "memories": [Target(memory_id=identity, version=version)],
+            "reason": "invalid",
+        },
+        Undo: {"undoes": [decision_id(scope, made_by)], "memories": [back]},
+    }
+    kind = rng.choice(list(kinds))
+    asked = {"event_id": f"asked {number}", "scope": scope, "author": "cleo"}
+    event_ = kind.model_validate({**asked, "occurred_at": later(rng.randint(0, 9)), **kinds[kind]})
+    return _record(scope, EVENT.encode(event_), partitions)
 
 
 def _record(scope: ScopeName, value: bytes, partitions: int) -> Outgoing:

@@ -18,7 +18,7 @@ REGRESSIONS = (0, 2, 18, 38, 109)
 FOUND_WITHIN = 1_000
 """Schedules until a protection that is missing must have been missed."""
 
-KINDS = {"insert", "replace", "merge", "reinforce", "ignore", "reject", "forward"}
+KINDS = {"insert", "replace", "merge", "reinforce", "revise", "ignore", "reject", "forward"}
 TROUBLES = {
     "a process crashed",
     "somebody stalled",

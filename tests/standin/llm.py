@@ -3,7 +3,7 @@
 import json
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -35,6 +35,11 @@ class Asked:
     def shown(self) -> str:
         """What follows the instructions: the data in its fence."""
         return self.body["messages"][1]["content"]
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts to be embedded."""
+        return self.body["input"]
 
     @property
     def data(self) -> Any:
@@ -75,6 +80,17 @@ def opinion(verdict: str, **fields: Any) -> Reply:
 
 def worded(text: str) -> Reply:
     return said(json.dumps({"text": text}))
+
+
+def embeddings(vectors: Sequence[Sequence[float]]) -> Reply:
+    """Return vectors, in the order of the texts that were asked about."""
+    data = [{"index": place, "embedding": list(vector)} for place, vector in enumerate(vectors)]
+    return Reply(content=json.dumps({"object": "list", "data": data}).encode())
+
+
+def embedding(vector_of: Callable[[str], Sequence[float]]) -> Script:
+    """Embed whatever is asked about."""
+    return lambda asked: embeddings([vector_of(text) for text in asked.texts])
 
 
 def in_turn(*replies: Reply) -> Script:

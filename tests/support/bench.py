@@ -13,6 +13,7 @@ from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.local_broker import LocalBroker
 from streams.core.embedding import Vector
 from streams.core.policy import Policy
+from streams.core.tombstones import Key
 from streams.flow.decisions import INDEXED, DecisionsReader
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.judging import Judging
@@ -38,6 +39,7 @@ class Bench:
         *,
         judges: Judging | None = None,
         sinks: Sequence[Sink] = (),
+        key: Key | None = None,
     ) -> None:
         self.log = LocalBroker(directory / "log.sqlite3", indexed=INDEXED)
         for topic in TOPICS:
@@ -47,6 +49,7 @@ class Bench:
         self._embedder = SentenceEmbedder(table, characters_max=200)
         self._judging = judges or judging()
         self._policy = policy
+        self._key = key
         self._owners = 0
         self.owner = self.another()
         self.writer = Writer(self.index, self.log, lambda _: None, sinks=sinks)
@@ -56,7 +59,9 @@ class Bench:
         """Return an owner that has not claimed the partition yet."""
         self._owners += 1
         return Owner(
-            Deduplicator(self._embedder, self.index, self.index, self._policy, self._judging),
+            Deduplicator(
+                self._embedder, self.index, self.index, self._policy, self._judging, self._key
+            ),
             self.log,
             self.index,
             lambda _: None,
@@ -65,8 +70,10 @@ class Bench:
             warn=self.warned.append,
         )
 
-    async def take_over(self) -> None:
-        """Let another owner take the partition."""
+    async def take_over(self, policy: Policy | None = None, judges: Judging | None = None) -> None:
+        """Let another owner take the partition, who may have another policy, or other judges."""
+        self._policy = policy or self._policy
+        self._judging = judges or self._judging
         self.owner = self.another()
         self._next = await self.owner.claim(0)
 

@@ -5,7 +5,7 @@ from functools import cache
 
 from schemas.base import ContentKey, DecisionId, MemoryId, Position
 from schemas.decisions import Change, Decision, Verdict
-from schemas.events import Remember
+from schemas.events import Event, Remember
 from schemas.memories import Memory, Standing
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.lexicons import english
@@ -74,7 +74,7 @@ class World:
             Judging(Readings(lexicon()), verifiers, self.writer),
         )
 
-    async def hear(self, *events: Remember) -> list[Decision]:
+    async def hear(self, *events: Event) -> list[Decision]:
         """Decide on a batch of events, and apply what was decided."""
         batch = [Received(record(b"", self._heard + at), said) for at, said in enumerate(events)]
         made = (await self._deduplicator.deduplicate(batch, self._overlay.fork())).decisions
@@ -95,7 +95,7 @@ class World:
 
     async def memories(self, scope: str | None = None) -> list[Memory]:
         """Return what is live, oldest first."""
-        return [memory for memory in await self._all(scope) if memory.live]
+        return [memory for memory in await self.every(scope) if memory.live]
 
     async def texts(self, scope: str | None = None) -> list[str]:
         """Return the texts that are live, oldest first."""
@@ -106,24 +106,25 @@ class World:
 
         Also asserts that this one is there: the invariant of the successor.
         """
-        by_id = {memory.id: memory for memory in await self._all(None)}
+        by_id = {memory.id: memory for memory in await self.every()}
         gone = [memory for memory in by_id.values() if memory.status is Standing.SUPERSEDED]
         for memory in gone:
             assert self._end(memory, by_id).live, f"no live successor: {memory.text}"
         return {
             memory.text: by_id[memory.superseded.by].text
             for memory in gone
-            if memory.superseded is not None
+            if memory.superseded is not None and memory.superseded.by is not None
         }
 
     def _end(self, memory: Memory, by_id: Mapping[MemoryId, Memory]) -> Memory:
         for _ in by_id:
-            if memory.superseded is None:
+            if memory.superseded is None or memory.superseded.by is None:
                 break
             memory = by_id[memory.superseded.by]
         return memory
 
-    async def _all(self, scope: str | None) -> list[Memory]:
+    async def every(self, scope: str | None = None) -> list[Memory]:
+        """Return all memories, retired ones as well, oldest first."""
         found = [stored.memory async for stored in self._index.scan()]
         wanted = [memory for memory in found if scope in {None, memory.scope}]
         return sorted(wanted, key=lambda memory: (memory.created_at, memory.text))

@@ -32,11 +32,11 @@ _END_SECONDS = 10.0
 
 
 @contextmanager
-def llama() -> Generator["Llama"]:
-    """Start a server of its own; skip the test where there is none to be started."""
+def llama(*, embeds: bool = False) -> Generator["Llama"]:
+    """Start a server of its own, which answers, or embeds; skip the test where none can be."""
     if missing := [name for name in (_SERVER, _MODEL) if find_spec(name) is None]:
         pytest.skip(f"no local language model: {' and '.join(missing)} not installed")
-    server = Llama(_model())
+    server = Llama(_model(), embeds=embeds)
     try:
         server.start()
         yield server
@@ -47,8 +47,9 @@ def llama() -> Generator["Llama"]:
 class Llama:
     """A server on a port of its own, which it keeps when it is started again."""
 
-    def __init__(self, model: Path) -> None:
+    def __init__(self, model: Path, *, embeds: bool) -> None:
         self._model = model
+        self._embeds = embeds
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -59,7 +60,7 @@ class Llama:
     def start(self) -> None:
         """Start it, and return once it answers."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(self._model), str(self._port)],
+            [sys.executable, "-m", __name__, str(self._model), str(self._port), str(self._embeds)],
             cwd=_ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -104,7 +105,7 @@ def _model() -> Path:
     return kept(folder, assemble) / package.MODEL_NAME
 
 
-def _serve(model: str, port: int) -> None:
+def _serve(model: str, port: int, *, embeds: bool) -> None:
     """Serve until standard input ends: with the parent, however that ends."""
     engine: Any = import_module(_SERVER)
     wanted = engine.CommonParams()
@@ -112,6 +113,9 @@ def _serve(model: str, port: int) -> None:
     wanted.port = port
     wanted.api_keys = [KEY]
     wanted.n_ctx = CONTEXT_TOKENS
+    if embeds:
+        wanted.embedding = True
+        wanted.pooling_type = engine.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
     # more would wait for each other: machines that run tests are busy
     wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = 1
     server = engine.Server(wanted)
@@ -121,4 +125,4 @@ def _serve(model: str, port: int) -> None:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1], int(sys.argv[2]))
+    _serve(sys.argv[1], int(sys.argv[2]), embeds=sys.argv[3] == "True")

@@ -7,7 +7,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from streams.adapters.telemetry import Metrics
+from streams.adapters.telemetry import ApiMetrics, ConsolidationMetrics, Metrics
 from streams.apps.settings import Settings, descriptions
 from streams.cli.main import EXIT_CODES, app
 
@@ -42,9 +42,10 @@ def settings() -> str:
 def metrics() -> str:
     """Return the page of all metrics."""
     parts = [_HEAD, "# Metrics", "", "| metric | type | what it tells |", "|---|---|---|"]
-    for metric in Metrics().registry.collect():
-        suffix = "_total" if metric.type == "counter" else ""
-        parts.append(f"| `{metric.name}{suffix}` | {metric.type} | {metric.documentation} |")
+    for made in (Metrics(), ApiMetrics(), ConsolidationMetrics()):
+        for metric in made.registry.collect():
+            suffix = "_total" if metric.type == "counter" else ""
+            parts.append(f"| `{metric.name}{suffix}` | {metric.type} | {metric.documentation} |")
     return "\n".join(parts) + "\n"
 
 

@@ -32,8 +32,8 @@ VARIABLE = re.compile(r"\bMEMSIEVE_\w+")
 LOOPBACK = "127.0.0.1"
 
 OURS = [name for name, service in SERVICES.items() if service["image"].startswith("memsieve:")]
-WORKERS = ["deduplicator", "writer"]
-LONG_RUNNING = ["kafka", "qdrant", *WORKERS]
+WORKERS = ["deduplicator", "writer", "extractor", "consolidator"]
+LONG_RUNNING = ["kafka", "qdrant", *WORKERS, "api"]
 
 
 def test_images_are_pinned_to_a_version() -> None:
@@ -56,7 +56,8 @@ def test_our_image_has_the_version_of_the_project() -> None:
 def test_every_service_is_accounted_for() -> None:
     assert set(SERVICES) == {*LONG_RUNNING, "topics", "memsieve"}
     assert SERVICES["topics"]["restart"] == "no"
-    assert SERVICES["memsieve"]["profiles"]  # is not started with the others
+    for name in ("api", "memsieve", "extractor", "consolidator"):
+        assert SERVICES[name]["profiles"]  # is not started with the others
 
 
 def test_every_published_port_is_for_this_machine_only() -> None:
@@ -95,7 +96,7 @@ def test_every_long_running_service_is_watched_and_comes_back() -> None:
         assert SERVICES[name]["restart"] == "unless-stopped"
 
 
-@pytest.mark.parametrize("name", WORKERS)
+@pytest.mark.parametrize("name", [*WORKERS, "api"])
 def test_a_worker_is_healthy_where_it_is_ready(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -113,13 +114,13 @@ def test_qdrant_is_healthy_where_it_is_ready() -> None:
 def test_each_waits_for_what_it_needs() -> None:
     needed = {name: _conditions(name) for name in SERVICES}
     healthy = {"kafka": "service_healthy", "qdrant": "service_healthy"}
-    for name in WORKERS:
+    for name in (*WORKERS, "api"):
         assert needed[name] == {**healthy, "topics": "service_completed_successfully"}
     assert needed["topics"] == {"kafka": "service_healthy"}
 
 
 def test_the_commands_exist() -> None:
-    for name in ("topics", *WORKERS):
+    for name in ("topics", *WORKERS, "api"):
         command: Any = get_command(app)
         for word in SERVICES[name]["command"]:
             command = command.commands[word]
@@ -133,6 +134,16 @@ def test_a_worker_has_time_to_end(
     monkeypatch.chdir(tmp_path)
     drain = _settings(name, monkeypatch).service.drain_seconds
     assert _seconds(SERVICES[name]["stop_grace_period"]) > 2 * drain
+
+
+def test_the_api_is_in_the_image_and_finds_its_tokens(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert re.search(r"^fastapi==", (ROOT / "requirements.lock").read_text("utf-8"), re.MULTILINE)
+    api = _settings("api", monkeypatch).api
+    assert [f"{LOOPBACK}:{api.port}:{api.port}"] == SERVICES["api"]["ports"]
+    assert SERVICES["api"]["volumes"] == [f"${{TOKENS:-./tokens.toml}}:{api.tokens}:ro"]
 
 
 def test_our_containers_can_do_no_more_than_they_must() -> None:
@@ -224,7 +235,7 @@ def _settings(service: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
     for variable in (*_variables(), "MEMSIEVE_CONFIG"):
         monkeypatch.delenv(variable, raising=False)
     for variable, value in (_image_environment() | SERVICES[service]["environment"]).items():
-        if VARIABLE.fullmatch(variable):
+        if VARIABLE.fullmatch(variable) and value is not None:  # None: as this machine has it
             monkeypatch.setenv(variable, value)
     return load({})
 

@@ -4,8 +4,9 @@ import pytest
 
 from schemas.base import TEXT_MAX, ScopeName
 from schemas.codec import TURN, Unreadable
-from streams.apps.extracting import Notes, scope_of_turns
+from streams.core.extraction.notes import Notes
 from streams.core.identity import decision_id, memory_id
+from streams.flow.turn_rows import scope_of_turns
 from tests.builders import event, identity, later, memory, turn
 
 ANA = ScopeName("acme/ana")

@@ -69,6 +69,7 @@ async def test_a_failure_ahead_is_met_by_whoever_asks() -> None:
     assert inner.asked == [["tea"]] * 3
 
 
+@pytest.mark.covers("B80", "S0.25")
 async def test_the_oldest_texts_are_forgotten() -> None:
     inner = Counting()
     embedder = RememberingEmbedder(inner, texts_max=2)

@@ -265,7 +265,7 @@ def test_what_similarity_cannot_tell_apart_is_told_apart(event: str, memory: str
     assert _findings(event, memory)
 
 
-@pytest.mark.covers("B24")
+@pytest.mark.covers("B24", "D31")
 def test_categories_must_be_one() -> None:
     reading = read("Ana opened the grating with the key", LEXICON)
     failure, success = (
@@ -296,7 +296,7 @@ def test_a_guess_does_not_touch_what_is_believed() -> None:
     assert not examine(belief, guess, LEXICON)
 
 
-@pytest.mark.covers("B71")
+@pytest.mark.covers("B71", "D31")
 def test_a_pinned_memory_is_left_alone() -> None:
     reading = read("Ana opened the grating with the key", LEXICON)
     findings = examine(Statement(reading), Statement(reading, pinned=True), LEXICON)

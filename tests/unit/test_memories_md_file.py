@@ -81,7 +81,7 @@ def test_no_character_is_changed(path: Path, content: str) -> None:
     assert path.read_bytes() == f"{content}+".encode()
 
 
-@pytest.mark.covers("S3.50")
+@pytest.mark.covers("S3.50", "B73", "B102")
 def test_three_backups_are_kept_the_newest_first(path: Path) -> None:
     for number in range(6):
         assert rewritten(path, f"{number}\n")
@@ -130,7 +130,7 @@ def test_a_dead_process_holds_nothing(path: Path) -> None:
     assert rewritten(path, "first\n")
 
 
-@pytest.mark.covers("S3.32", "S3.47", "D33")
+@pytest.mark.covers("S3.32", "S3.47", "D33", "B102")
 def test_a_kill_at_any_step_leaves_a_whole_file(tmp_path: Path) -> None:
     (tmp_path / "killed.py").write_text(KILLED, "utf-8")
     seen: list[bytes] = []

@@ -86,6 +86,31 @@ def test_two_memories_of_one_title_are_two_entries() -> None:
     assert [one.entry.text for one in entries(again.document)] == ["It creaks.", "It is mended."]
 
 
+@pytest.mark.covers("S3.42")
+def test_a_world_as_large_as_the_document_foresees_is_kept() -> None:
+    """110 locations, 5 to 10 memories each, 500 to 800 bytes of text and header for each."""
+    numbers = [(place, nth) for place in range(110) for nth in range(5 + place % 6)]
+    memories = [
+        memory(
+            f"Note {nth} of {place}: " + f"the stair breaks under {place * nth} stones. " * 15,
+            id=identity(place * 100 + nth),
+            scope=f"acme/{place}",
+            title=f"Stair {nth}",
+            turns=Turns(first=nth, last=nth + 3),
+            metadata={"location_name": f"Tower {place}"},
+        )
+        for place, nth in numbers
+    ]
+    step = in_step(parse(""), memories, {}, world="acme", decided=(), history=False)
+    text = render(step.document)
+    sizes = [len(found.entry.written.encode()) for found in entries(step.document)]
+    assert (len(sizes), min(sizes) > 500, max(sizes) < 800) == (len(memories), True, True)
+    assert render(parse(text)) == text
+    again = in_step(parse(text), memories, step.placed, world="acme", decided=(), history=False)
+    assert render(again.document) == text
+    assert step.notes == again.notes == ()
+
+
 @pytest.mark.covers("S3.25")
 def test_what_a_person_wrote_already_is_not_written_again() -> None:
     step = follow(parse(HAND), [kept(1, 1, title="High tide", text="High at six.")])

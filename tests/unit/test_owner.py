@@ -16,7 +16,8 @@ from streams.core.fences import Reached
 from streams.core.neighbours import Stored
 from streams.flow.decisions import INDEXED, DecisionsReader
 from streams.flow.deduplicate import Deduplicator
-from streams.flow.owner import FORWARDED_HEADER, Limits, Owner
+from streams.flow.incoming import FORWARDED_HEADER
+from streams.flow.owner import Limits, Owner
 from streams.flow.takeover import applied, require_log
 from streams.flow.writer import Writer
 from streams.ports import Committed, Fatal, NotYet, Outgoing, Transient

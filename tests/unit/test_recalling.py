@@ -6,8 +6,8 @@ import pytest
 
 from schemas.base import Position, ScopeName
 from schemas.codec import DECISION
-from schemas.decisions import Change, Evidence, Insert, Reason, Reinforce, Target
-from schemas.memories import Memory
+from schemas.decisions import Change, Evidence, Insert, Reason, Reinforce
+from schemas.memories import Memory, Target
 from schemas.topics import DECISIONS
 from streams.adapters.memory_log import MemoryLog
 from streams.apps.recalling import Asked, Recaller

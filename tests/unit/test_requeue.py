@@ -24,8 +24,8 @@ from streams.flow.requeue import (
     Letters,
     Readable,
     again,
-    event_record,
     given_up,
+    input_record,
     readable,
     settled_records,
 )
@@ -201,7 +201,7 @@ def test_only_what_is_open_is_given_up(records: Sequence[Any], reason: str | Non
 def published(one: Letter, partitions: int = 1) -> Outgoing:
     said = again(one)
     assert isinstance(said, Readable)
-    return event_record(one, said, partitions)
+    return input_record(one, said, partitions)
 
 
 def test_an_event_is_published_as_producers_should_publish_it() -> None:
@@ -215,7 +215,7 @@ def test_a_mended_event_goes_where_its_own_scope_belongs() -> None:
     mended = readable(event(scope="acme/ben").model_dump_json().encode())
     assert isinstance(mended, Readable)
     [one] = fold(of(ROW, stage=Stage.READ, key="acme/ana"))
-    outgoing = event_record(one, mended, 7)
+    outgoing = input_record(one, mended, 7)
     assert outgoing.key == b"acme/ben"
     assert outgoing.partition == partition_of(ScopeName("acme/ben"), 7)
 

@@ -23,7 +23,7 @@ from streams.core.embedding import Vector
 from streams.core.identity import review_id
 from streams.core.scope import partition_of
 from streams.flow.dead_letters import dead_letter
-from streams.flow.requeue import Letter, Readable, again, event_record
+from streams.flow.requeue import Letter, Readable, again, input_record
 from streams.ports import Outgoing, Poison
 from tests.builders import at_cosine, event, identity, later, memory, policy, record, unit
 from tests.fakes.clock import StandingClock
@@ -233,8 +233,8 @@ def test_an_answer_that_failed_is_published_again_as_any_event() -> None:
     open_ = Letter(letter, 1, "open", [0])
     event_again = again(open_)
     assert isinstance(event_again, Readable)
-    assert event_again.event == answer
-    published = event_record(open_, event_again, 6)
+    assert event_again.said == answer
+    published = input_record(open_, event_again, 6)
     assert (published.key, published.value) == (b"acme/ana", EVENT.encode(answer))
     assert published.partition == partition_of(answer.scope, 6)
 

@@ -20,7 +20,7 @@ from streams.adapters.embedders.batching import Batch, batches
 from streams.adapters.embedders.install import REPAIR_HINT, describe, verify
 from streams.adapters.embedders.precision import EXACT_HINT, Precision, Wanted, identity, settled
 from streams.adapters.embedders.tokens import PaddingTokenizer, is_truncated, readable
-from streams.core.embedding import Embedded
+from streams.core.embedding import Embedded, units
 from streams.ports import NoModel
 
 Matrix = NDArray[np.float32]
@@ -118,7 +118,7 @@ class _OnnxEncoder:
         """Return the vectors of texts that are padded alike."""
         del texts
         documents = cast("list[str]", read)  # what its tokenizer takes, here ours
-        return _units(np.array(list(self._model.embed(documents, batch_size=len(read)))))
+        return units(np.array(list(self._model.embed(documents, batch_size=len(read)))))
 
 
 class _StaticEncoder:
@@ -131,7 +131,7 @@ class _StaticEncoder:
 
     def encode(self, texts: list[str], read: list[Encoding]) -> Matrix:
         del read
-        return _units(self._model.raw_embed(texts))
+        return units(self._model.raw_embed(texts))
 
 
 def _load(
@@ -165,13 +165,6 @@ def _compute_in_bf16(model: OnnxTextEmbedding, graph: Path, threads: int) -> Non
 
     model.token_count("")  # loads the tokenizer alone
     model.model = cast("Any", Bf16Session(graph, threads))
-
-
-def _units(vectors: NDArray[Any]) -> Matrix:
-    """Return the vectors at length one; models differ in whether they normalise."""
-    exact = vectors.astype(np.float64)
-    lengths = np.linalg.norm(exact, axis=1, keepdims=True)
-    return np.divide(exact, lengths, out=exact, where=lengths > 0.0).astype(np.float32)
 
 
 def _cores() -> int:

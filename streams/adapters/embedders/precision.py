@@ -6,13 +6,11 @@ from typing import Literal
 from fastembed.common.model_description import DenseModelDescription
 
 from schemas.base import ModelId
+from streams.core.embedding import BF16
 from streams.ports import NoModel
 
 Wanted = Literal["exact", "fast", "auto"]
 Precision = Literal["exact", "fast"]
-
-BF16 = "@bf16"
-"""Ends the name of a model that computes in bf16."""
 
 EXACT_HINT = "set embedder.precision to exact"
 

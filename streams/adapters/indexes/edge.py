@@ -16,7 +16,7 @@ import qdrant_edge as engine
 from pydantic import TypeAdapter, ValidationError
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
-from schemas.memories import LIVE
+from schemas.memories import LIVE, Standing
 from streams.adapters.indexes.following import new_token, raised
 from streams.adapters.indexes.payload import (
     CONTENT_KEY,
@@ -91,6 +91,13 @@ class EdgeIndex:
             for identity, key in stored.decided
         }
         return {identity: found[identity] for identity in ids if identity in found}
+
+    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
+        gone = engine.Filter(must=[_is(STATUS, Standing.FORGOTTEN), _any(SCOPE, list(scopes))])
+        found: dict[ScopeName, list[Stored]] = {}
+        for stored in self._scroll(gone, with_vector=True):
+            found.setdefault(stored.memory.scope, []).append(stored)
+        return found
 
     async def write(self, changes: Sequence[Stored]) -> None:
         for start in range(0, len(changes), _WRITE_BATCH):

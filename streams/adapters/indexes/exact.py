@@ -1,19 +1,30 @@
 """Every vector compared with every other, in numpy: the reference, and right for small jobs.
 
-Lives in memory only: whoever opens it applies the decisions to it from the first.
+Lives in memory only: whoever opens it applies the decisions to it from the first. The live vectors
+of a scope are kept as one matrix from a search until the scope changes.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
+from schemas.memories import Standing
 from streams.adapters.indexes.following import new_token, raised
 from streams.adapters.indexes.payload import vector_of
+from streams.core.embedding import Vector
 from streams.core.fences import Reached
 from streams.core.neighbours import Stored
 from streams.ports import FLOAT32_SLACK, Followed, Level, Query
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """The live memories of a scope, and their vectors in the same order, one a row."""
+
+    live: Sequence[Stored]
+    matrix: Vector
 
 
 class ExactIndex:
@@ -22,6 +33,8 @@ class ExactIndex:
     def __init__(self) -> None:
         self._stored: dict[MemoryId, Stored] = {}
         self._scopes: dict[ScopeName, set[MemoryId]] = {}
+        self._searched: dict[ScopeName, _Searched] = {}
+        self._gone: dict[ScopeName, set[MemoryId]] = {}
         self._decided: dict[DecisionId, ContentKey] = {}
         self._level: Level | None = None
 
@@ -42,6 +55,10 @@ class ExactIndex:
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
         return {i: self._decided[i] for i in ids if i in self._decided}
+
+    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
+        gone = {scope: self._gone[scope] for scope in scopes if scope in self._gone}
+        return {scope: [self._stored[i] for i in sorted(ids)] for scope, ids in gone.items()}
 
     async def write(self, changes: Sequence[Stored]) -> None:
         for change in changes:
@@ -69,6 +86,8 @@ class ExactIndex:
         self._level = None
         self._stored.clear()
         self._scopes.clear()
+        self._searched.clear()
+        self._gone.clear()
         self._decided.clear()
 
     async def close(self) -> None:
@@ -81,12 +100,23 @@ class ExactIndex:
         self._decided.update(change.decided)
         self._stored[memory.id] = change
         self._scopes.setdefault(memory.scope, set()).add(memory.id)
+        self._searched.pop(memory.scope, None)
+        if memory.status is Standing.FORGOTTEN:
+            self._gone.setdefault(memory.scope, set()).add(memory.id)
 
     def _nearest(self, query: Query) -> list[Stored]:
-        ids = sorted(self._scopes.get(query.scope, ()))
-        live = [s for s in (self._stored[i] for i in ids) if s.memory.live]
-        if not live:
+        scope = self._searched.get(query.scope) or self._to_search(query.scope)
+        if scope is None:
             return []
-        scores = np.stack([vector_of(s) for s in live]) @ query.vector
+        scores = scope.matrix @ query.vector
         order = np.argsort(-scores, kind="stable")[: query.limit]
-        return [live[i] for i in order if scores[i] >= query.floor - FLOAT32_SLACK]
+        return [scope.live[i] for i in order if scores[i] >= query.floor - FLOAT32_SLACK]
+
+    def _to_search(self, scope: ScopeName) -> _Searched | None:
+        stored = (self._stored[i] for i in sorted(self._scopes.get(scope, ())))
+        live = [one for one in stored if one.memory.live]
+        if not live:
+            return None
+        searched = _Searched(live, np.stack([vector_of(one) for one in live]))
+        self._searched[scope] = searched
+        return searched

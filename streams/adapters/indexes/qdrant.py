@@ -227,6 +227,13 @@ class QdrantIndex:
         }
         return {identity: found[identity] for identity in ids if identity in found}
 
+    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
+        gone = [_is(STATUS, Standing.FORGOTTEN), _any(SCOPE, list(scopes))]
+        found: dict[ScopeName, list[Stored]] = {}
+        async for stored in self._scroll(models.Filter(must=[*gone]), with_vectors=True):
+            found.setdefault(stored.memory.scope, []).append(stored)
+        return found
+
     async def write(self, changes: Sequence[Stored]) -> None:
         """Write whole points: all of a request are judged and written as one."""
         for batch in _batches(changes):

@@ -13,7 +13,7 @@ from aiokafka.helpers import create_ssl_context
 from faststream.kafka.security import parse_security
 from faststream.security import BaseSecurity, SASLPlaintext, SASLScram256, SASLScram512
 
-from schemas.topics import EVENTS
+from schemas.topics import INPUTS
 from streams.ports import Fatal, NoServer, Unreachable
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -52,6 +52,9 @@ _MENDED_BY_TIME = (
 )
 """What the client does not call retriable, and a new producer or a moment mends."""
 
+_SHARED = {topic.name for topic in INPUTS}
+"""The topics that all runs have in common."""
+
 _PROBE_SECONDS = 3.0
 STOP_SECONDS = 5.0
 
@@ -61,7 +64,7 @@ class Connection:
     """A cluster, and the names that memsieve's topics and groups have there.
 
     `prefix` is put before each name, so that several installations can share a cluster. `run` is
-    put behind all names but that of the events, so that two may decide on the same events. With
+    put behind all names but those of what producers publish, so that two may decide on the same. With
     `tls`, `ca_file` names the authorities to trust instead of the system's. `request_seconds` is
     how long an answer may take before it is given up.
     """
@@ -78,7 +81,7 @@ class Connection:
 
     def named(self, name: str) -> str:
         """Return what a topic or group of ours is called in the cluster."""
-        run = f".{self.run}" if self.run and name != EVENTS.name else ""
+        run = f".{self.run}" if self.run and name not in _SHARED else ""
         return f"{self.prefix}{name}{run}"
 
     def place(self, topic: str, partition: int) -> TopicPartition:

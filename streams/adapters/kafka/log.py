@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPa
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError
 
+from schemas.topics import TOPICS
 from streams.adapters.kafka.connection import STOP_SECONDS, Connection, bounded
 from streams.ports import Committed, Fatal, NoStore, Outgoing, Record, Unreachable
 
@@ -28,6 +29,7 @@ _SCAN_PAGE = 1_000
 _COORDINATOR_ATTEMPTS = 20
 _COORDINATOR_PAUSE = 0.25
 _LOG_APPEND_TIME = 1
+_COMPACTED = frozenset(topic.name for topic in TOPICS if topic.compacted)
 
 Answer = TypeVar("Answer")
 Reader: TypeAlias = "AIOKafkaConsumer[bytes, bytes]"
@@ -180,6 +182,26 @@ class KafkaLog:
     async def end(self, topic: str, partition: int) -> int:
         async with self._connection.meanings():
             return await self._end(self._connection.place(topic, partition))
+
+    async def erase(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
+        """Let compaction take records of a compacted topic; those of others expire.
+
+        Behind each lies a record with its key and no value from now on.
+        """
+        if topic not in _COMPACTED or not offsets:
+            return
+        found = [one for offset in offsets for one in await self.read(topic, partition, offset, 1)]
+        keys = [one.key for one in found if one.offset in set(offsets) and one.value is not None]
+        name = self._connection.named(topic)
+        async with self._connection.meanings():
+            producer = await self._opened_producer()
+        try:
+            async with self._connection.meanings():
+                sent = [await producer.send(name, None, key, partition) for key in keys]
+                await asyncio.gather(*sent)
+        except BaseException:
+            await self._retire(producer)
+            raise
 
     async def _end(self, place: TopicPartition) -> int:
         consumer = await self._opened_consumer()

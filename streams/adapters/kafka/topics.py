@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 
-from schemas.topics import CHANGES, DECISIONS, EVENTS, TOPICS, Topic
+from schemas.topics import CHANGES, EVENTS, INPUTS, TOPICS, Topic
 from streams.adapters.kafka.connection import Connection
 from streams.adapters.kafka.log import REQUEST_BYTES_MAX
 from streams.ports import NoServer, NoStore
@@ -28,6 +29,8 @@ _LOOKED_AT = {
     "retention.bytes",
     "retention.ms",
 }
+_COMPACTED_WITHIN = timedelta(days=1)
+"""How long what is forgotten may stay in a compacted topic, but for the time that cleaning takes."""
 _PAUSE_SECONDS = 0.1
 
 
@@ -63,7 +66,7 @@ async def create(connection: Connection, partitions: int, replicas: int | None) 
 async def inspect(connection: Connection, partitions: int | None = None) -> list[Found]:
     """Return each topic with what is wrong about it, if anything.
 
-    `partitions` is how many events and decisions should have; None for any equal number.
+    `partitions` is how many events, turns and decisions should have; None for any equal number.
     """
     async with connection.meanings(), _Admin(connection) as admin:
         there = await _described(admin, connection)
@@ -76,7 +79,7 @@ async def inspect(connection: Connection, partitions: int | None = None) -> list
 
 
 async def require(connection: Connection) -> int:
-    """Return the partitions of events and decisions. Raises NoStore where the layout is wrong."""
+    """Return the partitions of events, turns and decisions. Raises NoStore where the layout is wrong."""
     found = await inspect(connection)
     problems = [f"{topic.name} {problem}" for topic in found for problem in topic.problems]
     if problems:
@@ -106,18 +109,18 @@ def _problems(
     problems: list[str] = []
     if topic.partitions == "as events" and wanted and partitions != wanted:
         problems.append(
-            f"has {partitions} partitions and not {wanted}: events and decisions pair up by "
+            f"has {partitions} partitions and not {wanted}: turns, events and decisions pair up by "
             "partition, and a scope's partition follows from their number; it cannot be changed: "
             "begin anew under another kafka.prefix"
         )
-    if topic is not CHANGES and settings.get("cleanup.policy", "delete") != "delete":
-        problems.append("is compacted: that deletes records; set cleanup.policy=delete")
+    if wrong := _wrong_cleanup(topic, settings.get("cleanup.policy", "delete")):
+        problems.append(wrong)
     problems += [
         f"forgets records, and it is the source of truth: set {limit}=-1"
         for limit in ("retention.ms", "retention.bytes")
         if topic.retention is None and settings.get(limit, "-1") != str(_FOREVER)
     ]
-    wanted_size = EVENT_BYTES if topic is EVENTS else REQUEST_BYTES_MAX
+    wanted_size = EVENT_BYTES if topic in INPUTS else REQUEST_BYTES_MAX
     if _size(settings) < wanted_size:
         problems.append(f"refuses large records: set max.message.bytes={REQUEST_BYTES_MAX}")
     return problems
@@ -127,13 +130,28 @@ def _require_partitions(
     connection: Connection, there: Mapping[str, Sequence[object]], wanted: int
 ) -> None:
     """Raise NoStore before anything is made that could not work with what is there."""
-    for topic in (EVENTS, DECISIONS):
+    for topic in (topic for topic in TOPICS if topic.partitions == "as events"):
         found = len(there.get(connection.named(topic.name), ()))
         if found not in {0, wanted}:
             raise NoStore(
                 f"{connection.named(topic.name)} has {found} partitions and not {wanted}: give "
                 f"--partitions {found}, or begin anew under another kafka.prefix"
             )
+
+
+def _cleanup(topic: Topic) -> str:
+    return "compact" if topic.compacted else "delete"
+
+
+def _wrong_cleanup(topic: Topic, found: str) -> str | None:
+    """Tell what is wrong with how a topic loses records."""
+    if topic is CHANGES or found == _cleanup(topic):
+        return None
+    if not topic.compacted:
+        return "is compacted: that deletes records; set cleanup.policy=delete"
+    if found == "delete":  # to compact what older versions wrote, keyed by scope, would destroy it
+        return "is not compacted, so nothing in it can be forgotten: begin anew under another kafka.prefix"
+    return "deletes records, and it is the source of truth: set cleanup.policy=compact"
 
 
 def _size(settings: Mapping[str, str]) -> int:
@@ -151,17 +169,20 @@ async def _create(
 
 
 def _wanted(topic: Topic, replicas: int) -> dict[str, str]:
-    """Return a new topic's settings; the events' times are those of the broker's clock."""
+    """Return a new topic's settings; the times of what comes in are those of the broker's clock."""
     retention = topic.retention
     settings = {
-        "cleanup.policy": "delete",
+        "cleanup.policy": _cleanup(topic),
         "max.message.bytes": str(REQUEST_BYTES_MAX),
         "retention.ms": str(
             _FOREVER if retention is None else round(retention.total_seconds() * 1_000)
         ),
         "retention.bytes": "-1",
     }
-    if topic is EVENTS:
+    if topic.compacted:
+        lag = round(_COMPACTED_WITHIN.total_seconds() * 1_000)
+        settings["max.compaction.lag.ms"] = str(lag)
+    if topic in INPUTS:
         settings["message.timestamp.type"] = "LogAppendTime"
     if replicas >= _REPLICAS:
         settings["min.insync.replicas"] = str(_REPLICAS_IN_SYNC)

@@ -20,6 +20,8 @@ BYTES_MAX = 104_857_600
 """A larger file is refused unread: it is held in memory whole."""
 
 BACKUPS = 3
+UNDO = "undo.json"
+"""Ends the name of a file by which a text can be put back."""
 _ATTEMPTS = 5
 _BUSY_SECONDS = 2.0
 """How long a write waits for another process before it is Transient."""
@@ -100,6 +102,13 @@ class MemoriesFile:
                 newer.replace(older)
         kept.replace(backups[0])
 
+    def drop_backups(self) -> None:
+        """Remove what the file was before: to be called while it is held."""
+        with meanings(self.path):
+            for ending in [f"backup-{number}" for number in range(BACKUPS + 1)] + [UNDO]:
+                self.beside(ending).unlink(missing_ok=True)
+            sync_directory(self._real.parent)
+
     def _content(self) -> bytes | None:
         with meanings(self.path):
             try:
@@ -108,7 +117,7 @@ class MemoriesFile:
                 return None
             self._require_usable(found)
             with self._real.open("rb") as file:
-                return file.read(self._bytes_max + 1)
+                return file.read()
 
     def _require_usable(self, found: os.stat_result) -> None:
         if stat.S_ISDIR(found.st_mode):

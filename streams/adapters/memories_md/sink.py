@@ -8,51 +8,29 @@ Beside them lie the lock and the backups of adapters/memories_md/file.py.
 """
 
 import asyncio
-import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
-
-from pydantic import TypeAdapter, ValidationError
 
 from schemas.base import MemoryId
+from schemas.memories import Standing
 from schemas.outcomes import Applied
-from streams.adapters.memories_md.file import (
-    MemoriesFile,
-    meanings,
-    sync_directory,
-    write_durably,
+from streams.adapters.memories_md.file import MemoriesFile
+from streams.adapters.memories_md.level import (
+    Coming,
+    Level,
+    LevelFile,
+    digest,
+    level_of,
+    placed_in,
 )
 from streams.core.fences import Reached
-from streams.core.memories_md.entries import Document, entries
-from streams.core.memories_md.keeping import InStep, Placed, in_step, words_digest
+from streams.core.memories_md.entries import Document
+from streams.core.memories_md.keeping import InStep, Placed, in_step
 from streams.core.memories_md.parsing import parse
 from streams.core.memories_md.rendering import render
 from streams.ports import NoStore, Transient
-
-
-@dataclass(frozen=True)
-class _Coming:
-    """A change of the file that is under way: the digests of its two texts, and what comes."""
-
-    before: str
-    after: str
-    memories: dict[MemoryId, Placed]
-
-
-@dataclass(frozen=True)
-class Level:
-    """How far each partition of decisions has been followed, and where its memories stand."""
-
-    format: Literal[1] = 1
-    partitions: dict[str, Reached] = field(default_factory=dict[str, Reached])
-    memories: dict[MemoryId, Placed] = field(default_factory=dict[MemoryId, Placed])
-    coming: _Coming | None = None
-
-
-_LEVEL = TypeAdapter(Level)
 
 
 class MemoriesMdSink:
@@ -65,6 +43,7 @@ class MemoriesMdSink:
     def __init__(self, path: Path, world: str, report: Callable[[str], None]) -> None:
         """Use the file, or make it in a directory that is there. NoStore where that cannot be."""
         self._file = MemoriesFile(path)
+        self._level = LevelFile(self._file)
         self._world = world
         self._report = report
         self._busy = threading.Lock()
@@ -77,7 +56,7 @@ class MemoriesMdSink:
         return f"memories_md {self._file.path}"
 
     async def level(self, partition: int) -> Reached | None:
-        level = (await asyncio.to_thread(read_level, self._file)) or Level()
+        level = (await asyncio.to_thread(self._level.read)) or Level()
         reached = level.partitions.get(str(partition))
         self._told[partition] = 0 if reached is None else reached.offset
         return reached
@@ -95,7 +74,7 @@ class MemoriesMdSink:
         self, partition: int, changes: Sequence[Applied], reached: Reached
     ) -> tuple[str, ...]:
         with self._busy, self._file.held():
-            level = read_level(self._file) or Level()
+            level = self._level.read() or Level()
             before = level.partitions.get(str(partition))
             self._require_what_was_told(partition, before)
             if before is not None and reached.offset <= before.offset:
@@ -103,7 +82,9 @@ class MemoriesMdSink:
             level = Level(memories=self._standing(level), partitions=level.partitions)
             done = self._rewrite(level, changes)
             followed = {**level.partitions, str(partition): reached}
-            _keep(self._file, Level(partitions=followed, memories=done.placed))
+            if any(change.memory.status is Standing.FORGOTTEN for change in changes):
+                self._file.drop_backups()
+            self._level.keep(Level(partitions=followed, memories=done.placed))
             return done.notes
 
     def _rewrite(self, level: Level, changes: Sequence[Applied]) -> InStep:
@@ -124,8 +105,9 @@ class MemoriesMdSink:
             wanted = render(step.document)
             self._last = (wanted, step.document)
             if wanted != text:
-                coming = _Coming(_digest(text), _digest(wanted), step.placed)
-                _keep(self._file, Level(level.format, level.partitions, level.memories, coming))
+                coming = _moved(step.placed, level.memories)
+                announced = Coming(digest(text), digest(wanted), coming)
+                self._level.keep(replace(level, coming=announced))
             return wanted
 
         self._file.rewrite(edit)
@@ -137,18 +119,14 @@ class MemoriesMdSink:
         return document if text == last else parse(text)
 
     def _standing(self, level: Level) -> dict[MemoryId, Placed]:
-        """Return where memories stand, also after a kill while the file was being changed."""
-        text, coming = self._file.read(), level.coming
+        """Return where memories stand in the file as it is."""
+        text = self._file.read()
         if text is None and level.memories:
             raise NoStore(
                 f"{self._file.path} is gone: restore it from {self._file.beside('backup-1')}, or "
                 f"delete {level_of(self._file)}, and it is written anew from the log"
             )
-        if coming is None or text is None or _digest(text) == coming.before:
-            return level.memories
-        if _digest(text) == coming.after or _holds(text, coming.memories, level.memories):
-            return coming.memories
-        return level.memories
+        return placed_in(text or "", level)
 
     def _require_what_was_told(self, partition: int, level: Reached | None) -> None:
         """Raise Transient where a window would follow on what is no longer there."""
@@ -159,44 +137,8 @@ class MemoriesMdSink:
             )
 
 
-def level_of(file: MemoriesFile) -> Path:
-    """Return where the level of a file lies."""
-    return file.beside("level.json")
-
-
-def read_level(file: MemoriesFile) -> Level | None:
-    """Return the level of a file; None where no writer keeps it. NoStore where it is damaged."""
-    path = level_of(file)
-    with meanings(file.path):
-        try:
-            return _LEVEL.validate_json(path.read_bytes(), strict=True)
-        except FileNotFoundError:
-            return None
-        except ValidationError as error:
-            raise NoStore(
-                f"{path} is damaged: delete it, and the file is brought in step from the log"
-            ) from error
-
-
-def _keep(file: MemoriesFile, level: Level) -> None:
-    """Replace the level, durably."""
-    path, unfinished = level_of(file), file.beside("level.unfinished")
-    with meanings(file.path):
-        write_durably(unfinished, _LEVEL.dump_json(level) + b"\n")
-        unfinished.replace(path)
-        sync_directory(path.parent)
-
-
-def _holds(text: str, coming: Mapping[MemoryId, Placed], before: Mapping[MemoryId, Placed]) -> bool:
-    """Tell whether a file that somebody has edited since holds words that were to come."""
-    fresh = {
-        (place.location, place.words)
-        for identity, place in coming.items()
-        if identity not in before or before[identity].words != place.words
-    }
-    found = entries(parse(text))
-    return any((f.location.id, words_digest(f.entry)) in fresh for f in found if f.location)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _moved(
+    placed: Mapping[MemoryId, Placed], before: Mapping[MemoryId, Placed]
+) -> dict[MemoryId, Placed]:
+    """Return where memories stand that stood elsewhere, or nowhere."""
+    return {one: place for one, place in placed.items() if before.get(one) is not place}

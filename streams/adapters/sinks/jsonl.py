@@ -4,22 +4,24 @@ DIRECTORY/memories-N.jsonl        partition N's changes in the order of the log,
 DIRECTORY/memories-N.level.json   how far they go; up to `size` bytes the lines are complete
 DIRECTORY/memories-N.lock         held by the process that appends
 
-A feed only grows, up to its size. Which of a memory's lines is the latest, its version tells.
+A feed only grows, up to its size. Which of a memory's lines is the latest, its version tells. The
+lines of a memory that was forgotten are overwritten with spaces, but for the last.
 """
 
 import asyncio
 import errno
 import fcntl
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 from pydantic import ValidationError
 
-from schemas.base import Count, Record
+from schemas.base import Count, MemoryId, Record
 from schemas.codec import APPLIED
+from schemas.memories import Memory, Standing
 from schemas.outcomes import Applied
 from streams.core.fences import Reached
 from streams.ports import NoStore, Transient
@@ -78,7 +80,10 @@ class JsonlSink:
             start = 0 if before is None else before.offset
             size = (feed.begin() if level is None else level).size
             fresh = [change for change in changes if change.decided.offset >= start]
-            feed.keep(_Level(reached=reached, size=feed.append(fresh, size)))
+            gone = _forgotten(changes)
+            feed.blank(gone, size)
+            lines = [_line(change, gone) for change in fresh]
+            feed.keep(_Level(reached=reached, size=feed.append(lines, size)))
 
     def _require_what_was_told(self, partition: int, level: Reached | None) -> None:
         """Raise Transient where a window would follow on what is no longer there."""
@@ -139,17 +144,30 @@ class _Feed:
         self.keep(level)
         return level
 
-    def append(self, changes: Sequence[Applied], size: int) -> int:
-        """Append changes behind the first `size` bytes, durably; return the size then.
+    def append(self, lines: Sequence[bytes], size: int) -> int:
+        """Append lines behind the first `size` bytes, durably; return the size then.
 
         What lies there was torn by a crash, or never acknowledged.
         """
-        with self._lines.open("ab") as lines:
-            lines.truncate(size)
-            lines.writelines(APPLIED.encode(change) + b"\n" for change in changes)
+        with self._lines.open("ab") as file:
+            file.truncate(size)
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+            return os.fstat(file.fileno()).st_size
+
+    def blank(self, gone: Mapping[MemoryId, int], size: int) -> None:
+        """Overwrite the lines of memories that lie before these versions, durably."""
+        if not gone or not size:
+            return
+        with self._lines.open("r+b") as lines:
+            while (at := lines.tell()) < size:
+                line = lines.readline()
+                if line.strip() and _is_before(APPLIED.decode(line).memory, gone):
+                    lines.seek(at)
+                    lines.write(b" " * (len(line) - 1) + b"\n")
             lines.flush()
             os.fsync(lines.fileno())
-            return os.fstat(lines.fileno()).st_size
 
     def keep(self, level: _Level) -> None:
         """Replace the level, durably."""
@@ -160,6 +178,22 @@ class _Feed:
             os.fsync(file.fileno())
         unfinished.replace(self._level)
         _sync(self._directory)
+
+
+def _is_before(memory: Memory, gone: Mapping[MemoryId, int]) -> bool:
+    return memory.version < gone.get(memory.id, 0)
+
+
+def _forgotten(changes: Sequence[Applied]) -> dict[MemoryId, int]:
+    """Return the memories that a window forgets, and from which version on."""
+    memories = [change.memory for change in changes]
+    return {one.id: one.version for one in memories if one.status is Standing.FORGOTTEN}
+
+
+def _line(change: Applied, gone: Mapping[MemoryId, int]) -> bytes:
+    """Return the line of a change; of what is forgotten in the same window, its length alone."""
+    line = APPLIED.encode(change)
+    return (b" " * len(line) if _is_before(change.memory, gone) else line) + b"\n"
 
 
 def _hold(lock: int, held: Path) -> None:

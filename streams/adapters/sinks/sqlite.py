@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from schemas.memories import Standing
 from schemas.outcomes import Applied
 from streams.core.fences import Epoch, Reached
 from streams.ports import NoStore, Transient
@@ -139,6 +140,17 @@ class SqliteSink:
             self._require_what_was_told(partition, _read_level(db, partition))
             db.executemany(_PUT, rows)
             db.execute(_RAISE_LEVEL, _level_row(partition, reached))
+        if any(change.memory.status is Standing.FORGOTTEN for change in changes):
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Empty the file of what was written ahead: what was overwritten is there, too."""
+        with self._opened() as db:
+            (busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise Transient(
+                f"{self._path} is being read: what is forgotten is not gone from its WAL"
+            )
 
     def _close(self) -> None:
         with self._lock, _meanings(self._path):
@@ -176,6 +188,7 @@ def _open(path: Path) -> sqlite3.Connection:
             _make(db, path)
         _write_ahead(db)
         db.execute("PRAGMA synchronous = FULL")
+        db.execute("PRAGMA secure_delete = ON")
     except BaseException:
         db.close()
         raise

@@ -6,18 +6,17 @@ an answer or the key.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from email.utils import parsedate_to_datetime
+from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ClassVar
 
-import httpx
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from schemas.base import ScopeName
+from streams.adapters.openai_endpoint import Failed, Server, post, repeatedly
 from streams.adapters.verifiers.budget import Budget, tenant_of
-from streams.ports import Clock, NoAnswer, Unusable
+from streams.ports import Clock, NoAnswer
 
 _SEED = 1
 _FORMS = ("json_schema", "json_object", "text")
@@ -31,45 +30,16 @@ waiting for the time-out, of which a batch would otherwise pay one per pair."""
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class Endpoint(Server):
     """A server and a model, and what may be asked of them.
 
-    `timeout_seconds` is for one question with all its attempts and the pauses between them, which
-    double from `backoff_seconds`. `requests_per_minute` counts every attempt.
+    `requests_per_minute` counts every attempt.
     """
 
-    base_url: str
-    model: str
-    api_key: str | None = field(default=None, repr=False)
-    timeout_seconds: float = 20.0
-    attempts_max: int = 3
-    concurrency_max: int = 4
+    group: ClassVar[str] = "llm"
     requests_per_minute: int = 120
     requests_per_minute_tenant: int = 60
     cache_entries: int = 10_000
-    response_bytes_max: int = 1_048_576
-    backoff_seconds: float = 0.25
-
-    def url(self) -> httpx.URL:
-        """Return where questions go. Raises Unusable where that is no address."""
-        try:
-            url = httpx.URL(f"{self.base_url.rstrip('/')}/chat/completions")
-            url.host.encode("idna")  # as the system's resolver does, which raises otherwise
-        except (httpx.InvalidURL, UnicodeError) as error:
-            raise Unusable(f"llm.base_url {self.base_url} is no address: {error}") from error
-        return url
-
-    def headers(self) -> dict[str, str]:
-        """Return what every request carries. Raises Unusable for a key that no header can hold.
-
-        The client would name it in its own error. The answer is to come as it is: what unpacks
-        could be of any size.
-        """
-        if self.api_key is None:
-            return {"accept-encoding": "identity"}
-        if not (self.api_key.isascii() and self.api_key.isprintable() and self.api_key.strip()):
-            raise Unusable("llm.api_key is empty or has characters that no HTTP header can hold")
-        return {"accept-encoding": "identity", "authorization": f"Bearer {self.api_key}"}
 
 
 @dataclass(frozen=True)
@@ -87,16 +57,6 @@ class Question:
     temperature: float = 0.0
 
 
-@dataclass(frozen=True)
-class _Failed:
-    """A request that brought nothing: why, and whether and when the same may succeed."""
-
-    reason: str
-    again: bool = False
-    pause_seconds: float | None = None
-    form_refused: bool = False
-
-
 class _Message(BaseModel):
     content: str | None = None
     refusal: str | None = None
@@ -112,18 +72,13 @@ class _Completion(BaseModel):
 
 
 class Chat:
-    """A client of one endpoint. Follows no redirect: the key is for nobody else."""
+    """A client of one endpoint."""
 
     def __init__(self, endpoint: Endpoint, clock: Clock) -> None:
         self.endpoint = endpoint
         self._clock = clock
-        self._url = endpoint.url()
-        self._client = httpx.AsyncClient(
-            headers=endpoint.headers(),
-            timeout=None,  # noqa: S113 -- one limit for the whole question, in `ask`
-            limits=httpx.Limits(max_connections=endpoint.concurrency_max),
-            trust_env=False,  # only apps/settings.py reads the environment
-        )
+        self._url = endpoint.url("chat/completions")
+        self._client = endpoint.client()
         self._slots = asyncio.Semaphore(endpoint.concurrency_max)
         self._budget = Budget(
             endpoint.requests_per_minute, endpoint.requests_per_minute_tenant, clock
@@ -158,9 +113,9 @@ class Chat:
                 answer = await self._in_some_form(question, limit)
         except TimeoutError:
             return NoAnswer("timeout")
-        return NoAnswer(answer.reason) if isinstance(answer, _Failed) else answer
+        return NoAnswer(answer.reason) if isinstance(answer, Failed) else answer
 
-    async def _in_some_form(self, question: Question, limit: asyncio.Timeout) -> str | _Failed:
+    async def _in_some_form(self, question: Question, limit: asyncio.Timeout) -> str | Failed:
         """Ask for the strictest form that the server knows; remember which that is.
 
         Only a form that was answered in is remembered: what is wrong with one question tells
@@ -170,10 +125,10 @@ class Chat:
         first, *laxer = _FORMS[_FORMS.index(self._form) :]
         answer = await self._repeatedly(question, first, limit)
         for form in laxer:
-            if isinstance(answer, str) or not answer.form_refused:
+            if isinstance(answer, str) or not self._refuses_the_form(answer):
                 break
             if not self._affords(question):
-                return _Failed("over budget")
+                return Failed("over budget")
             answer = await self._repeatedly(question, form, limit)
             if isinstance(answer, str):
                 self._form = form
@@ -182,28 +137,9 @@ class Chat:
 
     async def _repeatedly(
         self, question: Question, form: str, limit: asyncio.Timeout
-    ) -> str | _Failed:
-        """Send the request until it succeeds, as long as that may still be, and in time."""
-        body = self._body(question, form)
-        answer = await self._sent(body)
-        for attempt in range(1, self.endpoint.attempts_max):
-            if isinstance(answer, str) or not answer.again:
-                break
-            if not (await self._paused(answer, attempt, limit) and self._affords(question)):
-                break
-            answer = await self._sent(body)
-        return answer
-
-    async def _paused(self, failed: _Failed, attempt: int, limit: asyncio.Timeout) -> bool:
-        """Wait for the next attempt; not at all where it would come too late."""
-        pause = self.endpoint.backoff_seconds * 2 ** (attempt - 1)
-        if failed.pause_seconds is not None:
-            pause = max(pause, failed.pause_seconds)
-        end = limit.when()
-        if end is not None and asyncio.get_running_loop().time() + pause >= end:
-            return False
-        await asyncio.sleep(pause)
-        return True
+    ) -> str | Failed:
+        send = partial(self._sent, self._body(question, form))
+        return await repeatedly(send, self.endpoint, limit, lambda: self._affords(question))
 
     def _body(self, question: Question, form: str) -> dict[str, Any]:
         schema = {"name": "answer", "strict": True, "schema": question.schema}
@@ -224,35 +160,16 @@ class Chat:
             **forms[form],
         }
 
-    async def _sent(self, body: dict[str, Any]) -> str | _Failed:
-        try:
-            async with self._client.stream("POST", self._url, json=body) as response:
-                if not response.is_success:
-                    return self._refusal(response)
-                content = await self._content(response)
-        except httpx.HTTPError:
-            return _Failed("unreachable", again=True)
-        return _Failed("too long") if content is None else _text(content)
-
-    async def _content(self, response: httpx.Response) -> bytes | None:
-        """Return the body; None where it is longer than allowed, without reading on."""
-        content = bytearray()
-        async for chunk in response.aiter_raw():
-            content += chunk
-            if len(content) > self.endpoint.response_bytes_max:
-                return None
-        return bytes(content)
-
-    def _refusal(self, response: httpx.Response) -> _Failed:
-        limited = response.status_code == HTTPStatus.TOO_MANY_REQUESTS
-        internal = response.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
-        return _Failed(
-            "rate limited" if limited else f"http {response.status_code}",
-            again=limited or response.is_server_error,
-            pause_seconds=_pause(response.headers.get("retry-after", ""), self._clock.now()),
-            form_refused=response.status_code in _FORM_REFUSED
-            or (internal and not self._form_is_known),
+    async def _sent(self, body: dict[str, Any]) -> str | Failed:
+        endpoint = self.endpoint
+        content = await post(
+            self._client, self._url, body, endpoint.response_bytes_max, self._clock
         )
+        return content if isinstance(content, Failed) else _text(content)
+
+    def _refuses_the_form(self, failed: Failed) -> bool:
+        internal = failed.status == HTTPStatus.INTERNAL_SERVER_ERROR
+        return failed.status in _FORM_REFUSED or (internal and not self._form_is_known)
 
 
 class _Outage:
@@ -276,30 +193,19 @@ class _Outage:
             self._failures = 0
 
 
-def _text(content: bytes) -> str | _Failed:
+def _text(content: bytes) -> str | Failed:
     """Return what the model said, where that is all of it."""
     try:
         completion = _Completion.model_validate_json(content)
     except ValidationError:
-        return _Failed("not JSON")
+        return Failed("not JSON")
     if not completion.choices:
-        return _Failed("empty")
+        return Failed("empty")
     if len(completion.choices) > 1:  # one was asked for: which is meant?
-        return _Failed("contradicts itself")
+        return Failed("contradicts itself")
     choice = completion.choices[0]
     if choice.finish_reason == "length":
-        return _Failed("cut off")
+        return Failed("cut off")
     if choice.message.refusal or choice.finish_reason == "content_filter":
-        return _Failed("refused")
-    return choice.message.content or _Failed("empty")
-
-
-def _pause(retry_after: str, now: datetime) -> float | None:
-    """Read how long a server wants to be left alone: seconds, or a date."""
-    if retry_after.isascii() and retry_after.isdigit():
-        return float(retry_after)
-    try:
-        until = parsedate_to_datetime(retry_after)
-        return max(0.0, (until - now).total_seconds())
-    except (TypeError, ValueError):  # no date, or one without a zone
-        return None
+        return Failed("refused")
+    return choice.message.content or Failed("empty")

@@ -19,6 +19,10 @@ from streams.core.language.reading import Reading, read
 _COMPARED = 7
 """Of the words that only one side has so many are looked up against those of the other side."""
 
+_DECIMALS = 5
+"""A word's nearness to itself is 1 on one processor and .9999998 on another, and a tree may split
+between the two; a float32 cosine is off by less than 1e-6."""
+
 _NEAR, _FAR = 0.6, 0.3
 """Static word vectors: related words lie about so near; above, most are forms of one word."""
 
@@ -51,7 +55,7 @@ class _Alone(NamedTuple):
 def features(event: Prepared, memory: Prepared, similarity: float, lexicon: Lexicon) -> Matrix:
     """Return the pair's row: shape (len(names()),), float32, all finite."""
     row = _row(event, memory, similarity, lexicon)
-    return np.fromiter(row.values(), np.float32, len(row))
+    return np.fromiter(row.values(), np.float64, len(row)).round(_DECIMALS).astype(np.float32)
 
 
 @cache

@@ -4,7 +4,7 @@ Every part keeps the characters it was read from (`written`), so a file is the j
 its parts, and what nobody changed is written as it was found.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -163,11 +163,14 @@ def section_of(document: Document, location_id: int) -> int | None:
     return None
 
 
-def entries(document: Document) -> Iterator[Found]:
-    """Yield the entries in the order of the file."""
+def entries(document: Document, among: Container[int] | None = None) -> Iterator[Found]:
+    """Yield the entries in the order of the file; with `among` those of these locations only."""
     line = 1
     for number, section in enumerate(document.sections):
         line += section.written.count("\n")
+        if among is not None and (section.location is None or section.location.id not in among):
+            line += sum([part.written.count("\n") for part in section.parts])
+            continue
         for place, part in enumerate(section.parts):
             if isinstance(part, Entry):
                 yield Found(line, At(number, place), section.location, part)

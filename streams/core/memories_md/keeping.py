@@ -14,10 +14,11 @@ from typing import TypeAlias
 from pydantic_core import to_json
 
 from schemas.base import DecisionId, MemoryId
-from schemas.memories import Memory, Standing
+from schemas.memories import Memory, Standing, Superseded
 from streams.core.identity import decision_id, memory_id, named_memory_id
 from streams.core.memories_md.editing import (
     add_entry,
+    remove,
     replace_header,
     replace_meta,
     replace_text,
@@ -31,6 +32,7 @@ from streams.core.memories_md.entries import (
     Found,
     Invalidated,
     Meta,
+    Retired,
     SupersededBy,
     Tally,
     entries,
@@ -113,7 +115,10 @@ def in_step(
     wanted = [memory for memory in memories if location_id(memory.scope, world) is not None]
     keeper = _Keeper(document, wanted, placed, world, decided)
     for memory in wanted:
-        keeper.bring(memory, history=history)
+        if memory.status is Standing.FORGOTTEN:
+            keeper.forget(memory)
+        else:
+            keeper.bring(memory, history=history)
     return InStep(keeper.document, keeper.placed, tuple(keeper.notes))
 
 
@@ -124,7 +129,7 @@ def standing(
     by_location: dict[int, dict[MemoryId, Placed]] = defaultdict(dict)
     for identity, place in placed.items():
         by_location[place.location][identity] = place
-    grouped = _by_location(document)
+    grouped = _by_location(document, by_location)
     claims: dict[At, tuple[MemoryId, Placed]] = {}
     for location, places in by_location.items():
         there = _There(grouped.get(location, ()), places)
@@ -206,6 +211,7 @@ class _Keeper:
         self.notes: list[str] = []
         self._decided = decided
         self._newest = {memory.id: memory for memory in wanted}
+        self._wanted, self._world = wanted, world
         self._there = _places(document, wanted, placed, world)
 
     def bring(self, memory: Memory, *, history: bool) -> None:
@@ -220,6 +226,21 @@ class _Keeper:
                 self._go_on(memory, place)
         except ValueError as error:
             self._note(memory, f"cannot be written: {error}")
+
+    def forget(self, memory: Memory) -> None:
+        """Take the entry of a memory out, also where a person has edited it."""
+        place = self.placed.get(memory.id)
+        if place is None or place.version >= memory.version:
+            return
+        found = standing(self.document, self.placed)
+        at = next((at for at, (identity, _) in found.items() if identity == memory.id), None)
+        try:
+            self.document = self.document if at is None else remove(self.document, at)
+        except ValueError as error:
+            self.notes.append(f"location {place.location}: an entry cannot be taken out: {error}")
+            return
+        self.placed[memory.id] = Placed(memory.version, _NOWHERE, "", "", "", "")
+        self._there = _places(self.document, self._wanted, self.placed, self._world)
 
     def _begin(self, memory: Memory, *, history: bool) -> None:
         if not written_at_all(memory):
@@ -282,6 +303,8 @@ class _Keeper:
         after = words_digest(_entry_of(rewritten, at))
         if words_digest(before) in {ours, after} or self._is_decided(before, memory):
             self.document, ours = rewritten, after
+        elif not memory.live and not before.live:
+            ours = words_digest(before)  # by hand as by the store: in the words that it has
         else:
             how = "edited by hand and stays so: import it" if before.live else "retired by hand"
             self._note(memory, f"was {how}")
@@ -311,16 +334,21 @@ class _Keeper:
             document = replace_text(document, at, text)
         if memory.superseded is None:
             return document
-        return retire(document, at, SupersededBy(self._title_of(memory.superseded.by)))
+        return retire(document, at, self._why(memory.superseded))
 
     def _alike(self, memory: Memory) -> Entry:
         """Return the entry that a memory would be."""
         _, header, meta, text = entry_parts(memory)
         if memory.superseded is None:
             return Entry(header, meta, text, retired=None, struck=False, written="")
-        by = SupersededBy(self._title_of(memory.superseded.by))
+        by = self._why(memory.superseded)
         gone = replace(header, status=Standing.SUPERSEDED)
         return Entry(gone, meta, text, retired=by, struck=True, written="")
+
+    def _why(self, superseded: Superseded) -> Retired:
+        if superseded.by is None:
+            return Invalidated(superseded.reason)
+        return SupersededBy(self._title_of(superseded.by))
 
     def _title_of(self, identity: MemoryId) -> str:
         """Return what a memory is called in the file, or would be."""
@@ -351,20 +379,23 @@ def _places(
     world: str,
 ) -> dict[int, _There]:
     """Look around in the locations that these memories are of."""
-    by_location: dict[int, dict[MemoryId, Placed]] = defaultdict(dict)
+    by_location: dict[int, dict[MemoryId, Placed]] = {
+        entry_parts(memory)[0].id: {} for memory in wanted
+    }
     for identity, place in placed.items():
-        by_location[place.location][identity] = place
-    grouped = _by_location(document)
+        if place.location in by_location:
+            by_location[place.location][identity] = place
+    grouped = _by_location(document, by_location)
     places: dict[int, _There] = {}
-    for number in {entry_parts(memory)[0].id for memory in wanted}:
-        places[number] = _There(grouped.get(number, ()), by_location[number])
+    for number, there in by_location.items():
+        places[number] = _There(grouped.get(number, ()), there)
         places[number].know(world)
     return places
 
 
-def _by_location(document: Document) -> dict[int, list[Found]]:
+def _by_location(document: Document, numbers: Container[int]) -> dict[int, list[Found]]:
     grouped: dict[int, list[Found]] = defaultdict(list)
-    for found in entries(document):
+    for found in entries(document, numbers):
         if found.location is not None:
             grouped[found.location.id].append(found)
     return grouped

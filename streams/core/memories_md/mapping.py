@@ -22,11 +22,10 @@ from streams.core.identity import entry_event_id, entry_name
 from streams.core.memories_md.entries import Document, Entry, Found, Header, Location, Meta, entries
 from streams.core.memories_md.parsing import read_header, read_meta, split_header
 from streams.core.memories_md.rendering import header_line, header_pieces
-from streams.core.places import LOCATION_NAME, SCORE
+from streams.core.places import LOCATION_NAME, NUMBER_BELOW, SCORE, SEEN, seen, whole_number
 
 GOAL = "goal"
 LAST_TURN = "last_turn"
-SEEN = "seen"
 OTHER = "entry_notes"
 TITLE = "title"
 CATEGORY = "category"
@@ -179,14 +178,13 @@ def _metadata(location: Location, header: Header, meta: Meta) -> dict[str, JsonV
 
 def _header(memory: Memory, meta: Meta) -> Header:
     """Return a memory's header in words that are read back; others give way to plain ones."""
-    retired = memory.status is Standing.SUPERSEDED
     category = _told(memory.category, memory.metadata, CATEGORY)
     title = _told(memory.title, memory.metadata, TITLE)
     header = Header(
         category=category or _CATEGORY_UNKNOWN,
         title=_beginning(memory.text) if title is None else title,
         persistence=memory.persistence,
-        status=Standing.ACTIVE if retired else memory.status,
+        status=memory.status if memory.live else Standing.ACTIVE,
     )
     for tried in (header, replace(header, category=_CATEGORY_UNKNOWN)):
         pieces = split_header(header_line(header_pieces(tried, meta)))
@@ -200,12 +198,11 @@ def _meta(memory: Memory) -> Meta:
     kept = memory.metadata
     goal, other = kept.get(GOAL), kept.get(OTHER)
     episode = _told(next(reversed(memory.sessions), None), kept, EPISODE)
-    known = _number(kept, SEEN)
     meta = Meta(
         episode=episode,
         turns=_turns(memory),
-        score=_number(kept, SCORE),
-        seen=memory.observation_count + (0 if known is None else max(known, 0) - 1),
+        score=whole_number(kept, SCORE),
+        seen=seen(memory),
         goal=goal if isinstance(goal, str) else None,
         other=tuple(map(str, other)) if isinstance(other, list) else (),
     )
@@ -221,21 +218,14 @@ def _reads_back(meta: Meta) -> bool:
 def _turns(memory: Memory) -> Turns | None:
     if memory.turns is None:
         return None
-    last = max(memory.turns.last, _number(memory.metadata, LAST_TURN) or 0)
-    return Turns(first=memory.turns.first, last=last) if last < 10**_DIGITS_MAX else None
+    last = max(memory.turns.last, whole_number(memory.metadata, LAST_TURN) or 0)
+    return Turns(first=memory.turns.first, last=last) if last < NUMBER_BELOW else None
 
 
 def _told(label: str | None, kept: Mapping[str, JsonValue], name: str) -> str | None:
     """Return a label, or the text that was too long or too short to be one."""
     text = kept.get(name)
     return label if label is not None else text if isinstance(text, str) else None
-
-
-def _number(metadata: Mapping[str, JsonValue], name: str) -> int | None:
-    value = metadata.get(name)
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if abs(value) < 10**_DIGITS_MAX else None
 
 
 def _beginning(text: str) -> str:

@@ -44,7 +44,10 @@ _META_PART = re.compile(
 )
 
 _PERSISTENCE = {level.name: level for level in Persistence}
-_STANDING = {standing.name: standing for standing in Standing}
+_STANDING = {
+    standing.name: standing
+    for standing in (Standing.ACTIVE, Standing.TENTATIVE, Standing.SUPERSEDED)
+}
 
 
 _SHORT = 100
@@ -179,6 +182,8 @@ def body_of(lines: Sequence[str], header: int) -> tuple[Retired | None, int, int
     Blank lines may stand between the two; behind a line of text, a blank line ends the entry.
     """
     end = header + 1
+    if end < len(lines) and lines[end][0].isalnum():  # most entries
+        return None, end, text_stop(lines, end)
     start = _skip_blank(lines, end)
     retired = read_retired(lines[start]) if start < len(lines) else None
     if retired is not None:
@@ -190,9 +195,11 @@ def body_of(lines: Sequence[str], header: int) -> tuple[Retired | None, int, int
 
 def text_stop(lines: Sequence[str], start: int) -> int:
     """Return where the lines of text that begin at `start` end."""
-    while start < len(lines) and shape_of(lines[start]) == "text":
-        start += 1
-    return start
+    for at in range(start, len(lines)):
+        line = lines[at]
+        if not line[0].isalnum() and shape_of(line) != "text":
+            return at
+    return len(lines)
 
 
 def read_text(lines: Sequence[str]) -> tuple[str, bool]:

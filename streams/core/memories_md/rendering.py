@@ -81,7 +81,7 @@ def tally_line(visits: int, episodes: tuple[str, ...]) -> str:
 
 
 def _pieces(section: Section) -> list[str]:
-    return [section.written, *(part.written for part in section.parts)]
+    return [section.written, *[part.written for part in section.parts]]
 
 
 def _turns(turns: Turns, seen: int) -> str:

@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 
 from schemas.base import MemoryId
 from schemas.decisions import (
+    Block,
     Change,
     Compared,
     Decision,
+    Erase,
     Forward,
     Ignore,
     Insert,
@@ -15,6 +17,7 @@ from schemas.decisions import (
     Reinforce,
     Reject,
     Replace,
+    Revise,
 )
 from schemas.memories import Persistence, Standing, Turns
 from streams.core.identity import normalised
@@ -62,7 +65,7 @@ def unions(found: Sequence[Found], decisions: Sequence[Decision]) -> list[Union]
                 targets = [target.memory_id for target in decision.targets]
                 known = {identity: by_memory.pop(identity) for identity in targets}
                 by_memory[decision.memory.id] = _one_of(known, one, decision)
-            case Insert() | Ignore() | Reject() | Forward():
+            case Insert() | Revise() | Erase() | Ignore() | Reject() | Forward() | Block():
                 pass
     return [union for union in by_memory.values() if union.gone]
 

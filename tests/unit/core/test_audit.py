@@ -19,10 +19,9 @@ from schemas.decisions import (
     Reason,
     Reinforce,
     Reject,
-    Target,
 )
 from schemas.events import Event
-from schemas.memories import Memory
+from schemas.memories import Memory, Target
 from streams.core import survivorship
 from streams.core.audit import (
     REMEDIES,
@@ -459,6 +458,19 @@ def test_a_decision_is_on_the_event_that_the_record_holds(holds: Event | None) -
     ]
 
 
+@pytest.mark.covers("B138")
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_record_of_a_masked_event_says_something_else_or_is_gone(*, is_there: bool) -> None:
+    evidence = TEA.evidence.model_copy(update={"masked": ("e-mail address",)})
+    followed = Audit(1, {0: 1})
+    followed.decision(changed(TEA, evidence=evidence), at(0))
+    pairing = followed.pairing(0)
+    if is_there:
+        pairing.event(0, lambda: event("Ana likes mud."))
+    pairing.close(0, 1)
+    assert not of(followed)
+
+
 def test_a_reject_and_a_forward_repeat_no_event() -> None:
     found = Findings()
     pairing = Pairing(0, 0, found)
@@ -469,8 +481,9 @@ def test_a_reject_and_a_forward_repeat_no_event() -> None:
     assert not found.counts
 
 
-def retired(number: int, by: int, scope: str = ANA) -> Stored:
-    superseded = {"by": identity(by), "at": later(1), "reason": "r"}
+def retired(number: int, by: int | None, scope: str = ANA) -> Stored:
+    successor = None if by is None else identity(by)
+    superseded = {"by": successor, "at": later(1), "reason": "r"}
     fields: dict[str, Any] = {"status": "superseded", "superseded": superseded}
     return Stored(memory(id=identity(number), scope=scope, **fields), unit(1))
 
@@ -486,6 +499,7 @@ def live(number: int, scope: str = ANA) -> Stored:
         pytest.param([live(1), live(2)], {}, id="live"),
         pytest.param([retired(1, 2), retired(2, 3), live(3)], {}, id="a chain"),
         pytest.param([live(3), retired(2, 3), retired(1, 3)], {}, id="two to one"),
+        pytest.param([retired(1, None), retired(2, 1)], {}, id="to an end"),
         pytest.param([retired(1, 9)], {Problem.NO_SUCCESSOR: 1}, id="to nowhere"),
         pytest.param(
             [retired(1, 2), retired(2, 9), live(3)],
@@ -505,7 +519,7 @@ def live(number: int, scope: str = ANA) -> Stored:
         ),
     ],
 )
-def test_every_retired_memory_leads_to_one_live_memory(
+def test_every_retired_memory_leads_to_one_live_memory_or_to_its_end(
     memories: Sequence[Stored], found: Found
 ) -> None:
     assert successors({one.memory.id: one for one in memories}).counts == found

@@ -31,7 +31,7 @@ def test_equal_bounds_leave_no_band_between() -> None:
     assert [bands.of(0.9), bands.of(0.89999)] == [Band.MATCH, Band.NONE]
 
 
-@pytest.mark.covers("B109")
+@pytest.mark.covers("B109", "D32")
 @pytest.mark.parametrize(
     ("match", "review", "log"), [(0.8, 0.9, 0.7), (0.9, 0.7, 0.8), (0.7, 0.8, 0.9)]
 )

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.base import MemoryId, Position, ScopeName
-from schemas.decisions import Change, Evidence, Insert, Merge, Reason, Reinforce, Replace, Target
+from schemas.decisions import Change, Evidence, Insert, Merge, Reason, Reinforce, Replace
 from schemas.events import Answer, Event, Seen
-from schemas.memories import Memory, Superseded
+from schemas.memories import Memory, Superseded, Target
 from streams.core import survivorship
 from streams.core.brake import WINDOW, Rates, Recent, Watch, retires
 from streams.core.decide import Case, Encoded, supersede

@@ -21,11 +21,10 @@ from schemas.decisions import (
     Reinforce,
     Reject,
     Replace,
-    Target,
     Verdict,
 )
 from schemas.events import Remember
-from schemas.memories import Memory, Standing, Superseded
+from schemas.memories import Memory, Standing, Superseded, Target
 from schemas.outcomes import DeadLetter, Stage
 from streams.core import survivorship
 from streams.core.decide import (
@@ -84,10 +83,13 @@ def worded(unworded: Unworded, asked: Case, whole: Encoded) -> Change:
     merging = Merging(Lexicon({}, (), {}, {}), None)
     made = asyncio.run(merging.make(unworded, asked.event.scope, asked.rules.merge))
     if isinstance(made, Unmerged):
-        return unworded.kept_both(made.reason, ())
-    if whole.truncated:
-        return unworded.kept_both(Reason.TRUNCATED, ())
-    return unworded.merged(made.joined, whole, ())
+        outcome = unworded.kept_both(made.reason, ())
+    elif whole.truncated:
+        outcome = unworded.kept_both(Reason.TRUNCATED, ())
+    else:
+        outcome = unworded.merged(made.joined, whole, ())
+    assert not isinstance(outcome, Ignore)  # an event always says something of its own
+    return outcome
 
 
 def base(reason: Reason, *compared: Compared, **evidence: Any) -> dict[str, Any]:
@@ -365,6 +367,7 @@ def test_a_new_memory_has_its_producers_name_where_that_is_free() -> None:
     assert merged.memory.id == named
 
 
+@pytest.mark.covers("B11")
 def test_an_ignored_event_changes_nothing() -> None:
     made = ignore(EVENT, PLACE, policy(), Reason.SAME_EVENT)
     assert made == Ignore(**base(Reason.SAME_EVENT))

@@ -15,9 +15,9 @@ from schemas.decisions import (
     Reinforce,
     Reject,
     Replace,
-    Target,
     Verdict,
 )
+from schemas.memories import Target
 from streams.core.embedding import pack
 from streams.core.explain import explain, outcome, why
 from streams.core.identity import decision_id

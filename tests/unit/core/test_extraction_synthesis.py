@@ -145,7 +145,7 @@ def test_a_turn_has_one_event_whatever_is_said_of_it_and_a_mended_one_another() 
     assert event_id_of(TURN.model_copy(update={"number": 10})) != other.event_id
 
 
-@pytest.mark.covers("S3.20")
+@pytest.mark.covers("S3.20", "B17")
 def test_nothing_is_remembered_where_the_model_says_so() -> None:
     silent: dict[str, Any] = {"should_remember": False, "reasoning": "Known already."}
     assert understood(silent, material()) == Declined("Known already.")
@@ -174,6 +174,10 @@ def test_a_text_that_was_recalled_makes_no_event() -> None:
         ({"invalidates": [{"id": OAR, "reason": "x" * 201}]}, "invalidates.0.reason: "),
         ({"supersedes": [BOAT]}, "persistence permanent is weaker"),
         ({"should_remember": False, "supersedes": [OAR]}, "nothing is remembered"),
+        (
+            {"should_remember": False, "invalidates": [{"id": OAR, "reason": "gone"}]},
+            "say in text what holds instead",
+        ),
     ],
 )
 def test_memories_are_retired_only_as_they_may_be(fields: dict[str, Any], reason: str) -> None:

@@ -14,9 +14,9 @@ from schemas.decisions import (
     Reason,
     Reinforce,
     Replace,
-    Target,
     Verdict,
 )
+from schemas.memories import Target
 from streams.core.embedding import pack
 from streams.core.grading import (
     KEPT,

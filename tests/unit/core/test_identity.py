@@ -88,6 +88,7 @@ def test_ids_are_what_they_have_always_been() -> None:
     }
 
 
+@pytest.mark.covers("D31")
 def test_ids_made_of_different_things_differ() -> None:
     ids = [
         decision_id(ANA, EventId("e1")),
@@ -120,6 +121,7 @@ def test_the_id_of_a_row_depends_on_file_line_content_and_what_is_taken(
     assert event_id("a.jsonl", 3, b"{}", b"text") != event_id("a.jsonl", 3, b"{}", b"")
 
 
+@pytest.mark.covers("D31")
 @given(st.text(), st.text())
 def test_ids_are_uuids_of_version_5(scope: str, name: str) -> None:
     namespace = UUID("6d656d73-6965-5665-8000-000000000001")

@@ -95,6 +95,16 @@ def test_features_say_what_their_names_say(
     assert feature(name, event, memory) == expected
 
 
+@given(st.lists(st.lists(st.integers(-127, 127), min_size=9, max_size=9).filter(any), min_size=1))
+def test_a_word_is_as_near_to_itself_as_can_be_to_the_last_bit(table: list[list[int]]) -> None:
+    vectors = WordVectors(
+        {chr(ord("a") + n) * 3: n for n in range(len(table[:26]))}, np.array(table[:26], np.int8)
+    )
+    said = prepare(read("aaa", LEXICON), LEXICON, vectors)
+    found = dict(zip(names(), features(said, said, 0.8, LEXICON), strict=True))
+    assert found["near_min_e"] == 1
+
+
 def test_a_word_without_a_vector_is_near_to_nothing() -> None:
     vectors, known = WORDS.of([("teas", "tea"), ("zork", "zork")])
     assert known.tolist() == [True, False]

@@ -13,9 +13,8 @@ from schemas.decisions import (
     Reason,
     Reject,
     Replace,
-    Target,
 )
-from schemas.memories import Superseded
+from schemas.memories import Superseded, Target
 from streams.core import survivorship
 from streams.core.decide import Case, Encoded, recognise, rename
 from streams.core.embedding import Vector, pack

@@ -6,8 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.base import MemoryId, Position, ScopeName
-from schemas.decisions import Decision, Ignore, Insert, Merge, Reason, Verdict
-from schemas.memories import Memory
+from schemas.decisions import (
+    Decision,
+    Evidence,
+    Ignore,
+    Insert,
+    Merge,
+    Reason,
+    Revise,
+    Revised,
+    Verdict,
+)
+from schemas.memories import Memory, Superseded
 from streams.core.decide import (
     Case,
     Encoded,
@@ -22,8 +32,9 @@ from streams.core.identity import content_key
 from streams.core.merge import append
 from streams.core.neighbours import Stored, rank
 from streams.core.overlay import Fork, Overlay
+from streams.core.survivorship import retired
 from streams.core.verdict import Judgement
-from tests.builders import MODEL, at_cosine, event, identity, policy, stored, unit
+from tests.builders import MODEL, START, at_cosine, event, identity, policy, stored, unit
 
 ANA = ScopeName("acme/ana")
 BEN = ScopeName("acme/ben")
@@ -152,10 +163,73 @@ def test_settling_forgets_exactly_what_lies_before_the_offset() -> None:
         kept.append((set(fork.changed(ANA)), decided[0], decided[1]))
     assert kept == [
         ({coffee.memory.id, cake.memory.id}, True, True),
-        ({cake.memory.id}, True, True),
-        (set(), True, False),
+        ({cake.memory.id}, False, True),
+        (set(), False, False),
         (set(), False, False),
     ]
+
+
+@pytest.mark.covers("C7")
+def test_an_event_that_changed_nothing_is_remembered_as_little_as_the_index_remembers_it() -> None:
+    overlay = Overlay()
+    late = ignored(TEA, 0)
+    overlay.join([late], [4])
+    assert overlay.fork().decided(late.decision_id) is None
+
+
+def revised(*memories: Memory, number: int = 9) -> Revise:
+    """Return the decision by which somebody has made memories what they are."""
+    made = case("asked", number)
+    vectors = [pack(unit(2), MODEL) if one.live else None for one in memories]
+    return Revise(
+        decision_id=made.decision_id,
+        event=made.event,
+        source=made.source,
+        policy_id=made.policy.id,
+        evidence=Evidence(reason=Reason.UNDONE),
+        memories=tuple(
+            Revised(memory=one, embedding=vector)
+            for one, vector in zip(memories, vectors, strict=True)
+        ),
+    )
+
+
+def ended(one: Memory) -> Memory:
+    return retired(one, Superseded(by=None, at=START, reason="undone"))
+
+
+def test_what_was_ended_is_neither_near_nor_known_by_its_words_but_has_a_state() -> None:
+    coffee = inserted(TEA, unit(1))
+    gone = ended(coffee.memory)
+    fork = forked(coffee, revised(gone))
+    assert seen(fork) == []
+    assert fork.with_content(ANA, content_key(ANA, TEA), []) is None
+    state = fork.state(ANA, coffee.memory.id, None)
+    assert state is not None
+    assert state.memory == gone
+
+
+def test_what_came_back_is_near_by_its_new_vector_and_known_by_its_words() -> None:
+    coffee = inserted(TEA, unit(1))
+    gone = ended(coffee.memory)
+    back = coffee.memory.model_copy(update={"version": 3})
+    fork = forked(coffee, revised(gone), revised(back, number=10))
+    held = fork.with_content(ANA, content_key(ANA, TEA), [])
+    assert held is not None
+    assert held.memory == back
+    assert seen(fork) == [(back, unit(2).tobytes())]
+    assert fork.current(ANA, Stored(coffee.memory, unit(1))) == held
+
+
+def test_the_state_of_what_a_merge_has_retired_is_told_by_the_index_where_it_knows_it() -> None:
+    whole = merged("Ana likes coffee a lot.", [OLD])
+    fork = forked(whole)
+    identity = whole.targets[0].memory_id
+    assert fork.state(ANA, identity, None) is None
+    state = fork.state(ANA, identity, OLD)
+    assert state is not None
+    assert (state.memory.live, state.memory.version, state.vector) == (False, 2, OLD.vector)
+    assert fork.state(ANA, MemoryId("nobody"), None) is None
 
 
 def test_a_memory_is_kept_until_its_last_change_is_applied() -> None:

@@ -56,7 +56,7 @@ def test_absent_sections_have_their_defaults() -> None:
     )
 
 
-@pytest.mark.covers("B108", "B109")
+@pytest.mark.covers("B108", "B109", "D32")
 @pytest.mark.parametrize(
     ("written", "instead", "told"),
     [

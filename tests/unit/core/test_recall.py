@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.base import MemoryId, ScopeName
-from schemas.memories import Memory, Persistence, Standing, Superseded
+from schemas.memories import LIVE, Memory, Persistence, Standing, Superseded
 from streams.core.identity import normalised
 from streams.core.recall import (
     BUDGET,
@@ -46,9 +46,10 @@ def of(number: int, text: str = "", **fields: Any) -> Memory:
     return memory(text or f"Fact {number}.", **values)
 
 
-def retired(number: int, **fields: Any) -> Memory:
-    gone = Superseded(by=MemoryId(identity(999)), at=START, reason="said better")
-    return of(number, status=Standing.SUPERSEDED, superseded=gone, **fields)
+def retired(number: int, status: Standing = Standing.SUPERSEDED, **fields: Any) -> Memory:
+    by = MemoryId(identity(999)) if status is Standing.SUPERSEDED else None
+    gone = Superseded(by=by, at=START, reason="said better")
+    return of(number, status=status, superseded=gone, **fields)
 
 
 def lines(block: Block) -> list[str]:
@@ -82,8 +83,8 @@ def memories(draw: st.DrawFn, number: int) -> Memory:
     }
     text = " ".join([*draw(st.lists(st.sampled_from(WORDS), max_size=12)), f"Fact {number}."])
     status = draw(st.sampled_from(Standing))
-    if status is Standing.SUPERSEDED:
-        return retired(number, text=text, **fields)
+    if status not in LIVE:
+        return retired(number, status, text=text, **fields)
     return of(number, text, status=status, **fields)
 
 
@@ -127,6 +128,19 @@ def test_the_order_of_the_memories_given_does_not_matter(known: list[Memory], ch
     shuffled = list(known)
     chance.shuffle(shuffled)
     assert block_of(shuffled).text == block_of(known).text
+
+
+@pytest.mark.covers("S0.48")
+def test_what_was_seen_before_it_was_imported_counts() -> None:
+    """A file that said `seen 3x`, and two observations since."""
+    known = of(1, "The ferry leaves at noon.", observation_count=2, metadata={"seen": 3})
+    often = of(2, "The quay is wet.", observation_count=3, metadata={"seen": "many"})
+    block = block_of([often, known])
+    assert lines(block)[1:] == [
+        "- The ferry leaves at noon. (seen 4x)",
+        "- The quay is wet. (seen 3x)",
+    ]
+    assert [one["seen"] for one in block.as_json()["memories"]] == [4, 3]
 
 
 @pytest.mark.covers("S3.35", "S0.84")

@@ -15,10 +15,9 @@ from schemas.decisions import (
     Reinforce,
     Reject,
     Replace,
-    Target,
 )
 from schemas.events import Answer, Seen
-from schemas.memories import Memory, Superseded
+from schemas.memories import Memory, Superseded, Target
 from streams.core.embedding import pack
 from streams.core.sessions import Session, Sessions
 from streams.core.survivorship import retired

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from schemas.base import MemoryId
-from schemas.memories import Memory, Persistence, Standing, Superseded, Turns
+from schemas.memories import Feedback, Memory, Persistence, Standing, Superseded, Turns
 from streams.core.survivorship import (
     SESSIONS_MAX,
     born,
@@ -67,6 +67,15 @@ def test_a_born_memory_has_all_that_the_event_says() -> None:
 @pytest.mark.covers("S0.33")
 def test_a_born_memory_of_a_bare_event_was_seen_once_and_has_nothing_else() -> None:
     assert born(event("Ana likes tea."), NEW, truncated=False) == memory("Ana likes tea.", id=NEW)
+
+
+@pytest.mark.covers("S4.30")
+def test_what_nobody_has_told_of_a_memory_is_counted_from_nothing() -> None:
+    bare = event("Ana likes tea.")
+    kept = born(bare, NEW, truncated=False)
+    assert (bare.supersedes, kept.merged_from) == ((), ())
+    assert (kept.feedback, kept.confidence) == (None, None)
+    assert Feedback() == Feedback(accessed=0, helpful=0, harmful=0)
 
 
 TURNS_2_5 = Turns(first=2, last=5)
@@ -134,7 +143,7 @@ def test_what_a_memory_seen_again_keeps_and_gains(
     assert after == survivor(known, expected, version=4)
 
 
-@pytest.mark.covers("B49", "B50", "B51", "B69", "B65", "D22", "D23")
+@pytest.mark.covers("B49", "B50", "B51", "B69", "B65", "D22", "D23", "D31")
 @pytest.mark.parametrize(("known", "said", "expected"), UNITED)
 def test_what_a_merged_memory_keeps_of_its_target(
     known: dict[str, Any], said: dict[str, Any], expected: dict[str, Any]

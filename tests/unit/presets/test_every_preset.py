@@ -8,8 +8,9 @@ import pytest
 
 from schemas.decisions import Insert, Verdict
 from schemas.events import Remember
-from streams.adapters.embedders import DEFAULT_MODEL
+from streams.adapters.embedders import DEFAULT_MODEL, HASHING
 from streams.apps import policies
+from streams.core.policy import ANY_MODEL, Expiry
 from streams.core.verdict import Pair
 from streams.ports import NoAnswer, ToWord
 from tests.builders import at_cosine, event, later, unit
@@ -17,6 +18,8 @@ from tests.fakes.judges import Said
 from tests.support.deciding import World
 
 PRESETS = policies.names()
+MODELS = {"default-hashing": HASHING, "keep-both": ANY_MODEL}
+OWN = {"default", *MODELS}
 
 
 def said(text: str, hours: float = 1, **fields: Any) -> Remember:
@@ -49,18 +52,17 @@ def world(
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_a_preset_is_for_the_default_model_says_what_it_is_and_keeps_what_protects(
-    preset: str,
-) -> None:
+def test_a_preset_names_its_model_says_what_it_is_and_keeps_what_protects(preset: str) -> None:
     policy = policies.load(preset)
-    own = preset == "default"
     header = policies.text(preset).partition("\n\n")[0]
-    assert (policy.name, policy.model) == (preset, DEFAULT_MODEL)
+    assert (policy.name, policy.model) == (preset, MODELS.get(preset, DEFAULT_MODEL))
     assert policy.enabled
     assert policy.guards
     assert policy.brake.enabled
     told = header.replace("\n# ", " ")
-    assert all(answer in told for answer in ("The rule", "lost" if own else "lose", "Choose it"))
+    assert all(
+        answer in told for answer in ("The rule", "lost" if preset in OWN else "lose", "Choose it")
+    )
 
 
 TRAPS = [
@@ -207,3 +209,14 @@ async def test_a_gift_that_is_accepted_twice_is_one_memory_and_becomes_certain(
     await here.tell(said(text, 3, status="tentative", event_id="4"))
     [still] = await here.memories()
     assert (str(still.status), still.text) == ("active", text)
+
+
+@pytest.mark.covers("S2.35", "S3.28")
+@pytest.mark.parametrize("preset", PRESETS)
+def test_nobody_is_asked_about_a_pair_and_nothing_ends_for_its_age_unless_a_policy_says_so(
+    preset: str,
+) -> None:
+    policy = policies.load(preset)
+    pairs = {policy.without_verdict.match, policy.without_verdict.review}
+    assert "review" not in {*pairs, policy.with_verdict.contradicts}
+    assert policy.expiry == Expiry()

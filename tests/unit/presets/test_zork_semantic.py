@@ -74,7 +74,7 @@ async def test_a_fuller_text_stands_in_the_middle_band_and_is_added_in_the_upper
     assert await here.retired() == {DOOR: text}
 
 
-@pytest.mark.covers("S0.33", "S0.34")
+@pytest.mark.covers("S0.33", "S0.34", "S0.47")
 async def test_a_memory_that_is_seen_again_is_counted_with_its_first_and_last_turn() -> None:
     """The document's scenario: "trap door bars after descending", discovered again at 193."""
     here = world(DOOR, DOOR_AGAIN, 0.96)
@@ -104,7 +104,7 @@ EPHEMERAL: dict[str, Any] = {"persistence": "ephemeral"}
 PERMANENT: dict[str, Any] = {"persistence": "permanent"}
 
 
-@pytest.mark.covers("S0.13", "S0.82", "D22", "B19", "B20")
+@pytest.mark.covers("S0.13", "S0.47", "S0.82", "D22", "B19", "B20")
 @pytest.mark.parametrize(
     ("new", "old", "kind"),
     [
@@ -226,7 +226,7 @@ async def test_a_guess_about_another_thing_is_not_settled() -> None:
     assert await here.texts() == [guess, fact]
 
 
-@pytest.mark.covers("S0.6", "S0.50", "B58", "B59", "D4")
+@pytest.mark.covers("S0.6", "S0.45", "S0.50", "B58", "B59", "D4")
 async def test_memories_of_two_places_are_never_compared() -> None:
     text, other = "Window entry leads to Kitchen.", "Window entry leads to Chamber."
     here = world(text, other, 0.99)
@@ -287,6 +287,7 @@ async def test_two_wordings_become_one_memory_that_keeps_both(similarity: float)
     assert await here.retired() == {ajar: f"{ajar} {open_}"}
 
 
+@pytest.mark.covers("S0.2", "S0.47")
 async def test_nine_sightings_of_the_trap_door_are_one_memory() -> None:
     wordings = [
         "The trap door bars after the descent.",

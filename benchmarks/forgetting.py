@@ -1,0 +1,131 @@
+"""How long it takes until one of many memories is forgotten: planned, decided, out of index and log.
+
+Usage: python benchmarks/forgetting.py [--memories N] [--out FILE]
+
+The store is generated: its memories lie in many small scopes, in one of a thousand and in a large
+one. What is timed is what `memsieve forget --later` does once store and model are open.
+"""
+
+import argparse
+import asyncio
+import json
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from benchmarks.deciding import POLICY, START, Deciding, local_log
+from benchmarks.filled_store import Layout
+from benchmarks.vectors import DIMENSION, Given
+from schemas.base import EventId, Position
+from schemas.codec import DECISION, EVENT
+from schemas.decisions import Evidence, Insert, Reason
+from schemas.events import Remember
+from schemas.topics import DECISIONS, EVENTS
+from streams.adapters.indexes.edge import EdgeIndex
+from streams.adapters.lexicons import english
+from streams.adapters.local_broker import LocalBroker
+from streams.apps.forgetting import Means, Wanted, plans
+from streams.core.embedding import pack
+from streams.core.fences import Epoch, Reached
+from streams.core.language.reading import Readings
+from streams.core.lineage import Wish
+from streams.core.neighbours import Stored
+from streams.core.tombstones import Key
+from streams.flow.decided import DecidedInLog
+from streams.flow.decisions import decision_record, fence_record
+from streams.flow.judging import Judging
+from streams.flow.takeover import DEDUPLICATOR_GROUP
+from streams.flow.writer import WRITER_GROUP, Note
+from streams.ports import UNFOLLOWED, Committed, Outgoing
+
+KEY = Key(b"a secret of thirty-two characters")
+_FORGOTTEN = 9
+"""Memories that are forgotten one after the other; the first warms up and is left out."""
+
+
+def _inserted(stored: Stored, number: int) -> Insert:
+    memory, vector = stored.memory, stored.vector
+    if vector is None:
+        raise TypeError("a generated memory has a vector")
+    event = Remember(
+        event_id=EventId(f"stored-{number}"),
+        scope=memory.scope,
+        text=memory.text,
+        occurred_at=START,
+    )
+    [(decision, _)] = stored.decided
+    return Insert(
+        decision_id=decision,
+        event=event,
+        source=Position(topic=EVENTS.name, partition=0, offset=number),
+        policy_id=POLICY.id,
+        evidence=Evidence(reason=Reason.NOTHING_NEAR),
+        memory=memory,
+        embedding=pack(vector, POLICY.model),
+    )
+
+
+async def _fill(log: LocalBroker, index: EdgeIndex, layout: Layout) -> None:
+    """Make log and index what they would be after so many events."""
+    [offset] = await log.append([fence_record("bench", 0, 1)])
+    epoch, number = Epoch(offset, "bench"), 0
+    for states in layout.states():
+        decisions = [_inserted(one, number + at) for at, one in enumerate(states)]
+        number += len(decisions)
+        await log.append(
+            [
+                Outgoing(EVENTS.name, 0, d.event.scope.encode(), EVENT.encode(d.event))
+                for d in decisions
+            ]
+        )
+        await log.append([decision_record(d, DECISION.encode(d), 0, epoch) for d in decisions])
+        await index.write(states)
+    reached = Reached(number + 1, epoch, number)
+    await index.keep_level(0, reached, since=UNFOLLOWED)
+    note = Note(epoch=epoch, next_event=number).model_dump_json()
+    await log.commit(WRITER_GROUP, DECISIONS.name, 0, Committed(number + 1, note))
+    await log.commit(DEDUPLICATOR_GROUP, EVENTS.name, 0, Committed(number))
+
+
+async def measured(memories: int) -> dict[str, float]:
+    """Return the seconds that forgetting one of so many takes: the median, and the longest."""
+    layout, embedder = Layout(memories), Given({})
+    means = Means(KEY, POLICY, embedder, Judging(Readings(english()), {}))
+    taken: list[float] = []
+    with tempfile.TemporaryDirectory() as directory:
+        index = EdgeIndex(Path(directory) / "index", DIMENSION)
+        async with local_log() as log:
+            await _fill(log, index, layout)
+            deciding = Deciding(log, index, DecidedInLog(log), embedder, KEY)
+            [wanted] = [page[: _FORGOTTEN * 10 : 10] for page in [next(layout.states())]]
+            for one in wanted:
+                started = time.perf_counter()
+                wish, named = Wish("bench", START), Wanted(memory=one.memory.id)
+                [plan] = await plans(log, named, means, wish, indexed=True)
+                await deciding.publish(plan.requests)
+                await deciding.work()
+                taken.append(time.perf_counter() - started)
+            found = await index.get([one.memory.id for one in wanted])
+        await index.close()
+    if any(one.memory.live for one in found.values()):
+        raise RuntimeError("a memory was not forgotten")
+    return {"memories": memories, "median": median(taken[1:]), "longest": max(taken[1:])}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--memories", type=int, default=100_000)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    result = asyncio.run(measured(options.memories))
+    print(
+        f"{result['memories']:,} memories: one forgotten in {result['median']:.3f} s, "
+        f"{result['longest']:.3f} s at most"
+    )
+    if options.out is not None:
+        options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

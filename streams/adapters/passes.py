@@ -1,0 +1,76 @@
+"""When each scope was consolidated last, and what its memories were then, in one SQLite file.
+
+Not the truth about anything: without it every scope is due once more, and finds nothing to do.
+Scopes are kept as digests: the file names nobody.
+"""
+
+import hashlib
+import sqlite3
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from schemas.base import ScopeName
+from streams.ports import NoStore
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS passes (scope TEXT PRIMARY KEY, at TEXT NOT NULL, found TEXT) WITHOUT ROWID
+"""
+
+
+@dataclass(frozen=True)
+class LastPass:
+    """When it ended; `found` tells what there was then, None where it could not be finished."""
+
+    at: datetime
+    found: str | None
+
+
+class Passes:
+    """Remembers passes in a file; without a path until it is closed.
+
+    With `read_only` it remembers nothing new.
+    """
+
+    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
+        """Raise NoStore where the file cannot be used."""
+        nowhere = path is None or (read_only and not path.exists())
+        self._place = ":memory:" if nowhere else str(path)
+        self._read_only = read_only
+        try:
+            self._db = sqlite3.connect(self._place, timeout=30, isolation_level=None)
+            self._db.execute(_TABLE)
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+
+    def last(self, scope: ScopeName) -> LastPass | None:
+        """Return the last pass of a scope; None where there was none."""
+        try:
+            row = self._db.execute(
+                "SELECT at, found FROM passes WHERE scope = ?", (_digest(scope),)
+            ).fetchone()
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+        return None if row is None else LastPass(datetime.fromisoformat(row[0]), row[1])
+
+    def keep(self, scope: ScopeName, last: LastPass) -> None:
+        """Remember the pass in place of the one before."""
+        if self._read_only:
+            return
+        try:
+            self._db.execute(
+                "REPLACE INTO passes VALUES (?, ?, ?)",
+                (_digest(scope), last.at.isoformat(), last.found),
+            )
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _unusable(self, error: sqlite3.Error) -> NoStore:
+        return NoStore(f"{self._place} cannot be used to remember passes: {error}; delete it")
+
+
+def _digest(scope: ScopeName) -> str:
+    return hashlib.sha256(scope.encode()).hexdigest()

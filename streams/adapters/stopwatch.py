@@ -1,0 +1,50 @@
+"""How long things take, by a clock that never jumps."""
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+
+from streams.ports import Handled, Process, Record
+
+
+@contextmanager
+def timed(took: Callable[[float], None]) -> Generator[None]:
+    """Tell how many seconds the work took, where it succeeds."""
+    started = time.perf_counter()
+    yield
+    took(time.perf_counter() - started)
+
+
+class TimedProcess:
+    """Implements ports.Process over a process, and tells how long each batch was worked on.
+
+    What is appended and committed afterwards does not count.
+    """
+
+    def __init__(self, process: Process, took: Callable[[float], None]) -> None:
+        self._process = process
+        self._took = took
+
+    @property
+    def topic(self) -> str:
+        return self._process.topic
+
+    @property
+    def group(self) -> str:
+        return self._process.group
+
+    async def claim(self, partition: int) -> int:
+        return await self._process.claim(partition)
+
+    async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
+        with timed(self._took):
+            return await self._process.handle(partition, records)
+
+    def release(self, partition: int) -> None:
+        self._process.release(partition)
+
+
+def time_limit(seconds: float) -> Callable[[], bool]:
+    """Return what tells whether so many seconds have passed since now."""
+    ends = time.perf_counter() + seconds
+    return lambda: time.perf_counter() >= ends

@@ -1,0 +1,384 @@
+"""Scopes looked at as a whole: which of their memories are one fact, proposed to their owner.
+
+A pass takes the scopes that are due, some at a time. In each round their memories are read and
+groups of them proposed; what the owner has made of that is read in the next, until nothing more is
+found. Wherever a pass breaks off, each proposal was decided on or it was not: the next one goes on.
+"""
+
+import hashlib
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Protocol
+
+from schemas.base import EventId, MemoryId, ScopeName
+from schemas.decisions import Merge, OnEvent, Reason, Replace
+from schemas.events import Consolidate
+from schemas.memories import Memory
+from streams.adapters.clock import SystemClock
+from streams.adapters.passes import LastPass, Passes
+from streams.adapters.stopwatch import time_limit, timed
+from streams.adapters.store_directory import StoreDirectory
+from streams.apps import policies, wiring
+from streams.apps.consolidated import Consolidated, Joined, ScopePass, Why
+from streams.apps.embedding import for_store
+from streams.apps.following import Following
+from streams.apps.proposing import OwnStore, cluster, tried_out
+from streams.apps.reading import opened
+from streams.apps.rehearsing import Means
+from streams.apps.requests import existing_store
+from streams.apps.settings import ConsolidateSettings, Settings
+from streams.core.consolidation import proposed
+from streams.core.neighbours import Stored
+from streams.core.policy import Policy
+from streams.core.redundancy import supersession
+from streams.flow.consolidating import Budget, Known, Nominating
+from streams.flow.judging import Judging
+from streams.ports import Clock, Index
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+_TOGETHER = 2_000
+"""Memories of the scopes whose proposals are decided on together: some 8 MB of them."""
+
+
+class Place(Protocol):
+    """Where memories are, and where proposals to join them are decided on."""
+
+    async def index(self) -> Index:
+        """Return the memories, with all that was decided here."""
+        ...
+
+    async def decide(self, proposals: Sequence[Consolidate]) -> list[OnEvent | None]:
+        """Return what came of each; None where that is not known in time."""
+        ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which scopes to look at: one and those below it, or all.
+
+    `now`: also those that are not due. `anyway`: also where more would go than the policy's brake
+    lets go of.
+    """
+
+    scope: str | None = None
+    now: bool = False
+    anyway: bool = False
+
+    def has(self, scope: ScopeName) -> bool:
+        if self.scope is None:
+            return True
+        wanted = self.scope.rstrip("/")
+        return scope == wanted or scope.startswith(f"{wanted}/")
+
+
+@dataclass
+class _Census:
+    """How many live memories a scope has, and when one of them was seen last."""
+
+    live: int
+    newest: datetime
+
+    def add(self, seen_at: datetime) -> None:
+        self.live += 1
+        self.newest = max(self.newest, seen_at)
+
+
+@dataclass
+class _Scope:
+    """One scope on its way through a pass."""
+
+    name: ScopeName
+    last: LastPass | None
+    memories: list[Stored]
+    asked: set[EventId] = field(default_factory=set[EventId])
+    known: Known = field(default_factory=Known)
+    joined: list[Joined] = field(default_factory=list[Joined])
+    before: int = 0
+    bytes_before: int = 0
+    judged: int = 0
+    rounds: int = 0
+    why: Why = "done"
+    goes_on: bool = True
+    changed: set[MemoryId] = field(default_factory=set[MemoryId])
+    stale: bool = False
+
+    def __post_init__(self) -> None:
+        self.before, self.bytes_before = len(self.live), _bytes(self.live)
+
+    @property
+    def live(self) -> list[Memory]:
+        return [one.memory for one in self.memories if one.memory.live]
+
+    async def renew(self, index: Index) -> None:
+        """Read again what decisions have changed; all, where somebody else has changed something."""
+        if self.stale:
+            self.memories = await _of(index, self.name)
+        else:
+            known = {one.memory.id: one for one in self.memories}
+            self.memories = list((known | await index.get(sorted(self.changed))).values())
+        self.changed, self.stale = set(), False
+
+
+class Consolidation:
+    """Passes over the scopes of a place."""
+
+    def __init__(
+        self,
+        place: Place,
+        policy: Policy,
+        judging: Judging,
+        settings: ConsolidateSettings,
+        passes: Passes,
+        clock: Clock,
+    ) -> None:
+        self._place = place
+        self._policy = policy
+        self._settings = settings
+        self._passes = passes
+        self._clock = clock
+        self._nominating = Nominating(
+            judging, policy, settings.neighbours_max, settings.members_max
+        )
+
+    async def run(
+        self, asked: Asked, done: Callable[[int, int], None] = lambda _, __: None
+    ) -> Consolidated:
+        """Make one pass, as far as the budget goes; the scopes that it leaves out stay due.
+
+        `done` is told how many memories were looked at since it was last told, of how many.
+        """
+        budget = Budget(time_limit(self._settings.seconds_max), self._settings.llm_questions_max)
+        took, passes, skipped = list[float](), list[ScopePass](), dict[ScopeName, Why]()
+        with timed(took.append):
+            census = await self._census(asked)
+            due = self._due(census, asked, skipped)
+            total = sum(census[scope].live for scope in due)
+            for some in _together(due, census):
+                if budget.is_over():
+                    skipped |= dict.fromkeys(some, "no-time")
+                    continue
+                passes += await self._pass(some, budget, asked)
+                done(sum(census[scope].live for scope in some), total)
+        return Consolidated(self._policy.id, tuple(passes), skipped, seconds=sum(took))
+
+    @property
+    def _author(self) -> str:
+        """Who proposes: of the same memories the same policy makes one proposal, whoever runs it."""
+        return f"consolidation by {self._policy.id}"
+
+    async def _census(self, asked: Asked) -> dict[ScopeName, _Census]:
+        census: dict[ScopeName, _Census] = {}
+        async for stored in (await self._place.index()).scan():
+            memory = stored.memory
+            if memory.live and asked.has(memory.scope):
+                counted = census.setdefault(memory.scope, _Census(0, memory.last_seen_at))
+                counted.add(memory.last_seen_at)
+        return census
+
+    def _due(
+        self, census: Mapping[ScopeName, _Census], asked: Asked, skipped: dict[ScopeName, Why]
+    ) -> list[ScopeName]:
+        """Return the scopes to look at: those that were not looked at for the longest time first."""
+        due: list[tuple[datetime, ScopeName]] = []
+        for scope, counted in census.items():
+            last = self._passes.last(scope)
+            why = None if asked.now else self._not_due(counted, last)
+            if why is None:
+                due.append((_NEVER if last is None else last.at, scope))
+            else:
+                skipped[scope] = why
+        return [scope for _, scope in sorted(due)]
+
+    def _not_due(self, counted: _Census, last: LastPass | None) -> Why | None:
+        """Return why a scope is left alone. A time that is still to come counts as none."""
+        settings, now = self._settings, self._clock.now()
+        if counted.live <= settings.memories_min:
+            return "few"
+        if last is not None and _since(last.at, now) < timedelta(hours=settings.hours_min):
+            return "recent"
+        if _since(counted.newest, now) < timedelta(minutes=settings.quiet_minutes):
+            return "busy"
+        return None
+
+    async def _pass(
+        self, scopes: Sequence[ScopeName], budget: Budget, asked: Asked
+    ) -> list[ScopePass]:
+        index = await self._place.index()
+        works = [_Scope(name, self._passes.last(name), await _of(index, name)) for name in scopes]
+        for work in works:
+            if not asked.now and work.last is not None and work.last.found == self._found(work):
+                work.why, work.goes_on = "unchanged", False
+        while open_ := [work for work in works if work.goes_on]:
+            await self._round(open_, budget, asked)
+        return [self._ended(work) for work in works]
+
+    async def _round(self, works: Sequence[_Scope], budget: Budget, asked: Asked) -> None:
+        """Propose what is found now; go on where that has changed something."""
+        wanted = [
+            (work, one) for work in works for one in await self._nominate(work, budget, asked)
+        ]
+        for work in works:
+            work.goes_on = False
+        decided = await self._place.decide([event for _, (event, _) in wanted])
+        for (work, (event, members)), decision in zip(wanted, decided, strict=True):
+            if decision is None:
+                work.why = "no-answer"
+                continue
+            work.joined.append(Joined(event, members, decision))
+            work.goes_on |= _changes(decision)
+            work.changed |= _concerned(decision)
+            work.stale |= decision.evidence.reason is Reason.OUT_OF_DATE
+        index = await self._place.index()
+        for work in {id(work): work for work, _ in wanted}.values():
+            await work.renew(index)
+            work.rounds += 1
+            if work.goes_on and work.rounds >= self._settings.rounds_max:
+                work.why, work.goes_on = "unfinished", False
+
+    async def _nominate(
+        self, work: _Scope, budget: Budget, asked: Asked
+    ) -> list[tuple[Consolidate, tuple[Memory, ...]]]:
+        """Return what to propose, and what it was made of; each only once in a pass."""
+        found = await self._nominating.nominate(work.name, work.memories, budget, work.known)
+        work.judged += found.judged
+        if not found.complete:
+            work.why = "budget"
+        elif found.degraded:
+            work.why = "degraded"
+        if not asked.anyway and self._too_many(work, found.groups):
+            work.why = "too-many"
+            return []
+        made = [(proposed(work.name, self._author, group), group) for group in found.groups]
+        new = [(event, group) for event, group in made if event.event_id not in work.asked]
+        work.asked |= {event.event_id for event, _ in new}
+        return new
+
+    def _too_many(self, work: _Scope, groups: Sequence[Sequence[Memory]]) -> bool:
+        """Tell whether more of a scope would go in this pass than the policy's brake lets go."""
+        brake = self._policy.rules(work.name).brake
+        going = work.before - len(work.live) + sum(len(group) - 1 for group in groups)
+        enough = brake.enabled and work.before >= brake.decisions_min
+        return enough and going > brake.removals_max * work.before
+
+    def _ended(self, work: _Scope) -> ScopePass:
+        """Remember the pass, unless something was left out only for want of time."""
+        last, now = work.last, self._clock.now()
+        if work.why not in {"budget", "no-answer", "unfinished"}:
+            complete = work.why in {"done", "unchanged"}
+            self._passes.keep(work.name, LastPass(now, self._found(work) if complete else None))
+        chains = supersession({one.memory.id: one.memory for one in work.memories})
+        return ScopePass(
+            scope=work.name,
+            last_at=None if last is None else last.at,
+            at=now,
+            why=work.why,
+            before=work.before,
+            after=len(work.live),
+            bytes_before=work.bytes_before,
+            bytes_after=_bytes(work.live),
+            judged=work.judged,
+            rounds=work.rounds,
+            depth_max=chains.depth_max,
+            without_live_successor=len(chains.without_live_successor),
+            groups=tuple(work.joined),
+        )
+
+    def _found(self, work: _Scope) -> str:
+        """Return what tells whether the same policy would find the same memories again."""
+        versions = sorted(f"{memory.id} {memory.version}" for memory in work.live)
+        return hashlib.sha256("\n".join([self._policy.id, *versions]).encode()).hexdigest()
+
+
+@asynccontextmanager
+async def consolidation(
+    settings: Settings, *, embedded: bool, dry_run: bool, report: Callable[[str], None]
+) -> AsyncGenerator[Consolidation]:
+    """Open the embedded store, or the cluster, to be consolidated by the settings' policy.
+
+    With `dry_run` copies of its memories are decided on in this process, and nothing is kept.
+    """
+    async with AsyncExitStack() as stack:
+        place, policy, judging = await _opened(stack, settings, embedded, dry_run, report)
+        passes = Passes(_state(settings, embedded=embedded), read_only=dry_run)
+        stack.callback(passes.close)
+        yield Consolidation(place, policy, judging, settings.consolidate, passes, SystemClock())
+
+
+async def _opened(
+    stack: AsyncExitStack,
+    settings: Settings,
+    embedded: bool,  # noqa: FBT001 - as the caller has it
+    dry_run: bool,  # noqa: FBT001
+    report: Callable[[str], None],
+) -> tuple[Place, Policy, Judging]:
+    if embedded and not dry_run:
+        chosen = for_store(settings, report)
+        pipeline = await stack.enter_async_context(existing_store(settings, chosen, report))
+        pipeline.judging.keep_judgements()
+        return OwnStore(pipeline, settings), chosen.policy, pipeline.judging
+    judging = await stack.enter_async_context(wiring.judging(settings, SystemClock()))
+    judging.keep_judgements()
+    if embedded:
+        StoreDirectory(settings.store).require()
+        chosen = for_store(settings, report)
+        log = await stack.enter_async_context(opened(settings, embedded=True))
+        means = Means(chosen.embedder, judging)
+        memories = await Following(log).index()
+        return await tried_out(memories, chosen.policy, means), chosen.policy, judging
+    policy = policies.load(settings.policy)
+    policies.require_model(policy, wiring.shared_model_of(settings.embedder))
+    there = await stack.enter_async_context(cluster(settings))
+    if not dry_run:
+        return there, policy, judging
+    means = Means(wiring.embedder(settings.embedder, report), judging)
+    return await tried_out(await there.index(), policy, means), policy, judging
+
+
+def _state(settings: Settings, *, embedded: bool) -> Path | None:
+    if settings.consolidate.state is None and embedded:
+        return StoreDirectory(settings.store).passes
+    return settings.consolidate.state
+
+
+async def _of(index: Index, scope: ScopeName) -> list[Stored]:
+    return [stored async for stored in index.scan(scope)]
+
+
+def _together(
+    scopes: Sequence[ScopeName], census: Mapping[ScopeName, _Census]
+) -> Iterator[list[ScopeName]]:
+    """Yield some scopes at a time: as many as have not too many memories, at least one."""
+    some: list[ScopeName] = []
+    memories = 0
+    for scope in scopes:
+        if some and memories + census[scope].live > _TOGETHER:
+            yield some
+            some, memories = [], 0
+        some.append(scope)
+        memories += census[scope].live
+    if some:
+        yield some
+
+
+def _changes(decision: OnEvent) -> bool:
+    """Tell whether it is worth looking again: something was joined, or has changed meanwhile."""
+    return isinstance(decision, Merge | Replace) or decision.evidence.reason is Reason.OUT_OF_DATE
+
+
+def _concerned(decision: OnEvent) -> set[MemoryId]:
+    """Return the memories that a decision has changed."""
+    if not isinstance(decision, Merge | Replace):
+        return set()
+    return {decision.memory.id, *(target.memory_id for target in decision.targets)}
+
+
+def _since(then: datetime, now: datetime) -> timedelta:
+    return now - then if then <= now else timedelta.max
+
+
+def _bytes(memories: Sequence[Memory]) -> int:
+    return sum(len(memory.text.encode()) for memory in memories)

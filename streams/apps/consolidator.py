@@ -1,0 +1,88 @@
+"""Consolidation as a service: every so many minutes a pass over the scopes that are due."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from streams.adapters.health import endpoints
+from streams.adapters.telemetry import ConsolidationMetrics
+from streams.apps import wiring
+from streams.apps.consolidated import Consolidated
+from streams.apps.consolidating import Asked, consolidation
+from streams.apps.services import signals_to
+from streams.apps.settings import Settings
+from streams.ports import Transient
+
+
+class Consolidator:
+    """Makes passes beside the services on Kafka, until it is told to stop.
+
+    It proposes, and the deduplicators decide: several of them do the same work twice, and no harm.
+    """
+
+    def __init__(
+        self, settings: Settings, *, report: Callable[[str], None], warn: Callable[[str], None]
+    ) -> None:
+        """`report` is told, in a line, what happens; `warn` what a person should look at."""
+        self._settings = settings
+        self._report = report
+        self._warn = warn
+        self._retry = wiring.retry(settings.retry)
+        self._metrics = ConsolidationMetrics()
+        self._waits: str | None = "its first pass"
+
+    async def run(self) -> None:
+        """Work until SIGTERM or SIGINT; raises what cannot be mended."""
+        wiring.connection(self._settings.kafka)  # before anything is waited for
+        stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        service = self._settings.service
+        with signals_to(stop):
+            async with endpoints(
+                service.host,
+                service.port,
+                is_live=lambda: True,
+                waits_for=self._waits_for,
+                registry=self._metrics.registry,
+                collect=lambda: None,
+            ) as port:
+                self._report(f"health and metrics on port {port}")
+                working = asyncio.create_task(self._work())
+                await asyncio.wait({working, stop}, return_when=asyncio.FIRST_COMPLETED)
+                self._report("stopping")
+                working.cancel()  # whatever was proposed by now will be decided on
+                with suppress(asyncio.CancelledError):
+                    await working
+        self._report("stopped")
+
+    async def _waits_for(self) -> Mapping[str, str]:
+        return {} if self._waits is None else {"service": self._waits}
+
+    async def _work(self) -> None:
+        """Make pass after pass; try again where a server does not answer."""
+        attempt = 0
+        while True:
+            try:
+                async with consolidation(
+                    self._settings, embedded=False, dry_run=False, report=self._report
+                ) as opened:
+                    while True:
+                        self._tell(await opened.run(Asked()))
+                        self._waits, attempt = None, 0
+                        await asyncio.sleep(self._settings.consolidate.minutes * 60)
+            except Transient as error:
+                attempt += 1
+                delay = self._retry.delay(attempt)
+                self._waits = str(error)
+                self._warn(f"{error}; trying again in {delay:.1f} s")
+                await asyncio.sleep(delay)
+
+    def _tell(self, done: Consolidated) -> None:
+        told = done.as_json()
+        self._metrics.passed(told)
+        self._report(
+            f"{len(done.scopes):,} scopes consolidated, {len(done.skipped):,} left alone: "
+            f"{told['memories_before']:,} memories, {told['memories_after']:,} afterwards, "
+            f"{done.groups:,} groups joined in {done.seconds:.1f} s"
+        )
+        for alert in done.alerts:
+            self._warn(alert)

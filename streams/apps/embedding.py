@@ -1,0 +1,100 @@
+"""Which embedding model a store gets, and that it keeps it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from streams.adapters.store_directory import StoreDirectory
+from streams.apps import policies, wiring
+from streams.apps.settings import EmbedderSettings, Settings
+from streams.core.embedding import base_model
+from streams.core.policy import Policy
+from streams.ports import Embedder, NoModel, Unreachable
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Settings of one model, and its policy and embedder."""
+
+    settings: Settings
+    policy: Policy
+    embedder: Embedder
+
+
+def of_store(settings: Settings) -> Settings:
+    """Return the settings with one model: of those they name, what their store was made with.
+
+    The first where there is no store, or one of another model: whoever opens it tells what
+    differs.
+    """
+    made = StoreDirectory(settings.store).manifest()
+    models = list(_models(settings.embedder))
+    kept = None if made is None else base_model(made.model)
+    found = next((one for one in models if wiring.base_model_of(one) == kept), models[0])
+    return _with(settings, found)
+
+
+def for_store(settings: Settings, report: Callable[[str], None]) -> Chosen:
+    """Return what the settings' store is, or will be, written with.
+
+    A new store gets the first model that can be had; one that is there keeps its own. `report` is
+    told of every choice that is not the first. Raises NoModel, Unreachable, NoServer or
+    InvalidPolicy.
+    """
+    first = of_store(settings)
+    policies.require_model(policies.load(first.policy), first.embedder.model)  # nothing fetched yet
+    is_new = StoreDirectory(settings.store).manifest() is None
+    with_model, embedder = _first(settings, report) if is_new else _kept(first, report)
+    policy = policies.load(with_model.policy)
+    policies.require_model(policy, embedder.model)
+    if with_model.policy != settings.policy:
+        report(f"the policy for {embedder.model} is {with_model.policy}, not {settings.policy}")
+    return Chosen(with_model, policy, embedder)
+
+
+def _kept(settings: Settings, report: Callable[[str], None]) -> tuple[Settings, Embedder]:
+    try:
+        return settings, wiring.embedder(settings.embedder, report)
+    except (NoModel, Unreachable) as error:
+        raise type(error)(f"{error}; {settings.store} keeps the model it was made with") from error
+
+
+def _first(settings: Settings, report: Callable[[str], None]) -> tuple[Settings, Embedder]:
+    """Return the first model that can be had.
+
+    One that is missing or does not answer is passed over. A name that nobody knows, or a server
+    that refuses, is for a person to mend: nothing is chosen instead.
+    """
+    models = list(_models(settings.embedder))
+    for one in models:
+        wiring.base_model_of(one)
+    *others, last = models
+    for one in others:
+        try:
+            return _with(settings, one), wiring.embedder(one, report)
+        except (NoModel, Unreachable) as error:
+            report(f"{one.model} cannot be had, and the next model is tried: {error}")
+    return _with(settings, last), wiring.embedder(last, report)
+
+
+def _models(settings: EmbedderSettings) -> Iterator[EmbedderSettings]:
+    """Yield settings of one model each, in the order of preference."""
+    for model in dict.fromkeys((settings.model, *settings.fallback)):
+        yield settings.model_copy(update={"model": model, "fallback": ()})
+
+
+def _with(settings: Settings, model: EmbedderSettings) -> Settings:
+    """Return the settings with a model, and the first policy that is for it.
+
+    The policy stays where none is, or where the model is the first: what then differs is told as
+    for any other model.
+    """
+    policy = settings.policy
+    if model.model != settings.embedder.model:
+        others = settings.embedder.fallback_policies
+        fitting = (name for name in (policy, *others) if _is_for(name, model))
+        policy = next(fitting, policy)
+    return settings.model_copy(update={"embedder": model, "policy": policy})
+
+
+def _is_for(policy: str, model: EmbedderSettings) -> bool:
+    return policies.is_for(policies.load(policy), wiring.base_model_of(model))

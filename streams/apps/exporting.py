@@ -1,0 +1,57 @@
+"""All that a log holds of a tenant, as files: to be handed out before it is forgotten."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from schemas.base import MemoryId
+from schemas.codec import DECISION
+from schemas.decisions import OnEvent
+from streams.apps.reading import StoreReader
+from streams.core.forgetting import on_event
+from streams.core.ledger import fold
+from streams.core.neighbours import Stored
+from streams.core.scope import tenant
+from streams.ports import Unusable
+
+
+@dataclass(frozen=True)
+class Exported:
+    """How much of a tenant was written, and where."""
+
+    directory: Path
+    memories: int
+    decisions: int
+
+
+async def export(reader: StoreReader, wanted: str, directory: Path) -> Exported | None:
+    """Write a tenant's memories, retired ones too, and its decisions as lines of JSON.
+
+    None, with nothing written, where there is no such tenant. Raises Unusable where the directory
+    holds something, or cannot be written.
+    """
+    state, decisions = dict[MemoryId, Stored](), list[OnEvent]()
+    async for entry in reader.decisions():
+        decision = on_event(entry.decision)
+        if decision is not None and tenant(decision.event.scope) == wanted:
+            decisions.append(decision)
+            fold(state, decision, holed=entry.holed)
+    if not decisions:
+        return None
+    memories = sorted(state.values(), key=lambda stored: (stored.memory.scope, stored.memory.id))
+    _write(directory, "decisions.jsonl", map(DECISION.encode, decisions))
+    lines = (stored.memory.model_dump_json().encode() for stored in memories)
+    _write(directory, "memories.jsonl", lines)
+    return Exported(directory, len(memories), len(decisions))
+
+
+def _write(directory: Path, name: str, lines: Iterable[bytes]) -> None:
+    """Write a file that is not there yet."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with (directory / name).open("xb") as file:
+            file.writelines(line + b"\n" for line in lines)
+    except FileExistsError as error:
+        raise Unusable(f"{directory / name} is there already: name another --out") from error
+    except OSError as error:
+        raise Unusable(f"{directory / name} cannot be written: {error.strerror}") from error

@@ -1,0 +1,38 @@
+"""All memories of a log, held in memory, and brought level with it whenever they are asked for."""
+
+import asyncio
+
+from schemas.topics import DECISIONS
+from streams.adapters.indexes.exact import ExactIndex
+from streams.flow.apply import Mismatch
+from streams.flow.writer import catch_up
+from streams.ports import Log, NoStore
+
+
+class Following:
+    """Reads what was decided since it was last asked. For one event loop."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._index = ExactIndex()
+        self._catching_up = asyncio.Lock()
+
+    async def index(self) -> ExactIndex:
+        """Return the memories as they are by now; raises NoStore where decisions do not add up."""
+        async with self._catching_up:
+            for partition in range(await self._log.partitions(DECISIONS.name)):
+                await self._catch_up(partition)
+        return self._index
+
+    async def _catch_up(self, partition: int) -> None:
+        end = await self._log.end(DECISIONS.name, partition)
+        try:
+            await catch_up(self._log, partition, end, self._index, reached=_quiet)
+        except Mismatch as damage:
+            raise NoStore(
+                f"{DECISIONS.name}/{partition}: {damage.__cause__}; restore the log from a copy"
+            ) from damage
+
+
+def _quiet(_: int) -> None:
+    """Tell nobody how far the log is read."""

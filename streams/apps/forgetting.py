@@ -1,0 +1,356 @@
+"""Forgetting: what must go is read in the log, asked for, and taken from every copy."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from schemas.base import MemoryId, ScopeName
+from schemas.decisions import Change, Erase, Merge, OnEvent, Verdict
+from schemas.events import Forgotten
+from schemas.memories import Standing
+from schemas.topics import DECISIONS
+from streams.adapters.clock import SystemClock
+from streams.adapters.store_directory import StoreDirectory
+from streams.apps import policies, wiring
+from streams.apps.embedding import Chosen, for_store
+from streams.apps.reading import opened, records
+from streams.apps.requests import decisions_on, existing_store, publish, record_of
+from streams.apps.settings import InvalidSettings, Settings
+from streams.core.embedding import Vector, pack, unpack
+from streams.core.forgetting import (
+    Doubt,
+    Found,
+    Kin,
+    Plan,
+    States,
+    doubts,
+    kin_of,
+    on_event,
+    planned,
+    repeating,
+    states,
+    texts_of,
+    to_look_up,
+)
+from streams.core.lineage import Wish
+from streams.core.neighbours import Stored, rank
+from streams.core.policy import Policy
+from streams.core.scope import tenant
+from streams.core.tombstones import Key, Texts, cleared, tombstone, tombstone_of
+from streams.flow.decisions import (
+    DECISION_ID_HEADER,
+    FENCE_HEADER,
+    MEMORY_ID_HEADER,
+    QUOTED_ID_HEADER,
+    Fences,
+    is_decision,
+    read_decision,
+)
+from streams.flow.judging import Judging, Question
+from streams.ports import Embedder, Fatal, Record, SearchableLog
+
+_SAYS_IT = {Verdict.SAME, Verdict.REFINED_BY, Verdict.UNSURE}
+"""What an event that came later is to a forgotten text where it goes with it: in doubt, too."""
+
+
+class Unknown(Exception):
+    """Nothing there has the id that was asked for."""
+
+
+@dataclass(frozen=True)
+class Means:
+    """What planning needs, bound once."""
+
+    key: Key
+    policy: Policy
+    embedder: Embedder
+    judging: Judging
+
+
+@dataclass
+class _Gathered:
+    """The decisions of one scope that are known, by partition and offset."""
+
+    records: dict[tuple[int, int], Record] = field(default_factory=dict[tuple[int, int], Record])
+
+    def add(self, found: Sequence[Record]) -> None:
+        self.records |= {(one.partition, one.offset): one for one in found}
+
+    def read(self, fences: Fences) -> list[Found]:
+        """Return the decisions in their order."""
+        found: list[Found] = []
+        for (_, offset), record in sorted(self.records.items()):
+            decision = _decision(record, fences)
+            if decision is not None:
+                found.append(Found(offset, decision, fences.admit(record)))
+        return found
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be forgotten: one memory by its id, or all of a scope, or of a tenant."""
+
+    memory: MemoryId | None = None
+    scope: ScopeName | None = None
+    tenant: str | None = None
+
+    def holds(self, scope: ScopeName) -> bool:
+        """Tell whether all of a scope is meant."""
+        return scope == self.scope or (self.tenant is not None and tenant(scope) == self.tenant)
+
+
+async def plans(
+    log: SearchableLog, wanted: Wanted, means: Means, wish: Wish, *, indexed: bool
+) -> list[Plan]:
+    """Work out how what is wanted is forgotten; nothing for what is forgotten already.
+
+    Raises Unknown where there is no such thing. `indexed`: the log finds records by their headers
+    without reading all of them.
+    """
+    fences = Fences(await log.find_beginning(DECISIONS.name, [FENCE_HEADER], ""))
+    if wanted.memory is not None:
+        return await _plans_of_memory(log, wanted.memory, fences, means, wish, indexed=indexed)
+    by_scope = await _by_scope(log, fences, wanted.holds)
+    if not by_scope:
+        raise Unknown(f"there is no scope {wanted.scope or f'of tenant {wanted.tenant}'}")
+    found: list[Plan] = []
+    for decisions in by_scope.values():
+        state = states(decisions)
+        if left := [identity for identity, stored in state.items() if _has_text(stored)]:
+            found.append(await _planned(decisions, left, state, means, wish))
+    return found
+
+
+async def _plans_of_memory(
+    log: SearchableLog,
+    named: MemoryId,
+    fences: Fences,
+    means: Means,
+    wish: Wish,
+    *,
+    indexed: bool,
+) -> list[Plan]:
+    first = await log.find(DECISIONS.name, MEMORY_ID_HEADER, [named])
+    decisions = (_decision(record, fences) for record in first)
+    scopes = {one.event.scope for one in decisions if one is not None}
+    if not scopes:
+        raise Unknown(f"no memory has the id {named}")
+    if indexed:
+        found = await _related(log, named, fences)
+    else:
+        [found] = (await _by_scope(log, fences, scopes.__contains__)).values()
+    state = states(found)
+    if named not in state:
+        raise Unknown(f"no memory has the id {named}")
+    plan = await _planned(found, [named], state, means, wish)
+    return [plan] if _has_text(state[named]) or plan.decisions else []
+
+
+def _has_text(stored: Stored) -> bool:
+    return stored.memory.status is not Standing.FORGOTTEN
+
+
+async def _planned(
+    found: Sequence[Found],
+    named: Sequence[MemoryId],
+    state: States,
+    means: Means,
+    wish: Wish,
+) -> Plan:
+    kin = kin_of(found, named, state)
+    texts = texts_of(found, kin.gone)
+    cut = repeating(found, kin, [text for said in texts.values() for text in said])
+    own = await _own(doubts(found, kin), kin, state, means)
+    own |= {offset for offset, text in cut.items() if not text}
+    repeated = [one.decision.event.text for one in found if one.offset in cut]
+    left = [
+        _left(
+            state[identity], Texts(texts[identity], repeated) if identity in texts else None, means
+        )
+        for identity in kin.every
+        if identity in state
+    ]
+    return planned(found, kin, state, own, cut, left, wish)
+
+
+def _left(stored: Stored, texts: Texts | None, means: Means) -> Forgotten:
+    """Return what is kept of a memory: of one whose facts may be told again, nothing."""
+    memory, vector, model = stored.memory, _vector(stored), means.embedder.model
+    if memory.status is Standing.FORGOTTEN:
+        return Forgotten(
+            memory_id=memory.id,
+            version=memory.version,
+            tombstone=tombstone_of(memory),
+            embedding=pack(vector, model),
+        )
+    if texts is None:
+        return cleared(memory, vector.shape[0], model)
+    reading = means.judging.readings.of(memory.text)
+    return tombstone(means.key, memory, vector, texts, reading, model)
+
+
+def _vector(stored: Stored) -> Vector:
+    if stored.vector is None:
+        raise TypeError(f"memory {stored.memory.id} has no vector in the log")
+    return stored.vector
+
+
+async def _own(doubtful: Sequence[Doubt], kin: Kin, state: States, means: Means) -> set[int]:
+    """Return the offsets of those decisions whose events say what a forgotten memory says."""
+    gone = [state[identity] for identity in sorted(kin.gone)]
+    asked: list[tuple[int, Question]] = []
+    for doubt in doubtful:
+        vector = await _vector_of(doubt, means.embedder)
+        rules = means.policy.rules(doubt.event.scope)
+        near = rank(vector, gone, bands=rules.bands, floor=-1.0, limit=len(gone))
+        asked += [(doubt.found.offset, Question(doubt.event, one, rules)) for one in near]
+    judged = await means.judging.judge([question for _, question in asked])
+    found = zip(asked, judged, strict=True)
+    return {offset for (offset, _), one in found if one.verdict in _SAYS_IT}
+
+
+async def _vector_of(doubt: Doubt, embedder: Embedder) -> Vector:
+    """Return the vector of what an event says: from its decision, where that has it."""
+    decision = doubt.found.decision
+    made = decision.event_embedding if isinstance(decision, Merge) else None
+    if isinstance(decision, Change) and not isinstance(decision, Merge):
+        made = decision.embedding
+    if made is not None and made.model == embedder.model:
+        return unpack(made)
+    [embedded] = await embedder.embed([doubt.event.text])
+    return embedded.vector
+
+
+async def _related(log: SearchableLog, named: MemoryId, fences: Fences) -> list[Found]:
+    """Return all decisions that have to do with a memory, looked up step by step."""
+    gathered, looked_up, ahead = _Gathered(), set[MemoryId](), {named}
+    while ahead:
+        for header in (MEMORY_ID_HEADER, QUOTED_ID_HEADER):
+            gathered.add(await log.find(DECISIONS.name, header, sorted(ahead)))
+        looked_up |= ahead
+        found = gathered.read(fences)
+        kin = kin_of(found, [named], states(found))
+        ahead = to_look_up(found, kin) - looked_up
+    ids = [one.decision.decision_id for one in gathered.read(fences)]
+    gathered.add(await log.find(DECISIONS.name, DECISION_ID_HEADER, ids))
+    return gathered.read(fences)
+
+
+async def _by_scope(
+    log: SearchableLog, fences: Fences, holds: Callable[[ScopeName], bool]
+) -> dict[ScopeName, list[Found]]:
+    """Return the decisions of scopes: the whole log is read for them."""
+    gathered: dict[ScopeName, _Gathered] = {}
+    async for record in records(log, DECISIONS.name):
+        decision = _decision(record, fences)
+        if decision is not None and holds(decision.event.scope):
+            gathered.setdefault(decision.event.scope, _Gathered()).add([record])
+    return {scope: one.read(fences) for scope, one in gathered.items()}
+
+
+def _decision(record: Record, fences: Fences) -> OnEvent | None:
+    """Read a decision on an event. Fatal where it counts and cannot be read."""
+    if not is_decision(record):
+        return None
+    try:
+        return on_event(read_decision(record))
+    except Fatal:
+        if fences.admit(record):
+            raise
+        return None
+
+
+@dataclass(frozen=True)
+class Forgot:
+    """What was asked for, what came of it, and where the requests lie that wait for an owner."""
+
+    plans: Sequence[Plan]
+    decided: Sequence[OnEvent] = ()
+    places: Sequence[str] = ()
+
+    @property
+    def is_done(self) -> bool:
+        return all(isinstance(one, Erase) for one in self.decided)
+
+
+async def foreseen(
+    settings: Settings, wanted: Wanted, wish: Wish, report: Callable[[str], None], *, embedded: bool
+) -> Forgot:
+    """Tell how something would be forgotten; changes nothing."""
+    chosen = _chosen(settings, report, embedded=embedded)
+    async with (
+        _means(settings, chosen, embedded=embedded, for_show=True) as means,
+        opened(settings, embedded=embedded) as log,
+    ):
+        return Forgot(await plans(log, wanted, means, wish, indexed=embedded))
+
+
+async def forget_in_store(
+    settings: Settings, wanted: Wanted, wish: Wish, report: Callable[[str], None]
+) -> Forgot:
+    """Forget something of an embedded store, at once.
+
+    Raises Unknown, and NoStore where another process writes it. Nothing can change between
+    planning and deciding: the store is ours meanwhile.
+    """
+    directory = StoreDirectory(settings.store)
+    partitions = directory.require().partitions
+    chosen = for_store(settings, report)
+    async with (
+        _means(settings, chosen, embedded=True) as means,
+        existing_store(settings, chosen, report) as pipeline,
+    ):
+        async with opened(settings, embedded=True) as log:
+            found = await plans(log, wanted, means, wish, indexed=True)
+        asked = [request for plan in found for request in plan.requests]
+        await pipeline.take([record_of(one, partitions) for one in asked])
+    return Forgot(found, await decisions_on(settings, asked) if asked else ())
+
+
+async def ask_to_forget(
+    settings: Settings, wanted: Wanted, wish: Wish, report: Callable[[str], None]
+) -> Forgot:
+    """Ask a cluster's services to forget something. Raises Unknown."""
+    chosen = _chosen(settings, report, embedded=False)
+    async with (
+        _means(settings, chosen, embedded=False) as means,
+        opened(settings, embedded=False) as log,
+    ):
+        found = await plans(log, wanted, means, wish, indexed=False)
+    asked = [request for plan in found for request in plan.requests]
+    return Forgot(found, places=await publish(settings, asked) if asked else ())
+
+
+def _chosen(settings: Settings, report: Callable[[str], None], *, embedded: bool) -> Chosen:
+    if embedded:
+        return for_store(settings, report)
+    policy = policies.load(settings.policy)
+    embedder = wiring.embedder(settings.embedder, report)
+    policies.require_model(policy, embedder.model)
+    return Chosen(settings, policy, embedder)
+
+
+@asynccontextmanager
+async def _means(
+    settings: Settings, chosen: Chosen, *, embedded: bool, for_show: bool = False
+) -> AsyncGenerator[Means]:
+    key = _key(settings, embedded=embedded, for_show=for_show)
+    async with wiring.judging(settings, SystemClock()) as judging:
+        yield Means(key, chosen.policy, chosen.embedder, judging)
+
+
+def _key(settings: Settings, *, embedded: bool, for_show: bool) -> Key:
+    """Return the key of a log; a store gets its own where it has none."""
+    directory = StoreDirectory(settings.store) if embedded else None
+    key = wiring.forget_key(settings.forget, directory)
+    if key is None and directory is not None and not for_show:
+        wiring.new_key(directory)
+        key = wiring.forget_key(settings.forget, directory)
+    if key is None and for_show:
+        return Key(b"")
+    if key is None:
+        raise InvalidSettings(
+            "forget.key is not set: set it to a secret of 32 characters or more, the same for all "
+            "services and commands"
+        )
+    return key

@@ -1,0 +1,199 @@
+"""The memory of an agent that acts in a world of places, as a Python API for its loop."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+
+from pydantic import ValidationError
+
+from schemas.base import ScopeName
+from schemas.turns import Place, Said, State, Turn
+from streams.adapters.clock import SystemClock
+from streams.apps import wiring
+from streams.apps.embedding import for_store
+from streams.apps.extracting import Counts, Extraction
+from streams.apps.processes import EmbeddedPipeline, embedded
+from streams.apps.reading import reading
+from streams.apps.recalling import Asked, Recaller, recalling
+from streams.apps.requests import record_of
+from streams.apps.retiring import session_over
+from streams.apps.settings import Settings
+from streams.core.extraction.notes import Notes
+from streams.core.recall import BUDGET
+from streams.flow.extract import Taken
+from streams.ports import Clock, NoServer, Unreachable
+
+_PLACE = "the journal"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an action's outcome: the signs that fired, and what was noted.
+
+    `refused` says why something could not be noted, such as a language model that is away: the
+    agent goes on, and may record the same again.
+    """
+
+    triggers: tuple[str, ...] = ()
+    noted: tuple[str, ...] = ()
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a journal has done since it was opened, for whoever watches the agent.
+
+    `taken` counts turns, those with signs, and events; `decisions` what the events came to, by
+    kind. `refused` is why something could not be noted, the last time that it could not.
+    """
+
+    episode: str
+    turn: int
+    taken: Mapping[str, object]
+    decisions: Mapping[str, int]
+    refused: str | None
+
+
+class Journal:
+    """Notes what actions came to, and tells what is known of a place.
+
+    A place is a scope of its own, WORLD/ID. What is noted is in the store, and its sinks, when the
+    call returns. For one event loop; calls may overlap.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        pipeline: EmbeddedPipeline,
+        extraction: Extraction,
+        recaller: Recaller,
+        *,
+        world: str,
+        episode: str,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._pipeline = pipeline
+        self._extraction = extraction
+        self._recaller = recaller
+        self._world = world
+        self._clock = clock
+        self._episode = episode
+        self._turn = 0
+        self._counts = Counts()
+        self._refused: str | None = None
+        self._writing = asyncio.Lock()
+
+    async def record_action_outcome(
+        self, place: Place, action: str, response: str, state: State | None = None
+    ) -> Outcome:
+        """Note what is worth remembering of an action, taken at a place, and the world's answer.
+
+        `state` is what the world knows for certain; it decides whether the turn is looked at.
+        """
+        async with self._writing:
+            self._turn += 1
+            outcome = await self._record(place, action, response, state or State())
+            self._refused = outcome.refused or self._refused
+            return outcome
+
+    async def get_location_memory(
+        self, location_id: int, *, query: str | None = None, budget: int = BUDGET
+    ) -> str:
+        """Return the block of a place for the agent's prompt, within a budget of tokens."""
+        asked = Asked(scope=self._scope(location_id), query=query, budget=budget)
+        return (await self._recaller.recall(asked)).text
+
+    async def reset_episode(self, episode: str) -> None:
+        """Begin an episode under a name of its own: what was ephemeral in the last one ends."""
+        async with self._writing:
+            async with reading(self._settings, embedded=True) as reader:
+                memories = await reader.memories()
+            over = session_over(self._episode, memories, author=self._world, now=self._clock.now())
+            await self._pipeline.take([record_of(one, self._partitions) for one in over])
+            self._episode, self._turn = episode, 0
+
+    def get_status(self) -> Status:
+        """Return what was done so far."""
+        kinds = dict(self._pipeline.tally.kinds)
+        return Status(self._episode, self._turn, asdict(self._counts), kinds, self._refused)
+
+    async def _record(self, place: Place, action: str, response: str, state: State) -> Outcome:
+        try:
+            turn = self._turn_of(place, action, response, state)
+        except ValidationError as error:
+            return Outcome(refused=error.errors(include_url=False, include_input=False)[0]["msg"])
+        try:
+            taken = await self._extraction.take_turn(_PLACE, turn)
+        except (Unreachable, NoServer) as error:
+            return Outcome(refused=str(error))
+        self._counts.add(taken)
+        await self._pipeline.take([record_of(one, self._partitions) for one in taken.events])
+        return _outcome(taken)
+
+    def _turn_of(self, place: Place, action: str, response: str, state: State) -> Turn:
+        said = (Said(by="model", text=action), Said(by="world", text=response))
+        return Turn(
+            turn_id=f"{self._episode}-t{self._turn}",
+            scope=self._scope(place.id),
+            occurred_at=self._clock.now(),
+            number=self._turn,
+            session=self._episode,
+            said=said,
+            state=state.model_copy(update={"location_before": state.location_before or place}),
+        )
+
+    def _scope(self, location_id: int) -> ScopeName:
+        return ScopeName(f"{self._world}/{location_id}")
+
+    @property
+    def _partitions(self) -> int:
+        return self._settings.log.partitions
+
+
+def _outcome(taken: Taken) -> Outcome:
+    return Outcome(
+        triggers=tuple(str(one.trigger) for one in taken.fired),
+        noted=tuple(event.text for event in taken.events),
+        refused=None if taken.letter is None else taken.letter.error,
+    )
+
+
+@asynccontextmanager
+async def journal(
+    settings: Settings,
+    *,
+    world: str,
+    episode: str,
+    llm: bool = False,
+    report: Callable[[str], None] = lambda _: None,
+) -> AsyncGenerator[Journal]:
+    """Open the settings' store as the journal of an agent in a world; nobody else writes it then.
+
+    An episode's name is used once. With `llm` the language model of the settings words what is
+    noted, else each informative sentence of the world is. `report` is told, in a line, what is
+    waited for.
+    """
+    chosen, clock = for_store(settings, report), SystemClock()
+    model = wiring.llm_extractor(settings, clock) if llm else None
+    async with (
+        embedded(chosen.settings, chosen.policy, chosen.embedder, report) as pipeline,
+        recalling(chosen.settings, embedded=True, report=report) as recaller,
+    ):
+        await pipeline.recover()
+        async with reading(chosen.settings, embedded=True) as reader:
+            notes = Notes(await reader.memories(), (), settings.extraction.known_max)
+        extraction = Extraction(settings.extraction, notes, model=model)
+        try:
+            yield Journal(
+                chosen.settings,
+                pipeline,
+                extraction,
+                recaller,
+                world=world,
+                episode=episode,
+                clock=clock,
+            )
+        finally:
+            await extraction.close()

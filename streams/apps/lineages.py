@@ -1,0 +1,148 @@
+"""What a log says of where memories come from: a decision undone, a memory's life told."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from schemas.base import MemoryId
+from schemas.codec import EVENT
+from schemas.decisions import Marker, OnEvent
+from schemas.events import Remember
+from schemas.memories import Memory
+from streams.adapters.store_directory import StoreDirectory
+from streams.apps.embedding import for_store
+from streams.apps.reading import StoreReader, reading
+from streams.apps.requests import decisions_on, existing_store, record_of, unpublishable
+from streams.apps.settings import Settings
+from streams.core.history import Version, replaced, versions
+from streams.core.lineage import CannotUndo, Plan, UndoneAlready, Wish, cut_off, plan
+from streams.flow.dead_letters import oversized
+
+
+class CutOff(CannotUndo):
+    """A decision was undone before, but `events` behind the undo were never decided on."""
+
+    def __init__(self, already: UndoneAlready, events: Sequence[Remember]) -> None:
+        super().__init__(f"{already}; {len(events):,} events behind it were not decided again")
+        self.events = events
+
+
+async def planned(reader: StoreReader, identity: str, wish: Wish) -> Plan | None:
+    """Work out the undo of the decision, or of the decision on the event, that has the id.
+
+    The beginning of an id will do; None where nothing has it. Raises CannotUndo, Ambiguous, or
+    InvalidSettings where the wish cannot be published.
+    """
+    meant = await _meant(reader, identity)
+    if meant is None:
+        return None
+    decisions = await reader.of_scope(meant.event.scope)
+    try:
+        found = plan(decisions, meant.decision_id, wish)
+    except ValidationError as error:
+        raise unpublishable(error) from error
+    except UndoneAlready as already:
+        if lacking := cut_off(decisions, already.undo):
+            raise CutOff(already, lacking) from already
+        raise
+    if too_long := oversized(EVENT.encode(found.request)):
+        newest = (found.meant, *found.resting)[-1]
+        raise CannotUndo(f"the undo {too_long}: undo decision {newest.decision_id} first")
+    return found
+
+
+async def _meant(reader: StoreReader, identity: str) -> OnEvent | None:
+    what, entries = await reader.about(identity)
+    if what == "memory":
+        raise CannotUndo(f"{identity} is a memory: memsieve history {identity} tells its decisions")
+    by_id = {entry.decision.decision_id: entry.decision for entry in entries}
+    if len(by_id) > 1:
+        named = ", ".join(by_id)
+        raise CannotUndo(f"events of several scopes have the id {identity}; undo one of {named}")
+    for decision in by_id.values():
+        if isinstance(decision, Marker):
+            raise CannotUndo(f"decision {identity} is a {decision.kind}: it changed nothing")
+        return decision
+    return None
+
+
+async def undo_in_store(
+    settings: Settings, identity: str, wish: Wish, report: Callable[[str], None]
+) -> tuple[Plan, list[OnEvent]] | None:
+    """Undo a decision of an embedded store; return how, and what was decided on that.
+
+    None and raised is as for `planned`. Nothing can change between planning and deciding: the
+    store is ours meanwhile. Raises NoStore where another process writes it.
+    """
+    partitions = StoreDirectory(settings.store).require().partitions
+    async with existing_store(settings, for_store(settings, report), report) as pipeline:
+        async with reading(settings, embedded=True) as reader:
+            found = await planned(reader, identity, wish)
+        if found is None:
+            return None
+        await pipeline.take([record_of(event, partitions) for event in found.events])
+    return found, await decisions_on(settings, found.events)
+
+
+@dataclass(frozen=True)
+class Ancestor:
+    """A memory in whose place another one stands, and how many steps lie between them."""
+
+    steps: int
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class History:
+    """A memory's life: its versions, what it stands for, and what stands for it, nearest first."""
+
+    versions: list[Version]
+    ancestors: list[Ancestor]
+    successors: list[Memory]
+
+    @property
+    def memory(self) -> Memory:
+        """The memory as it is now."""
+        return self.versions[-1].memory
+
+
+async def history(reader: StoreReader, identity: MemoryId) -> History:
+    """Read the life of a memory of the log, by the ids that its records name."""
+    known = versions(identity, await reader.on_memories([identity]))
+    ancestors = await _ancestors(reader, [identity])
+    return History(known, ancestors, await _successors(reader, known[-1].memory))
+
+
+async def _ancestors(reader: StoreReader, ids: Sequence[MemoryId]) -> list[Ancestor]:
+    """Return the memories that lead to these, those of one step before those of two."""
+    found: dict[MemoryId, Ancestor] = {}
+    level, steps = list(ids), 1
+    while level:
+        decisions = await reader.on_memories(level)
+        asked = list(dict.fromkeys(t for one in level for t in replaced(one, decisions)))
+        states = await _now(reader, asked)
+        led = [m for m in states if m.superseded is not None and m.superseded.by in level]
+        new = {memory.id: Ancestor(steps, memory) for memory in led if memory.id not in found}
+        found |= new
+        level, steps = list(new), steps + 1
+    return list(found.values())
+
+
+async def _successors(reader: StoreReader, memory: Memory) -> list[Memory]:
+    """Return what stands for a memory, up to the one that is live or has ended."""
+    found: dict[MemoryId, Memory] = {}
+    while memory.superseded is not None and memory.superseded.by is not None:
+        after = await _now(reader, [memory.superseded.by])
+        if not after or after[0].id in found:
+            break  # damaged: memsieve verify tells
+        [memory] = after
+        found[memory.id] = memory
+    return list(found.values())
+
+
+async def _now(reader: StoreReader, ids: Sequence[MemoryId]) -> list[Memory]:
+    """Return the newest states of memories."""
+    decisions = await reader.on_memories(ids) if ids else []
+    lives = (versions(identity, decisions) for identity in ids)
+    return [life[-1].memory for life in lives if life]

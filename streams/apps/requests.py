@@ -1,0 +1,144 @@
+"""Requests for a change: decided at once by an embedded store, or published to a cluster."""
+
+import getpass
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from schemas.base import ScopeName
+from schemas.codec import EVENT
+from schemas.decisions import Decision, Marker, OnEvent
+from schemas.events import Event, Pin, Rate, Retire
+from schemas.topics import DECISIONS
+from streams.adapters.clock import SystemClock
+from streams.adapters.store_directory import StoreDirectory
+from streams.apps import wiring
+from streams.apps.embedding import Chosen, for_store
+from streams.apps.processes import EmbeddedPipeline, embedded
+from streams.apps.reading import opened
+from streams.apps.settings import IndexSettings, InvalidSettings, LogSettings, Settings
+from streams.core.identity import decision_id, request_id
+from streams.flow.decisions import DECISION_ID_HEADER, read_decision
+from streams.flow.incoming import addressed
+from streams.ports import Fatal, Outgoing
+
+_Kind = TypeVar("_Kind", Pin, Rate, Retire)
+
+
+def request(
+    kind: type[_Kind], scope: ScopeName, *about: str, author: str, note: str, **fields: object
+) -> _Kind:
+    """Return the event by which `author` asks for a change, now; `about` tells it from others.
+
+    Raises InvalidSettings where author or note cannot be published.
+    """
+    at = SystemClock().now()
+    values = {
+        "event_id": request_id(scope, kind.__name__.lower(), author, at, *about),
+        "scope": scope,
+        "author": author,
+        "occurred_at": at,
+        "note": note,
+        **fields,
+    }
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise unpublishable(error) from error
+
+
+def unpublishable(error: ValidationError) -> InvalidSettings:
+    """Tell which of a command's options cannot be published as it was given."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    return InvalidSettings(f"--{problem['loc'][0]}: {problem['msg']}")
+
+
+def author_of(settings: Settings, given: str | None) -> str:
+    """Return who asks: as given, else by the settings, else by the login."""
+    named = given if given is not None else settings.reviews.author or _login()
+    if not named.strip():
+        raise InvalidSettings("--author is empty: say who asks")
+    return named.strip()
+
+
+@asynccontextmanager
+async def existing_store(
+    settings: Settings, chosen: Chosen, report: Callable[[str], None]
+) -> AsyncGenerator[EmbeddedPipeline]:
+    """Open the store that is there for writing, as it was made.
+
+    What waits in it is finished first. Raises NoStore where there is none, or where another process
+    writes it.
+    """
+    made = StoreDirectory(settings.store).require()
+    as_made = {
+        "index": IndexSettings(kind=made.index),
+        "log": LogSettings(partitions=made.partitions),
+    }
+    settings = chosen.settings.model_copy(update=as_made)
+    async with embedded(settings, chosen.policy, chosen.embedder, report) as pipeline:
+        await pipeline.recover()
+        yield pipeline
+
+
+class Decider:
+    """Lets an embedded store decide on events at once."""
+
+    def __init__(self, settings: Settings, report: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._report = report
+        self._chosen: Chosen | None = None
+
+    async def decide(self, *events: Event) -> list[OnEvent]:
+        """Take events in, decide on them in order and apply that; return what came of each.
+
+        What waits before them is finished first. Raises NoStore where another process writes the
+        store.
+        """
+        partitions = StoreDirectory(self._settings.store).require().partitions
+        self._chosen = self._chosen or for_store(self._settings, self._report)
+        async with existing_store(self._settings, self._chosen, self._report) as pipeline:
+            await pipeline.take([record_of(event, partitions) for event in events])
+        return await decisions_on(self._settings, events)
+
+
+async def decisions_on(settings: Settings, events: Sequence[Event]) -> list[OnEvent]:
+    """Return what an embedded store has decided on events. Raises Fatal where it has not."""
+    ids = [decision_id(event.scope, event.event_id) for event in events]
+    async with opened(settings, embedded=True) as log:
+        records = await log.find(DECISIONS.name, DECISION_ID_HEADER, ids)
+    decided = {one.decision_id: one for one in map(read_decision, records)}
+    return [_on_event(decided.get(i), e) for i, e in zip(ids, events, strict=True)]
+
+
+def _on_event(decision: Decision | None, event: Event) -> OnEvent:
+    if decision is None or isinstance(decision, Marker):
+        raise Fatal(f"{event.kind} {event.event_id} was not decided on: memsieve dead-letters list")
+    return decision
+
+
+async def publish(settings: Settings, events: Sequence[Event]) -> list[str]:
+    """Publish events to the cluster; return where each lies."""
+    partitions = await wiring.partitions(settings.kafka)
+    records = [record_of(event, partitions) for event in events]
+    log = wiring.kafka_log(settings)
+    try:
+        offsets = await log.append(records)
+    finally:
+        await log.close()
+    placed = zip(records, offsets, strict=True)
+    return [f"{record.topic}/{record.partition}/{offset}" for record, offset in placed]
+
+
+def record_of(event: Event, partitions: int) -> Outgoing:
+    """Return the record that publishes an event: keyed by its scope."""
+    return addressed(event.scope, EVENT.encode(event), partitions)
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:
+        raise InvalidSettings("nobody is logged in: say who asks with --author") from error

@@ -1,0 +1,70 @@
+"""Memories that end without a successor: the events that ask for it, scope by scope."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+from schemas.base import ScopeName
+from schemas.events import MEMBERS_MAX, Ended, Retire
+from schemas.memories import Memory, Target
+from streams.core.expiry import due
+from streams.core.identity import retirement_id
+from streams.core.policy import Policy
+from streams.core.sessions import ending_with
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A memory that is to end, and why."""
+
+    memory: Memory
+    reason: Ended
+
+
+def expiring(memories: Iterable[Memory], policy: Policy, now: datetime) -> list[Ending]:
+    """Return the live memories whose time is over by the policy."""
+    return [
+        Ending(memory, reason)
+        for memory in memories
+        if memory.live and (reason := due(memory, now, policy.rules(memory.scope)))
+    ]
+
+
+def session_over(
+    session: str, memories: Iterable[Memory], *, author: str, now: datetime
+) -> list[Retire]:
+    """Return the events that end what was for a session alone, which is over."""
+    endings = [Ending(memory, "ended") for memory in ending_with(session, memories)]
+    return requests(endings, author=author, note=f"session {session} is over", now=now)
+
+
+def requests(endings: Sequence[Ending], *, author: str, note: str, now: datetime) -> list[Retire]:
+    """Return the events that end memories. One that changes before its event is decided on stays."""
+    in_order = sorted(endings, key=lambda one: (*_scope_and_reason(one), one.memory.id))
+    made: list[Retire] = []
+    for (scope, reason), some in groupby(in_order, key=_scope_and_reason):
+        targets = [Target(memory_id=one.memory.id, version=one.memory.version) for one in some]
+        made += [
+            Retire(
+                event_id=retirement_id(scope, reason, part),
+                scope=scope,
+                author=author,
+                occurred_at=now,
+                note=note,
+                memories=part,
+                reason=reason,
+            )
+            for part in _in_parts(targets)
+        ]
+    return made
+
+
+def _scope_and_reason(ending: Ending) -> tuple[ScopeName, Ended]:
+    return ending.memory.scope, ending.reason
+
+
+def _in_parts(targets: Sequence[Target]) -> Iterator[tuple[Target, ...]]:
+    """Yield as many at a time as one request may change."""
+    for start in range(0, len(targets), MEMBERS_MAX):
+        yield tuple(targets[start : start + MEMBERS_MAX])

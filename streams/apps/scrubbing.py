@@ -1,0 +1,142 @@
+"""What is left of forgotten memories beside the log's decisions, taken away for good.
+
+An index keeps the bytes of what it has deleted for a while, and records that only tell of others
+are not looked up when something is forgotten: so this reads all of them, and writes anew.
+"""
+
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from schemas.base import MemoryId, ScopeName
+from schemas.codec import APPLIED, DEAD_LETTER, REVIEW, Unreadable
+from schemas.decisions import Erase
+from schemas.memories import Memory, Standing
+from schemas.outcomes import DeadLetter, Settled
+from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, REVIEWS
+from streams.adapters.local_broker import LocalBroker
+from streams.adapters.store_directory import StoreDirectory
+from streams.apps import rematerialising, wiring
+from streams.apps.reading import records
+from streams.apps.settings import Settings
+from streams.core.tombstones import Key, tombstone_of
+from streams.flow.decisions import KIND_HEADER, read_decision
+from streams.ports import Log, Outgoing, Record
+
+_ERASE = Erase.model_fields["kind"].default.encode()
+
+
+@dataclass
+class _Forgotten:
+    """What was forgotten: which memories, and the fingerprints of their texts, by scope."""
+
+    memories: set[MemoryId] = field(default_factory=set[MemoryId])
+    fingerprints: dict[ScopeName, set[str]] = field(default_factory=dict[ScopeName, set[str]])
+
+    def add(self, memory: Memory) -> None:
+        if memory.status is Standing.FORGOTTEN:
+            self.memories.add(memory.id)
+            found = tombstone_of(memory)
+            known = self.fingerprints.setdefault(memory.scope, set())
+            known.update(() if found is None else found.fingerprints)
+
+
+async def scrub(settings: Settings, report: Callable[[str], None]) -> int:
+    """Take what is left of forgotten memories out of an embedded store; return how many records.
+
+    Idempotent, and safe to be killed: what is not gone is taken the next time. Takes as long as
+    to read the log once and to write log and index anew. Raises NoStore where another process
+    writes the store.
+    """
+    directory = StoreDirectory(settings.store)
+    made = directory.require()
+    key = wiring.forget_key(settings.forget, directory)
+    with directory.written_by_us(made), closing(wiring.log(directory, read_only=False)) as log:
+        report("looking for what is left")
+        taken = 0 if key is None else await _take(log, key)
+        report("writing the log anew")
+        log.vacuum()
+    if made.index != "exact":
+        report("writing the index anew")
+        await rematerialising.rebuild_index(settings, embedded=True, report=lambda _, __: None)
+    return taken
+
+
+async def _take(log: LocalBroker, key: Key) -> int:
+    """Erase the records that say anything of forgotten memories; return how many there were."""
+    forgotten = await _forgotten(log)
+    taken = 0
+    for topic, tells in _TELLS.items():
+        gone: dict[int, list[Record]] = {}
+        async for record in records(log, topic):
+            if tells(record, forgotten, key):
+                gone.setdefault(record.partition, []).append(record)
+        for partition, found in gone.items():
+            if topic == DEAD_LETTERS.name:
+                await log.append([_dropped(record) for record in found])
+            await log.erase(topic, partition, [record.offset for record in found])
+            taken += len(found)
+    return taken
+
+
+def _dropped(record: Record) -> Outgoing:
+    """Return the record that says of a dead letter that it is gone on purpose."""
+    letter = DEAD_LETTER.decode(record.value or b"")
+    if not isinstance(letter, DeadLetter):
+        raise TypeError(f"{record.place} is no dead letter")
+    settled = Settled(dead_letter_id=letter.id, how="dropped", attempts=letter.attempts)
+    value = DEAD_LETTER.encode(settled)
+    return Outgoing(DEAD_LETTERS.name, record.partition, record.key, value)
+
+
+async def _forgotten(log: Log) -> _Forgotten:
+    found = _Forgotten()
+    async for record in records(log, DECISIONS.name):
+        if dict(record.headers).get(KIND_HEADER) == _ERASE:
+            decision = read_decision(record)
+            for one in decision.memories if isinstance(decision, Erase) else ():
+                found.add(one.memory)
+    return found
+
+
+def _change_tells(record: Record, forgotten: _Forgotten, _: Key) -> bool:
+    memory = APPLIED.decode(record.value or b"").memory
+    return memory.id in forgotten.memories and memory.status is not Standing.FORGOTTEN
+
+
+def _review_tells(record: Record, forgotten: _Forgotten, _: Key) -> bool:
+    review = REVIEW.decode(record.value or b"")
+    return not forgotten.memories.isdisjoint((review.newer.id, review.older.id))
+
+
+def _letter_tells(record: Record, forgotten: _Forgotten, key: Key) -> bool:
+    """Tell whether any text in a dead letter's bytes is one that was forgotten."""
+    try:
+        letter = DEAD_LETTER.decode(record.value or b"")
+        said = from_json(base64.b64decode(letter.value)) if isinstance(letter, DeadLetter) else None
+    except (Unreadable, ValueError):
+        return False
+    return any(
+        key.fingerprint(scope, text) in known
+        for text in _texts(said)
+        for scope, known in forgotten.fingerprints.items()
+    )
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
+
+
+_TELLS: Mapping[str, Callable[[Record, _Forgotten, Key], bool]] = {
+    CHANGES.name: _change_tells,
+    REVIEWS.name: _review_tells,
+    DEAD_LETTERS.name: _letter_tells,
+}

@@ -1,0 +1,107 @@
+"""`memsieve expire`: memories whose time is over by the policy end."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from schemas.decisions import Revise
+from schemas.events import Retire
+from streams.adapters.clock import SystemClock
+from streams.apps import policies
+from streams.apps.reading import reading
+from streams.apps.requests import Decider, author_of, publish
+from streams.apps.retiring import Ending, expiring, requests
+from streams.cli import options
+from streams.cli.console import more, note, quoted, say, say_object
+from streams.core.policy import Policy
+
+_WHY = {
+    "expired": "its time is over",
+    "unused": "nobody has needed it for long",
+    "harmful": "it misled more often than it helped",
+}
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(expire)
+
+
+def expire(
+    *,
+    scope: options.ScopeBelow = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would end.")] = False,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="As of then. [now]")
+    ] = None,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    author: options.Author = None,
+    limit: options.Limit = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """End the memories whose time is over, by the table [expiry] of the policy.
+
+    A store decides at once, a cluster's services when their turn comes. What was seen again by
+    then, or is pinned, goes on. Nothing is deleted: memsieve undo brings back what ended. Without
+    a table [expiry] nothing ends.
+    """
+    source = options.source(config, store, kafka, policy=policy)
+    now = SystemClock().now()
+    then = now if at is None else options.moment("--at", at)
+    rules = policies.load(source.settings.policy)
+    if not rules.expires:
+        note(f"policy {rules.name} has no [expiry]: nothing ends by itself")
+    endings = asyncio.run(_due(source, scope, rules, then))
+    if not as_json:
+        _list(endings, options.limit_of(limit, as_json=as_json))
+    if dry_run:
+        _tell({"would_end": len(endings)}, endings, as_json=as_json)
+        return
+    who = author_of(source.settings, author)
+    asked = requests(endings, author=who, note="memsieve expire", now=min(now, then))
+    _tell(asyncio.run(_ask(source, asked, len(endings))), endings, as_json=as_json)
+
+
+async def _due(
+    source: options.Source, scope: str | None, rules: Policy, then: datetime
+) -> list[Ending]:
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        memories = await reader.memories()
+    here = (memory for memory in memories if options.below(memory.scope, scope))
+    return expiring(here, rules, then)
+
+
+async def _ask(source: options.Source, asked: Sequence[Retire], wanted: int) -> dict[str, int]:
+    """Publish the requests, or have them decided on at once; count what came of them."""
+    if not source.embedded:
+        await publish(source.settings, asked)
+        return {"asked": wanted}
+    decided = await Decider(source.settings, note).decide(*asked) if asked else []
+    ended = sum(len(one.memories) for one in decided if isinstance(one, Revise))
+    return {"ended": ended, "changed_meanwhile": wanted - ended}
+
+
+def _list(endings: Sequence[Ending], limit: int | None) -> None:
+    for one in endings[:limit]:
+        say(f"{one.memory.scope}  {one.memory.id}")
+        say(f"  {quoted(one.memory.text)}")
+        say(f"  {_WHY[one.reason]}; last seen {one.memory.last_seen_at:%Y-%m-%d}")
+    more(len(endings) - len(endings[:limit]), "memories")
+
+
+def _tell(counts: dict[str, int], endings: Sequence[Ending], *, as_json: bool) -> None:
+    if as_json:
+        found: list[dict[str, Any]] = [
+            {"memory_id": one.memory.id, "scope": one.memory.scope, "reason": one.reason}
+            for one in endings
+        ]
+        reasons = Counter(one.reason for one in endings)
+        say_object({**counts, "reasons": dict(reasons), "memories": found})
+        return
+    say(", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items()))

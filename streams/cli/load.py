@@ -1,0 +1,133 @@
+"""`memsieve load`: a scope searched, with what says one fact shown as one."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from schemas.codec import EVENT
+from streams.apps.loading import LIMIT, LIMIT_MAX, Asked, SearchResult, hints, loading, thorough
+from streams.cli import options
+from streams.cli.console import note, quoted, say, say_object
+from streams.cli.options import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="load")(load)
+
+
+def load(
+    *,
+    scope: Annotated[str, typer.Option("--scope", help="The one scope that is searched.")],
+    query: Annotated[str, typer.Option("--query", help="What to search for, nearest first.")],
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=LIMIT_MAX, help="Entries at most.")
+    ] = LIMIT,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            metavar="DISTANCE",
+            help="The greatest cosine distance of two that are asked about. [0.4]",
+        ),
+    ] = None,
+    deduplicate: Annotated[
+        bool | None,
+        typer.Option(
+            "--dedup/--no-dedup", help="Show memories of one fact as one, or each. [--dedup]"
+        ),
+    ] = None,
+    llm: Annotated[
+        bool,
+        typer.Option(
+            "--llm", help="Ask the language model whether two are one fact, and to word it."
+        ),
+    ] = False,
+    hybrid: Annotated[
+        float | None,
+        typer.Option(
+            "--hybrid",
+            metavar="WEIGHT",
+            help="How much the query's own words count beside nearness in meaning. [0]",
+        ),
+    ] = None,
+    hints_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--hints",
+            metavar="FILE",
+            help="Write what was found to be one fact as events that propose to join it.",
+        ),
+    ] = None,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Search a scope, and show the memories that are one fact as one entry; change nothing.
+
+    Guards and judges tell what is one fact, as when memories are stored. An entry's text says all
+    that its memories say. With --kafka the Qdrant server is searched, where the services keep their
+    memories in one.
+    """
+    asked = _asked(
+        scope=scope,
+        query=query,
+        limit=limit,
+        threshold=threshold,
+        deduplicate=deduplicate,
+        lexical_weight=hybrid,
+    )
+    flags: dict[str, Any] = {"load__verify": "llm"} if llm else {}
+    source = options.source(config, store, kafka, policy=policy, **flags)
+    result = asyncio.run(_load(source, asked))
+    if hints_file is not None:
+        _write_hints(hints_file, asked, result)
+    if as_json:
+        say_object({**asked.model_dump(mode="json"), **result.model_dump(mode="json")})
+    else:
+        _show(result)
+
+
+async def _load(source: options.Source, asked: Asked) -> SearchResult:
+    settings = thorough(source.settings)
+    async with loading(settings, embedded=source.embedded, report=note) as opened:
+        return await opened.search(asked)
+
+
+def _asked(**given: Any) -> Asked:  # noqa: ANN401 - typer's values
+    """Return what is asked for. Raises UsageError that names the option."""
+    try:
+        return Asked.model_validate(given)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        field = str(problem["loc"][0])
+        option = "--hybrid" if field == "lexical_weight" else f"--{field}"
+        raise UsageError(f"{option} {given[field]}: {problem['msg']}") from error
+
+
+def _write_hints(path: Path, asked: Asked, result: SearchResult) -> None:
+    proposals = hints(asked.scope, result)
+    lines = [EVENT.encode(proposal).decode() for proposal in proposals]
+    options.write("--hints", path, "".join(f"{line}\n" for line in lines))
+    note(f"{len(proposals):,} proposals written to {path}")
+
+
+def _show(result: SearchResult) -> None:
+    for entry in result.entries:
+        count = len(entry.members)
+        similarity = entry.members[0].similarity or 0.0
+        told = f"  ({count} memories)" if count > 1 else ""
+        first, *others = entry.text.split("\n") if entry.way == "listed" else [entry.text]
+        say(f"{similarity:.2f}  {quoted(first)}{told}")
+        for line in others:
+            say(f"      {quoted(line)}")
+    if not result.entries:
+        say("nothing found")
+    if result.beyond:
+        note(f"{result.beyond:,} more memories were near: raise --limit to see them")
+    for silent in result.degraded:
+        note(f"no answer from {silent}", style="yellow")

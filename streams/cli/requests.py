@@ -1,0 +1,199 @@
+"""`memsieve pin`, `unpin`, `retire`, `rate`: changes of memories that people ask for by name."""
+
+import asyncio
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Annotated, get_args
+
+import typer
+
+from schemas.decisions import Ignore, OnEvent, Reason
+from schemas.events import MEMBERS_MAX, Ended, Event, Pin, Rate, Retire
+from schemas.memories import Memory
+from streams.apps.reading import Ambiguous, StoreReader, reading
+from streams.apps.requests import Decider, author_of, publish, request
+from streams.cli import options
+from streams.cli.console import note, say, say_object
+from streams.core.decide import target_of
+from streams.core.explain import outcome, why
+from streams.core.history import standing
+
+Identity = Annotated[str, typer.Argument(metavar="ID", help="Of a memory; or its beginning.")]
+
+_REASONS: tuple[str, ...] = get_args(Ended)
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(pin)
+    app.command()(unpin)
+    app.command()(retire)
+    app.command()(rate)
+
+
+def pin(
+    identity: Identity,
+    *,
+    author: options.Author = None,
+    note_: options.Note = "",
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Keep a memory as it is: it is not merged, replaced nor ended until it is unpinned."""
+    source = options.source(config, store, kafka, policy=policy)
+    _pin(source, identity, author, note_, pinned=True, as_json=as_json)
+
+
+def unpin(
+    identity: Identity,
+    *,
+    author: options.Author = None,
+    note_: options.Note = "",
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Let a pinned memory go: it may be merged, replaced and ended again."""
+    source = options.source(config, store, kafka, policy=policy)
+    _pin(source, identity, author, note_, pinned=False, as_json=as_json)
+
+
+def retire(
+    identities: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="Of memories; or their beginnings.")
+    ],
+    *,
+    reason: Annotated[str, typer.Option("--reason", help=f"Why: {', '.join(_REASONS)}.")],
+    author: options.Author = None,
+    note_: options.Note = "",
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """End memories, and none takes their place. Nothing is deleted: memsieve undo brings them back.
+
+    Pinned ones stay, and those that change before their turn comes.
+    """
+    if reason not in _REASONS:
+        raise options.UsageError(f"--reason {reason}: write {', '.join(_REASONS)}")
+    source = options.source(config, store, kafka, policy=policy)
+    who = author_of(source.settings, author)
+    memories = asyncio.run(_memories(source, identities))
+    in_order = sorted({one.id: one for one in memories}.values(), key=lambda one: one.scope)
+    asked: list[Retire] = []
+    for scope, some in groupby(in_order, key=lambda memory: memory.scope):
+        targets = tuple(target_of(memory) for memory in some)
+        if len(targets) > MEMBERS_MAX:
+            raise options.UsageError(f"at most {MEMBERS_MAX} memories of a scope can end at once")
+        wish = {"memories": targets, "reason": reason}
+        asked.append(request(Retire, scope, targets[0].memory_id, author=who, note=note_, **wish))
+    ask(source, asked, as_json=as_json)
+
+
+def rate(
+    identity: Identity,
+    *,
+    helpful: Annotated[int, typer.Option("--helpful", min=0, help="Times it helped.")] = 0,
+    harmful: Annotated[int, typer.Option("--harmful", min=0, help="Times it misled.")] = 0,
+    accessed: Annotated[int, typer.Option("--accessed", min=0, help="Times it was read.")] = 0,
+    author: options.Author = None,
+    note_: options.Note = "",
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Tell how often a memory was read, helped or misled since that was told last."""
+    if not (helpful or harmful or accessed):
+        raise options.UsageError("nothing to tell: give --helpful, --harmful or --accessed")
+    source = options.source(config, store, kafka, policy=policy)
+    who = author_of(source.settings, author)
+    [memory] = asyncio.run(_memories(source, [identity]))
+    wish = {
+        "memory_id": memory.id,
+        "accessed": accessed,
+        "helpful": helpful,
+        "harmful": harmful,
+    }
+    asked = request(Rate, memory.scope, memory.id, author=who, note=note_, **wish)
+    ask(source, [asked], as_json=as_json)
+
+
+def ask(source: options.Source, events: Sequence[Event], *, as_json: bool) -> list[OnEvent]:
+    """Have a store decide on events at once, or publish them to the cluster; tell what came of it.
+
+    Returns the decisions; none where a cluster decides later. Raises UsageError where what the
+    first of them asks for came too late.
+    """
+    if not source.embedded:
+        _tell_places(events, asyncio.run(publish(source.settings, events)), as_json=as_json)
+        return []
+    decided = asyncio.run(Decider(source.settings, note).decide(*events))
+    _tell_decisions(decided, as_json=as_json)
+    if isinstance(decided[0], Ignore) and decided[0].evidence.reason is Reason.OUT_OF_DATE:
+        raise options.UsageError(f"nothing changed: {why(decided[0])}")
+    return decided
+
+
+def _tell_places(events: Sequence[Event], places: Sequence[str], *, as_json: bool) -> None:
+    published = zip(events, places, strict=True)
+    if as_json:
+        say_object({"published": [{"event_id": e.event_id, "place": p} for e, p in published]})
+        return
+    for event, place in published:
+        say(f"published as {place}; what comes of it: memsieve explain {event.event_id}")
+
+
+def _tell_decisions(decided: Sequence[OnEvent], *, as_json: bool) -> None:
+    if as_json:
+        told = [{"why": why(one), **one.model_dump(mode="json")} for one in decided]
+        say_object({"decisions": told})
+        return
+    for one in decided:
+        say(f"{one.kind}: {outcome(one)}, because {why(one)}")
+        for refused in one.evidence.refused:
+            say(f"  not {refused}")
+
+
+def _pin(
+    source: options.Source,
+    identity: str,
+    author: str | None,
+    note_: str,
+    *,
+    pinned: bool,
+    as_json: bool,
+) -> None:
+    who = author_of(source.settings, author)
+    [memory] = asyncio.run(_memories(source, [identity]))
+    wish = {"memory_id": memory.id, "pinned": pinned}
+    asked = request(Pin, memory.scope, memory.id, author=who, note=note_, **wish)
+    ask(source, [asked], as_json=as_json)
+
+
+async def _memories(source: options.Source, identities: Sequence[str]) -> list[Memory]:
+    """Return the live memories that the ids, or their beginnings, name."""
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        return [await _live(reader, identity) for identity in identities]
+
+
+async def _live(reader: StoreReader, beginning: str) -> Memory:
+    if not beginning:
+        raise options.UsageError("ID is empty")
+    try:
+        identity = await reader.memory_id(beginning)
+    except Ambiguous as error:
+        raise options.UsageError(str(error)) from error
+    memory = None if identity is None else await reader.memory(identity)
+    if memory is None:
+        raise options.NotFound(f"no memory in {reader.place} has the id {beginning}")
+    if not memory.live:
+        raise options.UsageError(f"memory {memory.id} is {standing(memory)}")
+    return memory

@@ -1,0 +1,140 @@
+"""`memsieve undo`: a decision is taken back, with what rests on it."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from schemas.decisions import Ignore, OnEvent
+from schemas.memories import Memory
+from streams.adapters.clock import SystemClock
+from streams.apps.lineages import CutOff, planned, undo_in_store
+from streams.apps.reading import Ambiguous, reading
+from streams.apps.requests import author_of, publish
+from streams.cli import options
+from streams.cli.console import note, quoted, say, say_object
+from streams.cli.requests import ask
+from streams.core.explain import outcome, why
+from streams.core.history import standing
+from streams.core.lineage import CannotUndo, Changing, Plan, Wish
+
+_TEXT_WIDTH = 80
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(undo)
+
+
+def undo(
+    decision: Annotated[
+        str, typer.Argument(metavar="DECISION", help="Its id, or its event's; or the beginning.")
+    ],
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would be undone.")
+    ] = False,
+    author: options.Author = None,
+    note_: options.Note = "",
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Take a decision back: its memories are again what they were.
+
+    What a later event had added to a memory becomes a memory of its own. Decisions made since on
+    the same memories are undone, too, and their events decided again. An undo is a decision as
+    well: it can be undone. A store decides at once, a cluster's services when their turn comes;
+    where something has changed by then nothing is undone, and the command is to be given again.
+    """
+    if not decision:
+        raise options.UsageError("DECISION is empty")
+    source = options.source(config, store, kafka, policy=policy)
+    wish = Wish(author_of(source.settings, author), SystemClock().now(), note_)
+    try:
+        told = asyncio.run(_undo(source, decision, wish, dry_run=dry_run))
+    except (CannotUndo, Ambiguous) as error:
+        if isinstance(error, CutOff) and not dry_run:
+            note(str(error))
+            ask(source, error.events, as_json=as_json)
+            return
+        raise options.UsageError(str(error)) from error
+    if told is None:
+        raise options.NotFound(f"no decision has the id {decision}: memsieve decisions")
+    if as_json:
+        say_object(told.as_json)
+    else:
+        for line in told.lines:
+            say(line)
+    if told.decided and isinstance(told.decided[0], Ignore):
+        raise options.UsageError(f"nothing was undone: {why(told.decided[0])}")
+
+
+@dataclass(frozen=True)
+class _Told:
+    """An undo as people are told of it: the plan, and what was decided, or published where."""
+
+    plan: Plan
+    decided: Sequence[OnEvent] = ()
+    places: Sequence[str] = ()
+
+    @property
+    def lines(self) -> Iterator[str]:
+        plan = self.plan
+        yield f"undo   {_in_a_line(plan.meant)}"
+        for one in plan.resting:
+            yield f"with   {_in_a_line(one)}"
+            if one in plan.unsettled:
+                yield "       nobody asks for it again: to be looked at"
+        for before, after in plan.memories:
+            yield f"memory {after.id} {_becomes(before, after)}"
+            yield f"       {quoted(after.text, _TEXT_WIDTH)}"
+        for one in self.decided:
+            yield f"{one.kind}: {outcome(one)}, because {why(one)}"
+        if self.places:
+            event = plan.request.event_id
+            yield f"published as {self.places[0]}; what comes of it: memsieve explain {event}"
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        plan = self.plan
+        return {
+            "request": plan.request.model_dump(mode="json"),
+            "republished": [event.model_dump(mode="json") for event in plan.republished],
+            "to_be_looked_at": [one.decision_id for one in plan.unsettled],
+            "decisions": [one.model_dump(mode="json") for one in self.decided],
+            "published": list(self.places),
+        }
+
+
+async def _undo(
+    source: options.Source, identity: str, wish: Wish, *, dry_run: bool
+) -> _Told | None:
+    if source.embedded and not dry_run:
+        undone = await undo_in_store(source.settings, identity, wish, note)
+        return None if undone is None else _Told(*undone)
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        plan = await planned(reader, identity, wish)
+    if plan is None or dry_run:
+        return None if plan is None else _Told(plan)
+    return _Told(plan, places=await publish(source.settings, plan.events))
+
+
+def _in_a_line(decision: Changing) -> str:
+    event = decision.event
+    said = quoted(event.text, _TEXT_WIDTH)
+    return f"{decision.decision_id}  {decision.kind:<9}  {event.occurred_at:%Y-%m-%d}  {said}"
+
+
+def _becomes(before: Memory | None, after: Memory) -> str:
+    """Tell what an undo makes of a memory."""
+    if before is None:
+        return "begins"
+    if not after.live:
+        return standing(after)
+    if not before.live:
+        return "is back"
+    return "stays" if before.content_key == after.content_key else "says again"

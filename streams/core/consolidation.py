@@ -1,0 +1,390 @@
+"""Memories that were proposed as one fact → one memory of those that are, and nothing lost.
+
+Complete linkage: in a group each says the same as every other. A chain, where A is like B and B is
+like C, makes none of A and C.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from schemas.base import LABEL_MAX, DecisionId, MemoryId, ModelId, Position, ScopeName
+from schemas.decisions import Compared, Evidence, Finding, Ignore, Merge, Reason, Replace, Verdict
+from schemas.events import MEMBERS_MAX, Consolidate
+from schemas.memories import Memory, Target
+from streams.core import survivorship
+from streams.core.better import better
+from streams.core.decide import (
+    Encoded,
+    Unworded,
+    compared,
+    ignore,
+    is_stronger,
+    part_of,
+    target_of,
+)
+from streams.core.embedding import Vector, pack
+from streams.core.identity import decision_id, memory_id, proposal_id
+from streams.core.merge import Joined
+from streams.core.neighbours import Neighbour, Stored, rank
+from streams.core.policy import DROPPING, BetterRule, Policy, Rules
+from streams.core.verdict import Judgement
+
+_ALIKE = frozenset({Verdict.SAME, Verdict.REFINES, Verdict.REFINED_BY})
+
+
+@dataclass(frozen=True)
+class Member:
+    """A memory that may be one fact with others, and its vector."""
+
+    memory: Memory
+    vector: Vector
+
+
+@dataclass(frozen=True)
+class Related:
+    """Two memories, the later said one as the event, and what they are to each other."""
+
+    newer: Memory
+    older: Neighbour
+    judgement: Judgement
+
+    @property
+    def ids(self) -> frozenset[MemoryId]:
+        return frozenset({self.newer.id, self.older.memory.id})
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A request to join memories: where it came from, and what it is decided by.
+
+    `model` made their vectors. `braked`: nothing may be retired now.
+    """
+
+    event: Consolidate
+    source: Position
+    policy: Policy
+    model: ModelId
+    braked: bool = False
+
+    @property
+    def rules(self) -> Rules:
+        return self.policy.rules(self.event.scope)
+
+
+def unchanged(proposal: Proposal, held: Mapping[MemoryId, Stored]) -> dict[MemoryId, Member]:
+    """Return the memories that are live, as they were seen, and may be joined with others."""
+    members: dict[MemoryId, Member] = {}
+    for target in proposal.event.members:
+        stored = held.get(target.memory_id)
+        if stored is None or stored.vector is None:
+            continue
+        memory = stored.memory
+        as_seen = memory.version == target.version and memory.scope == proposal.event.scope
+        if as_seen and may_be_joined(memory):
+            members[memory.id] = Member(memory, stored.vector)
+    return members
+
+
+def may_be_joined(memory: Memory) -> bool:
+    """Tell whether a memory may become one with others: live, not pinned, and read in full."""
+    return memory.live and not (memory.pinned or memory.truncated)
+
+
+def measured(members: Mapping[MemoryId, Member], rules: Rules) -> list[tuple[Memory, Neighbour]]:
+    """Return all pairs, in each the one that was said later first; the other one is its neighbour."""
+    return [paired(newer, older, rules) for older, newer in combinations(by_time(members), 2)]
+
+
+def by_time(members: Mapping[MemoryId, Member]) -> list[Member]:
+    """Return memories by when they were said last, the earliest first."""
+    return sorted(members.values(), key=lambda m: (m.memory.last_seen_at, m.memory.id))
+
+
+def paired(newer: Member, older: Member, rules: Rules) -> tuple[Memory, Neighbour]:
+    """Measure two memories as an event and its neighbour are measured."""
+    title = newer.memory.title if rules.nominate.same_title else None
+    candidates = [Stored(older.memory, older.vector)]
+    [found] = rank(newer.vector, candidates, bands=rules.bands, floor=-1.0, limit=1, title=title)
+    return newer.memory, found
+
+
+def joinable(related: Related, rules: Rules) -> bool:
+    """Tell whether two memories may become one, by the verdict or by what the policy does without.
+
+    What is said only for now, or as a guess, is not made to last, or believed, by one that is.
+    """
+    newer, older = related.newer, related.older.memory
+    if is_stronger(newer, older) and not _covers(newer, related, rules):
+        return False
+    if is_stronger(older, newer) and not _covers(older, related, rules):
+        return False
+    if related.judgement.verdict is Verdict.UNSURE:
+        act = rules.without_verdict.act(related.older.band)
+        return act == "merge" or act in DROPPING
+    return related.judgement.verdict in _ALIKE
+
+
+def _covers(memory: Memory, related: Related, rules: Rules) -> bool:
+    """Tell whether one of two memories says all that the other says."""
+    judgement, is_newer = related.judgement, memory.id == related.newer.id
+    if judgement.verdict is Verdict.UNSURE:
+        looked_for = rules.without_verdict.act(related.older.band) in DROPPING
+    else:
+        says_less = Verdict.REFINED_BY if is_newer else Verdict.REFINES
+        looked_for = judgement.verdict in _ALIKE - {says_less}
+    return looked_for and not (judgement.memory_alone if is_newer else judgement.event_alone)
+
+
+def cohesive(
+    relations: Sequence[Related],
+    rules: Rules,
+    *,
+    members_max: int = MEMBERS_MAX,
+    hopeful: bool = False,
+) -> list[list[MemoryId]]:
+    """Group memories so that in each group every pair is joinable; the largest group first.
+
+    Agglomerative, by complete linkage: the most similar pair is joined first, and two groups only
+    where every pair across them is joinable, and together they have at most `members_max`. A pair
+    that the relations leave out is not; with `hopeful` it is. A memory that is alone is in no
+    group. The result depends on neither the order of the relations nor on that of the members.
+    """
+    fits = {r.ids: joinable(r, rules) for r in relations}
+    groups: dict[MemoryId, tuple[MemoryId, ...]] = {}
+    for related in sorted(relations, key=_nearest_first):
+        if not fits[related.ids]:
+            continue
+        first, second = (groups.get(one, (one,)) for one in sorted(related.ids))
+        if first == second or len(first) + len(second) > members_max:
+            continue
+        if all(fits.get(frozenset({a, b}), hopeful) for a in first for b in second):
+            whole = (*first, *second)
+            groups.update(dict.fromkeys(whole, whole))
+    return _in_order(groups.values())
+
+
+def linked(relations: Sequence[Related], rules: Rules) -> list[list[MemoryId]]:
+    """Group memories by single linkage, with chains and bridges; the largest group first.
+
+    Every cohesive group lies within one of these.
+    """
+    groups: dict[MemoryId, list[MemoryId]] = {}
+    for related in relations:
+        if joinable(related, rules):
+            first, second = (groups.setdefault(one, [one]) for one in sorted(related.ids))
+            if first is not second:
+                larger, smaller = (first, second) if len(first) > len(second) else (second, first)
+                larger += smaller
+                groups.update(dict.fromkeys(smaller, larger))
+    return _in_order(groups.values())
+
+
+def _in_order(groups: Iterable[Sequence[MemoryId]]) -> list[list[MemoryId]]:
+    """Return the distinct ones, the largest first, each by its ids."""
+    distinct = {frozenset(group): sorted(group) for group in groups}
+    return sorted(distinct.values(), key=lambda group: (-len(group), group))
+
+
+def _nearest_first(related: Related) -> tuple[float, list[MemoryId]]:
+    return -related.older.similarity, sorted(related.ids)
+
+
+def consolidate(
+    proposal: Proposal,
+    members: Mapping[MemoryId, Member],
+    relations: Sequence[Related],
+) -> Replace | Ignore | Unworded:
+    """Decide what becomes of memories that may be one fact.
+
+    `members` are those that are unchanged; `relations` has each pair of them. Where one of them
+    says all that the others say it stands for them; otherwise a text is made of those that say
+    something alone. What does not belong to the largest group stays as it is.
+    """
+    return _Consolidating(proposal, members, relations).outcome()
+
+
+class _Consolidating:
+    """One proposal, by the rules of its scope."""
+
+    def __init__(
+        self,
+        proposal: Proposal,
+        members: Mapping[MemoryId, Member],
+        relations: Sequence[Related],
+    ) -> None:
+        self._proposal = proposal
+        self._rules = proposal.rules
+        self._members = dict(sorted(members.items()))
+        self._relations = {one.ids: one for one in sorted(relations, key=_nearest_first)}
+
+    def outcome(self) -> Replace | Ignore | Unworded:
+        if len(self._members) < 2:  # noqa: PLR2004 - one alone is joined with nothing
+            return self._apart(Reason.OUT_OF_DATE)
+        groups = cohesive(list(self._relations.values()), self._rules)
+        if not groups:
+            return self._apart(Reason.NOT_ONE_FACT)
+        if self._proposal.braked:
+            return self._apart(Reason.BRAKED)
+        group = [self._members[identity].memory for identity in groups[0]]
+        if whole := [one for one in group if self._says_all(one, group)]:
+            return self._stands(_best(whole, self._rules.better), group)
+        return self._merged(group)
+
+    def _says_all(self, memory: Memory, group: Sequence[Memory]) -> bool:
+        """Tell whether nothing is lost where this memory stands for all the others."""
+        return all(self._covers(memory, other) for other in group if other.id != memory.id)
+
+    def _needed(self, group: Sequence[Memory]) -> list[Memory]:
+        """Return the memories that together say all, those that say most of the others first."""
+        said = {one.id: sum(self._covers(one, o) for o in group if o.id != one.id) for one in group}
+        needed: list[Memory] = []
+        for memory in sorted(_in_time(group), key=lambda one: -said[one.id]):
+            if not self._is_said_by(needed, memory):
+                needed.append(memory)
+        return needed
+
+    def _is_said_by(self, others: Sequence[Memory], memory: Memory) -> bool:
+        return any(self._covers(other, memory) for other in others)
+
+    def _covers(self, memory: Memory, other: Memory) -> bool:
+        related = self._relations[frozenset({memory.id, other.id})]
+        return _covers(memory, related, self._rules)
+
+    def _stands(self, survivor: Memory, group: Sequence[Memory]) -> Replace:
+        memory = survivor
+        others = [one for one in group if one.id != survivor.id]
+        for other in others:
+            memory = survivorship.united(memory, other)
+        memory = memory.model_copy(update={"version": survivor.version + 1})
+        return Replace(
+            decision_id=self._decision_id,
+            event=self._proposal.event,
+            source=self._proposal.source,
+            policy_id=self._proposal.policy.id,
+            evidence=self._because(Reason.ONE_FACT, group, survivor),
+            memory=memory,
+            embedding=pack(self._members[survivor.id].vector, self._proposal.model),
+            targets=tuple(target_of(one) for one in (survivor, *others)),
+        )
+
+    def _merged(self, group: Sequence[Memory]) -> Unworded:
+        """Let one text be made, oldest first, of as many as the policy joins at once.
+
+        What one of those says is not said again: such memories go with them.
+        """
+        rules = self._rules
+        needed = _in_time(self._needed(group))[: rules.merge.parts_max]
+        targets = [one for one in _in_time(group) if one in needed or self._is_said_by(needed, one)]
+        best = _best(needed, rules.better)
+
+        def merged(joined: Joined, whole: Encoded, degraded: tuple[str, ...]) -> Merge:
+            identity = memory_id(self._decision_id)
+            because = self._because(Reason.ONE_FACT, targets, best)
+            proven = {"merge": joined.proof, "degraded": (*because.degraded, *degraded)}
+            return Merge(
+                decision_id=self._decision_id,
+                event=self._proposal.event,
+                source=self._proposal.source,
+                policy_id=self._proposal.policy.id,
+                evidence=because.model_copy(update=proven),
+                memory=survivorship.merged(targets, None, identity, joined.text, truncated=False),
+                embedding=whole.embedding,
+                event_embedding=None,
+                targets=tuple(target_of(memory) for memory in targets),
+            )
+
+        def kept_apart(why: Reason, degraded: tuple[str, ...]) -> Ignore:
+            return self._apart(why, degraded)
+
+        parts = tuple(part_of(memory) for memory in needed)
+        return Unworded(parts, better=best.id, merged=merged, kept_both=kept_apart)
+
+    @property
+    def _decision_id(self) -> DecisionId:
+        event = self._proposal.event
+        return decision_id(event.scope, event.event_id)
+
+    def _apart(self, reason: Reason, degraded: tuple[str, ...] = ()) -> Ignore:
+        proposal = self._proposal
+        ignored = ignore(proposal.event, proposal.source, proposal.policy, reason)
+        members = list(self._members.values())
+        because = self._because(reason, (), members[0].memory) if members else ignored.evidence
+        told = (*because.degraded, *degraded)
+        return ignored.model_copy(
+            update={"evidence": because.model_copy(update={"degraded": told})}
+        )
+
+    def _because(self, reason: Reason, group: Sequence[Memory], survivor: Memory) -> Evidence:
+        """Tell how the others looked beside the survivor, and which of them are not joined."""
+        mine = [r for r in self._relations.values() if survivor.id in r.ids]
+        silent = (name for r in self._relations.values() for name in r.judgement.degraded)
+        joined = {memory.id for memory in group}
+        return Evidence(
+            reason=reason,
+            neighbours=tuple(_beside(survivor, related) for related in mine),
+            degraded=tuple(dict.fromkeys(silent)),
+            refused=tuple(
+                f"{target.memory_id}: {self._why_not(target)}"[:LABEL_MAX]
+                for target in self._proposal.event.members
+                if target.memory_id not in joined
+            ),
+        )
+
+    def _why_not(self, target: Target) -> str:
+        known = target.memory_id in self._members
+        return "not one fact with the others" if known else "changed since, pinned, or read in part"
+
+
+def _in_time(memories: Sequence[Memory]) -> list[Memory]:
+    return sorted(memories, key=lambda memory: (memory.created_at, memory.id))
+
+
+def _best(memories: Sequence[Memory], rule: BetterRule) -> Memory:
+    """Return the one that stands by the policy's qualities; of equal ones the oldest."""
+    best, *others = sorted(memories, key=lambda memory: (memory.last_seen_at, memory.id))
+    for other in others:
+        if better(other, best, rule).winner == "event":
+            best = other
+    return best
+
+
+def _beside(survivor: Memory, related: Related) -> Compared:
+    """Tell how another memory looked beside the survivor, as if that were the event."""
+    seen = compared(related.older, related.judgement)
+    if related.newer.id == survivor.id:
+        return seen
+    other = related.newer
+    verdict = _MIRRORED.get(seen.verdict, seen.verdict)
+    update = {
+        "memory_id": other.id,
+        "version": other.version,
+        "verdict": verdict,
+        "findings": tuple(map(_mirrored, seen.findings)),
+        "probabilities": None,
+    }
+    return seen.model_copy(update=update)
+
+
+def _mirrored(finding: Finding) -> Finding:
+    says = {"event_says": finding.memory_says, "memory_says": finding.event_says}
+    return finding.model_copy(update=says)
+
+
+_MIRRORED = {Verdict.REFINES: Verdict.REFINED_BY, Verdict.REFINED_BY: Verdict.REFINES}
+
+
+def proposed(scope: ScopeName, author: str, memories: Iterable[Memory]) -> Consolidate:
+    """Return the event that proposes to join memories.
+
+    The same author proposing the same versions gives the same event.
+    """
+    seen = {memory.id: memory for memory in memories}
+    members = tuple(target_of(seen[identity]) for identity in sorted(seen))
+    return Consolidate(
+        event_id=proposal_id(scope, author, members),
+        scope=scope,
+        author=author,
+        occurred_at=max(memory.last_seen_at for memory in seen.values()),
+        members=members,
+    )

@@ -1,0 +1,383 @@
+"""What has to go so that a memory is forgotten, and what stays without it.
+
+A fact lives on in whatever stood for it later. So all that it became goes with it, and what else
+was said in that is decided anew, without it.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TypeAlias
+
+from schemas.base import MemoryId
+from schemas.decisions import (
+    Change,
+    Decision,
+    Erase,
+    Fence,
+    Marker,
+    Merge,
+    OnEvent,
+    Replace,
+)
+from schemas.events import (
+    ERASURES_MAX,
+    MEMBERS_MAX,
+    STATED_MAX,
+    Erasure,
+    Forget,
+    Forgotten,
+    Remember,
+)
+from schemas.memories import Memory, Standing, Target
+from streams.core.identity import request_id
+from streams.core.ledger import advance, effects, memory_of, quoted, touched
+from streams.core.lineage import Wish
+from streams.core.merge import sentences
+from streams.core.neighbours import Stored
+from streams.core.tombstones import without, words_of
+
+_TOMBSTONE_BYTES = 4_096
+_MEMORIES_BYTES = 524_288
+"""Half of what an event may have is for tombstones with their vectors."""
+
+States: TypeAlias = Mapping[MemoryId, Stored]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A record of decisions; `counts` where its owner was the one who had the partition."""
+
+    offset: int
+    decision: OnEvent
+    counts: bool
+
+
+@dataclass(frozen=True)
+class Kin:
+    """Memories that have to do with what is to be forgotten.
+
+    `gone` are those that were named and all that they stand for. `standing` is what stands for
+    them now, along its successors, and `others` is what that stands for as well. `products` once
+    held what is gone, and do not any more.
+    """
+
+    gone: frozenset[MemoryId]
+    standing: frozenset[MemoryId]
+    others: frozenset[MemoryId]
+    products: frozenset[MemoryId]
+
+    @property
+    def every(self) -> list[MemoryId]:
+        """All of them: those that are forgotten first."""
+        groups = (self.gone, self.standing, self.products, self.others)
+        return list(dict.fromkeys(i for group in groups for i in sorted(group)))
+
+    @property
+    def telling(self) -> frozenset[MemoryId]:
+        """Those whose texts say what is to be forgotten."""
+        return self.gone | self.standing | self.products
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """An event that came to what stands for a forgotten memory, and may say what that said."""
+
+    found: Found
+    event: Remember
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How something is forgotten.
+
+    `memories` are as they are now; those that `forgets` names are lost, the others only told
+    anew. `again` is what is decided anew, `own` goes with what is forgotten.
+    """
+
+    requests: tuple[Forget, ...]
+    kin: Kin
+    memories: Mapping[MemoryId, Memory]
+    stated: tuple[MemoryId, ...]
+    again: tuple[Remember, ...]
+    own: tuple[Remember, ...]
+    decisions: int
+
+
+def on_event(decision: Decision | Fence) -> OnEvent | None:
+    """Return a decision that repeats an event; None for any other."""
+    return None if isinstance(decision, Fence | Marker) else decision
+
+
+def states(found: Iterable[Found]) -> dict[MemoryId, Stored]:
+    """Return what decisions, in their order, make of the memories that they touch."""
+    state: dict[MemoryId, Stored] = {}
+    for one in found:
+        for effect in effects(one.decision) if one.counts else ():
+            identity = memory_of(effect)
+            after = advance(state.get(identity), effect, holed=True)
+            if after is not None:
+                state[identity] = after
+    return state
+
+
+def kin_of(found: Sequence[Found], named: Collection[MemoryId], state: States) -> Kin:
+    """Return what has to do with the named memories, as far as these decisions tell."""
+    gone = _before(named, state)
+    standing = _behind(gone, state) - gone
+    others = _before(standing, state) - standing - gone
+    products = _made_of(found, gone) - gone - standing - others
+    return Kin(gone, frozenset(standing), frozenset(others), frozenset(products))
+
+
+def to_look_up(found: Sequence[Found], kin: Kin) -> set[MemoryId]:
+    """Return the memories whose decisions must be known: the kin, and what was changed with it."""
+    beside = {i for one in _to_erase(found, kin) for i in touched(one.decision)}
+    return {*kin.every, *beside}
+
+
+def doubts(found: Sequence[Found], kin: Kin) -> list[Doubt]:
+    """Return the events that came to what stands for a forgotten memory when it did already."""
+    joined = min((one.offset for one in found if _joins(one.decision, kin)), default=None)
+    if joined is None:
+        return []
+    return [
+        Doubt(one, one.decision.event)
+        for one in found
+        if one.counts
+        and one.offset >= joined
+        and isinstance(one.decision.event, Remember)
+        and isinstance(one.decision, Change)
+        and one.decision.memory.id in kin.standing
+    ]
+
+
+def texts_of(found: Sequence[Found], gone: Collection[MemoryId]) -> dict[MemoryId, list[str]]:
+    """Return all texts that memories had, or that came to no other memory than one of them."""
+    texts: dict[MemoryId, list[str]] = {identity: [] for identity in gone}
+    for one in found:
+        for effect in effects(one.decision):
+            if isinstance(effect, Stored) and effect.memory.id in texts:
+                texts[effect.memory.id].append(effect.memory.text)
+        event, decision = one.decision.event, one.decision
+        if isinstance(event, Remember) and isinstance(decision, Change):
+            texts.get(decision.memory.id, []).append(event.text)
+    return texts
+
+
+def repeating(found: Sequence[Found], kin: Kin, gone: Collection[str]) -> dict[int, str]:
+    """Return what is left of the texts of events that repeat a sentence of texts that are gone.
+
+    By the offsets of the decisions on them, of those that have to do with what stays.
+    """
+    words = {words_of(one) for text in gone for one in [text, *sentences(text)]}
+    stays = kin.standing | kin.others
+    left: dict[int, str] = {}
+    for one in found:
+        event, decision = one.decision.event, one.decision
+        concerns = isinstance(decision, Change) and decision.memory.id in stays
+        if concerns and isinstance(event, Remember):
+            text = without(event.text, lambda said: words_of(said) in words)
+            if text != event.text:
+                left[one.offset] = text
+    return left
+
+
+def planned(
+    found: Sequence[Found],
+    kin: Kin,
+    state: States,
+    own: Collection[int],
+    cut: Mapping[int, str],
+    left: Sequence[Forgotten],
+    wish: Wish,
+) -> Plan:
+    """Work out the requests that forget.
+
+    `own` are the offsets of decisions whose events say only what is to be forgotten; `cut` is what
+    others say beside it. `left` is what is kept of each of the kin, in its order.
+    """
+    decided = _to_erase(found, kin)
+    again = {one.offset for one in decided if _is_said_again(one, kin, state, own)}
+    every = set(kin.every)
+    erasures = [_Lost(_erasure(one, every, again), _beside(one, every, state)) for one in decided]
+    erasures += [_Lost(before, ()) for one in decided for before in _erased_before(one, every)]
+    stated = {identity for one in erasures for identity in one.beside}
+    said = [(one.offset, one.decision.event) for one in decided if one.counts]
+    events = [(offset, event) for offset, event in said if isinstance(event, Remember)]
+    return Plan(
+        requests=tuple(_requests(left, erasures, state, wish)),
+        kin=kin,
+        memories={i: state[i].memory for i in (*kin.every, *sorted(stated)) if i in state},
+        stated=tuple(sorted(stated)),
+        again=tuple(
+            event.model_copy(update={"text": cut.get(offset, event.text)})
+            for offset, event in events
+            if offset in again
+        ),
+        own=tuple(event for offset, event in events if offset in own),
+        decisions=len(decided),
+    )
+
+
+@dataclass(frozen=True)
+class _Lost:
+    """A record to be erased, and the memories outside that are to be stated for it."""
+
+    erasure: Erasure
+    beside: tuple[MemoryId, ...]
+
+
+def _erasure(one: Found, every: Collection[MemoryId], again: Collection[int]) -> Erasure:
+    ids = touched(one.decision)
+    only_quotes = bool(ids) and not set(every) & set(ids)
+    return Erasure(
+        decision=one.offset,
+        event=one.decision.source.offset,
+        stays_for=tuple(ids) if only_quotes and isinstance(one.decision.event, Remember) else (),
+        again=one.offset in again,
+    )
+
+
+def _erased_before(one: Found, every: Collection[MemoryId]) -> list[Erasure]:
+    """Return what a record has erased that is to be erased: somebody has to answer for its lack.
+
+    An event that had stayed for a memory that goes now goes with it.
+    """
+    before = one.decision.erased if isinstance(one.decision, Erase) else ()
+    return [
+        erasure.model_copy(
+            update={
+                "again": False,
+                "stays_for": () if set(erasure.stays_for) & set(every) else erasure.stays_for,
+            }
+        )
+        for erasure in before
+    ]
+
+
+def _beside(one: Found, every: Collection[MemoryId], state: States) -> tuple[MemoryId, ...]:
+    return tuple(i for i in touched(one.decision) if i not in every and i in state)
+
+
+def _before(named: Collection[MemoryId], state: States) -> frozenset[MemoryId]:
+    """Return memories and all that they took the place of."""
+    taken: dict[MemoryId, list[MemoryId]] = {}
+    for identity, stored in state.items():
+        superseded = stored.memory.superseded
+        if superseded is not None and superseded.by is not None:
+            taken.setdefault(superseded.by, []).append(identity)
+    return _reached(named, taken)
+
+
+def _behind(named: Collection[MemoryId], state: States) -> frozenset[MemoryId]:
+    """Return memories and all that took their place, one after the other."""
+    by = {
+        identity: [stored.memory.superseded.by]
+        for identity, stored in state.items()
+        if stored.memory.superseded is not None and stored.memory.superseded.by is not None
+    }
+    return _reached(named, by)
+
+
+def _made_of(found: Sequence[Found], gone: Collection[MemoryId]) -> frozenset[MemoryId]:
+    """Return the memories that anything of others has ever gone into, and those."""
+    into: dict[MemoryId, list[MemoryId]] = {}
+    for one in found:
+        if isinstance(one.decision, Replace | Merge):
+            for target in one.decision.targets:
+                into.setdefault(target.memory_id, []).append(one.decision.memory.id)
+    return _reached(gone, into)
+
+
+def _reached(
+    start: Collection[MemoryId], ways: Mapping[MemoryId, Sequence[MemoryId]]
+) -> frozenset[MemoryId]:
+    reached, ahead = set(start), list(start)
+    while ahead:
+        for identity in ways.get(ahead.pop(), ()):
+            if identity not in reached:
+                reached.add(identity)
+                ahead.append(identity)
+    return frozenset(reached)
+
+
+def _joins(decision: OnEvent, kin: Kin) -> bool:
+    """Tell whether a decision lets something else stand for a forgotten memory."""
+    if not isinstance(decision, Replace | Merge) or decision.memory.id not in kin.standing:
+        return False
+    targets = {target.memory_id for target in decision.targets}
+    return bool(targets & kin.gone)
+
+
+def _to_erase(found: Sequence[Found], kin: Kin) -> list[Found]:
+    """Return the records that say anything of what is to be forgotten, or repeat such an event."""
+    every, telling = set(kin.every), kin.telling
+    of_kin = {one.decision.decision_id for one in found if every & _told(one.decision)}
+    return [
+        one
+        for one in found
+        if one.decision.decision_id in of_kin or telling & set(quoted(one.decision))
+    ]
+
+
+def _told(decision: OnEvent) -> set[MemoryId]:
+    """Return the memories of which a decision says something, or said it before they had to go."""
+    if not isinstance(decision, Erase):
+        return set(touched(decision))
+    left = (one.memory for one in decision.memories)
+    return {memory.id for memory in left if memory.status is not Standing.FORGOTTEN}
+
+
+def _is_said_again(one: Found, kin: Kin, state: States, own: Collection[int]) -> bool:
+    """Tell whether the event of a record is decided anew: what it says is live, and not forgotten."""
+    decision = one.decision
+    if not one.counts or one.offset in own or not isinstance(decision, Change):
+        return False
+    if not isinstance(decision.event, Remember) or decision.memory.id in kin.gone | kin.products:
+        return False
+    stands = {i for i in kin.standing if state[i].memory.live}
+    return bool(stands) and decision.memory.id in kin.standing | kin.others
+
+
+def _requests(
+    left: Sequence[Forgotten], lost: Sequence[_Lost], state: States, wish: Wish
+) -> Iterator[Forget]:
+    """Yield the requests, each small enough: the first takes as much as it can of both."""
+    memories, records = _few_memories(left), _few_records(lost)
+    versions = {i: state[i].memory.version for one in lost for i in one.beside}
+    scope = state[left[0].memory_id].memory.scope
+    for number, (gone, going) in enumerate(zip_longest(memories, records, fillvalue=())):
+        beside = sorted({identity for one in going for identity in one.beside})
+        named = gone or [left[0].model_copy(update={"version": left[0].version + number})]
+        about = [f"{one.memory_id}/{one.version}" for one in named]
+        yield Forget(
+            event_id=request_id(scope, "forget", wish.author, wish.at, *about),
+            scope=scope,
+            author=wish.author,
+            occurred_at=wish.at,
+            note=wish.note,
+            memories=tuple(named),
+            stated=tuple(Target(memory_id=i, version=versions[i]) for i in beside),
+            erased=tuple(one.erasure for one in going),
+        )
+        versions |= {identity: versions[identity] + 1 for identity in beside}
+
+
+def _few_memories(left: Sequence[Forgotten]) -> list[Sequence[Forgotten]]:
+    each = len(left[0].embedding.values) + _TOMBSTONE_BYTES
+    few = max(1, min(MEMBERS_MAX, _MEMORIES_BYTES // each))
+    return [left[at : at + few] for at in range(0, len(left), few)]
+
+
+def _few_records(lost: Sequence[_Lost]) -> list[Sequence[_Lost]]:
+    parts: list[list[_Lost]] = []
+    beside = set[MemoryId]()
+    for one in lost:
+        wider = beside | set(one.beside)
+        if not parts or len(parts[-1]) == ERASURES_MAX or len(wider) > STATED_MAX:
+            parts.append([])
+            wider = set(one.beside)
+        parts[-1].append(one)
+        beside = wider
+    return list(parts)

@@ -1,0 +1,101 @@
+"""A memory's life, version by version, as the decisions tell it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+
+from schemas.base import DecisionId, MemoryId
+from schemas.decisions import Decision, Merge, Replace
+from schemas.events import Event, Remember
+from schemas.memories import Memory
+from streams.core.ledger import effects, memory_of, take
+from streams.core.lineage import Changing, changing, undone
+from streams.core.neighbours import Stored
+
+_TOLD_OTHERWISE = {"id", "scope", "version", "content_key", "text", "status", "superseded"}
+
+
+@dataclass(frozen=True)
+class Version:
+    """A memory as a decision made it, and as it was before; None where it begins.
+
+    `undone_by` is the decision that took this one back, if any.
+    """
+
+    memory: Memory
+    before: Memory | None
+    decision: Changing
+    undone_by: DecisionId | None = None
+
+
+def versions(identity: MemoryId, decisions: Iterable[Decision]) -> list[Version]:
+    """Return a memory's versions, oldest first.
+
+    `decisions` are those that changed it, in their order; what builds on one that was erased is
+    left out.
+    """
+    changes = changing(decisions)
+    gone, state = undone(changes), dict[MemoryId, Stored]()
+    found: list[Version] = []
+    for one in changes:
+        before = state.get(identity)
+        own = [effect for effect in effects(one) if memory_of(effect) == identity]
+        if take(state, own, holed=True):
+            was = None if before is None else before.memory
+            after = state[identity].memory
+            found.append(Version(after, was, one, gone.get(one.decision_id)))
+    return found
+
+
+def said_by(event: Event) -> str:
+    """Return who stands behind an event, as far as that is known."""
+    return (event.source or "") if isinstance(event, Remember) else event.author
+
+
+def differences(version: Version) -> list[str]:
+    """Tell what a version has made different, a line each; texts first."""
+    before, after = version.before, version.memory
+    lines: list[str] = []
+    if before is None or before.text != after.text:
+        lines += [] if before is None else [f'- "{before.text}"']
+        lines.append(f'+ "{after.text}"')
+    if before is None or (before.status, before.superseded) != (after.status, after.superseded):
+        lines += [] if before is None and after.live else [standing(after)]
+    if before is not None:
+        lines += [
+            f"{name.replace('_', ' ')}: {_told(getattr(before, name))} → {_told(value)}"
+            for name, value in after
+            if name not in _TOLD_OTHERWISE and value != getattr(before, name)
+        ]
+    return lines
+
+
+def standing(memory: Memory) -> str:
+    """Tell in a few words whether a memory is live, or what became of it."""
+    if memory.superseded is None:
+        return memory.status.value
+    if memory.superseded.by is None:
+        return f"ended: {memory.superseded.reason}"
+    return f"superseded by {memory.superseded.by}: {memory.superseded.reason}"
+
+
+def replaced(identity: MemoryId, decisions: Iterable[Decision]) -> list[MemoryId]:
+    """Return the memories in whose place decisions have put one."""
+    targets = [target for one in decisions for target in _targets(one, identity)]
+    return list(dict.fromkeys(targets))
+
+
+def _targets(decision: Decision, identity: MemoryId) -> Sequence[MemoryId]:
+    if not isinstance(decision, Replace | Merge) or decision.memory.id != identity:
+        return ()
+    return [one.memory_id for one in decision.targets if one.memory_id != identity]
+
+
+def _told(value: object) -> str:
+    """Return a field's value for people."""
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S} UTC"
+    if isinstance(value, list | tuple):
+        return ", ".join(f"{one}" for one in cast("Sequence[object]", value)) or "none"
+    return "none" if value is None or value == {} else f"{value}"

@@ -1,0 +1,358 @@
+"""What rests on a decision, and what memories are without it.
+
+An undo and what it took back cancel each other out: neither is looked at again. A memory returns to
+what it was before the first of the decisions undone that changed it; so what was decided since
+rests on them, is undone with them, and is decided again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from schemas.base import DecisionId, MemoryId
+from schemas.decisions import (
+    Change,
+    Decision,
+    Erase,
+    Insert,
+    Marker,
+    Reason,
+    Revision,
+)
+from schemas.events import CONCERNED_MAX, UNDOES_MAX, Event, Remember, Undo
+from schemas.memories import Memory, Superseded
+from streams.core import survivorship
+from streams.core.identity import (
+    content_key,
+    decision_id,
+    memory_id,
+    republished_id,
+    request_id,
+)
+from streams.core.ledger import effects, memory_of, stated, take, touched, version_after
+from streams.core.neighbours import Stored
+
+Changing: TypeAlias = Change | Revision
+"""The decisions that change memories."""
+
+
+class CannotUndo(Exception):
+    """A decision cannot be undone, or not now: one line that says why, and what to do first."""
+
+
+class UndoneAlready(CannotUndo):
+    """A decision was undone before: by the decision `undo`."""
+
+    def __init__(self, decision: DecisionId, undo: DecisionId) -> None:
+        super().__init__(f"decision {decision} is undone already, by decision {undo}")
+        self.undo = undo
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Who wants something undone, when, and why."""
+
+    author: str
+    at: datetime
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An undo, worked out.
+
+    `meant` is the decision to be undone, `resting` those that are undone with it, in their order.
+    `request` asks for it; `republished` are events of theirs that are decided again right behind
+    it. `memories` are those concerned, each as it is now, None for one that begins, and as it is to
+    be.
+    """
+
+    meant: Changing
+    resting: tuple[Changing, ...]
+    request: Undo
+    republished: tuple[Remember, ...]
+    memories: tuple[tuple[Memory | None, Memory], ...]
+
+    @property
+    def events(self) -> list[Event]:
+        """What is to be published, in this order and together."""
+        return [self.request, *self.republished]
+
+    @property
+    def unsettled(self) -> list[Changing]:
+        """What people asked for, or answered, and nobody asks again: to be looked at."""
+        return [one for one in self.resting if not isinstance(one.event, Remember)]
+
+
+def changing(decisions: Iterable[Decision]) -> list[Changing]:
+    """Return the decisions that change memories."""
+    return [one for one in decisions if isinstance(one, Change | Revision)]
+
+
+def undone(changes: Iterable[Changing]) -> dict[DecisionId, DecisionId]:
+    """Return the decisions that do not hold any more, each with the undo that took it back.
+
+    `changes` are those of a scope, or more, in their order. What an undo took back holds again
+    where the undo itself was undone.
+    """
+    return _undone(_undos(changes))
+
+
+def resting_on(changes: Sequence[Changing], meant: Changing) -> list[Changing]:
+    """Return the decisions that hold and rest on one, itself first, in their order.
+
+    Each changed, or was made on account of, a memory that one before it had changed. On an undo
+    rest also the decisions on the events that were published again with it.
+    """
+    gone, concerned, found = undone(changes), set(touched(meant)), [meant]
+    again = _copies(meant.decision_id, meant.event) if isinstance(meant.event, Undo) else {}
+    for one in changes[_place(changes, meant) + 1 :]:
+        if one.decision_id in gone or isinstance(one.event, Undo):
+            continue
+        if one.decision_id in again or not concerned.isdisjoint(_leans_on(one)):
+            found.append(one)
+            concerned.update(touched(one))
+    return found
+
+
+def plan(decisions: Sequence[Decision], meant: DecisionId, wish: Wish) -> Plan:
+    """Work out how a decision of a scope is undone.
+
+    `decisions` are all those of its scope that count, in their order. Raises CannotUndo.
+    """
+    changes = changing(decisions)
+    decision = _to_be_undone(decisions, changes, meant)
+    resting = resting_on(changes, decision)
+    _require_nothing_erased(resting)
+    _require_newest_undo(changes, resting)
+    event_id = request_id(decision.event.scope, "undo", wish.author, wish.at, meant)
+    own_id = decision_id(decision.event.scope, event_id)
+    memories = _without(changes, resting, own_id, wish.at)
+    _require_few(resting, memories)
+    _require_unpinned(memories)
+    request = Undo(
+        event_id=event_id,
+        scope=decision.event.scope,
+        author=wish.author,
+        occurred_at=wish.at,
+        note=wish.note,
+        undoes=tuple(one.decision_id for one in resting),
+        memories=tuple(after for _, after in memories),
+    )
+    return Plan(
+        meant=decision,
+        resting=tuple(resting[1:]),
+        request=request,
+        republished=tuple(_republished(decisions, changes, resting, own_id, request)),
+        memories=tuple(memories),
+    )
+
+
+def cut_off(decisions: Sequence[Decision], undo: DecisionId) -> list[Remember]:
+    """Return the events that belong behind an undo that was made, and were not decided on.
+
+    Whoever published the undo may have died before the rest was out.
+    """
+    changes = changing(decisions)
+    place = next(i for i, one in enumerate(changes) if one.decision_id == undo)
+    request = changes[place].event
+    if not isinstance(request, Undo):
+        return []
+    before = changes[:place]
+    by_id = {one.decision_id: one for one in before}
+    resting = [by_id[identity] for identity in request.undoes if identity in by_id]
+    known = {one.decision_id for one in decisions}
+    wanted = _republished(decisions, before, resting, undo, request)
+    return [one for one in wanted if decision_id(one.scope, one.event_id) not in known]
+
+
+def _undos(changes: Iterable[Changing]) -> dict[DecisionId, Undo]:
+    return {one.decision_id: one.event for one in changes if isinstance(one.event, Undo)}
+
+
+def _undone(undos: Mapping[DecisionId, Undo]) -> dict[DecisionId, DecisionId]:
+    gone: dict[DecisionId, DecisionId] = {}
+    for identity in reversed(list(undos)):
+        if identity not in gone:
+            gone |= {one: identity for one in undos[identity].undoes if one not in gone}
+    return gone
+
+
+def _copies(undo: DecisionId, request: Undo) -> dict[DecisionId, DecisionId]:
+    """Return the decisions on what is published again behind an undo, with those that it repeats."""
+    return {
+        decision_id(request.scope, republished_id(undo, original)): original
+        for original in request.undoes
+    }
+
+
+def _leans_on(decision: Changing) -> list[MemoryId]:
+    """Return the memories that a decision changed, or that outdated what it says at once."""
+    outdated_by = [one.superseded.by for one in stated(decision) if one.superseded is not None]
+    return [*touched(decision), *(identity for identity in outdated_by if identity is not None)]
+
+
+def _place(changes: Sequence[Changing], meant: Changing) -> int:
+    ids = [one.decision_id for one in changes]
+    return ids.index(meant.decision_id)
+
+
+def _to_be_undone(
+    decisions: Sequence[Decision], changes: Sequence[Changing], meant: DecisionId
+) -> Changing:
+    found = next((one for one in changes if one.decision_id == meant), None)
+    if found is None:
+        others = [one.kind for one in decisions if one.decision_id == meant]
+        raise CannotUndo(
+            f"decision {meant} changed nothing that could be undone: {''.join(others[:1]) or 'gone'}"
+        )
+    if (undo := undone(changes).get(meant)) is not None:
+        raise UndoneAlready(meant, undo)
+    return found
+
+
+def _require_nothing_erased(resting: Sequence[Changing]) -> None:
+    for one in resting:
+        if isinstance(one, Erase):
+            raise CannotUndo(f"decision {one.decision_id} has forgotten what would have to be back")
+
+
+def _require_newest_undo(changes: Sequence[Changing], resting: Sequence[Changing]) -> None:
+    """Refuse the undo of an undo where a later one took back more of the same memories."""
+    meant, gone = resting[0], undone(changes)
+    if not isinstance(meant.event, Undo):
+        return
+    concerned = {identity for one in resting for identity in touched(one)}
+    place = _place(changes, meant)
+    older = {one.decision_id for one in changes[:place]}
+    for later in reversed(changes[place + 1 :]):
+        if isinstance(later.event, Undo) and later.decision_id not in gone:
+            reaches_back = not older.isdisjoint(later.event.undoes)
+            if reaches_back and not concerned.isdisjoint(touched(later)):
+                raise CannotUndo(
+                    f"decision {later.decision_id} has undone more of the same memories since: "
+                    "undo that first"
+                )
+
+
+def _without(
+    changes: Sequence[Changing], resting: Sequence[Changing], undo: DecisionId, at: datetime
+) -> list[tuple[Memory | None, Memory]]:
+    """Return the memories concerned, as they are and as they are without these decisions."""
+    before, now = _states(changes, {one.decision_id for one in resting})
+    alone = _alone(resting[0], before, undo)
+    made = {identity: _back(was, now[identity], at) for identity, was in before.items()}
+    if alone is not None:
+        version = now[alone.id].version + 1 if alone.id in now else 1
+        made[alone.id] = alone.model_copy(update={"version": version})
+    return [(now.get(identity), after) for identity, after in made.items()]
+
+
+def _states(
+    changes: Sequence[Changing], resting: set[DecisionId]
+) -> tuple[dict[MemoryId, Memory | None], dict[MemoryId, Memory]]:
+    """Return what the memories concerned were before the first of these decisions, and are now."""
+    state = dict[MemoryId, Stored]()
+    before: dict[MemoryId, Memory | None] = {}
+    for one in changes:
+        made = effects(one)
+        for effect in made if one.decision_id in resting else ():
+            identity = memory_of(effect)
+            held = state.get(identity)
+            if version_after(effect) != (1 if held is None else held.memory.version + 1):
+                raise CannotUndo(f"what memory {identity} was before is not in the log any more")
+            before.setdefault(identity, None if held is None else held.memory)
+        take(state, made, holed=True)
+    return before, {identity: state[identity].memory for identity in before}
+
+
+def _back(was: Memory | None, now: Memory, at: datetime) -> Memory:
+    """Return a memory as it was; where it was not, it ends."""
+    if was is None:
+        return survivorship.retired(now, Superseded(by=None, at=at, reason=Reason.UNDONE.value))
+    return was.model_copy(update={"version": now.version + 1})
+
+
+def _alone(
+    meant: Changing, before: Mapping[MemoryId, Memory | None], undo: DecisionId
+) -> Memory | None:
+    """Return the memory that the event of an undone decision makes by itself.
+
+    None where it says nothing of its own, its words are known without it, or it was all that the
+    decision made: that is what is not wanted.
+    """
+    event = meant.event
+    if isinstance(meant, Insert | Revision) or not isinstance(event, Remember):
+        return None
+    known = before[meant.memory.id]
+    if known is None:
+        return survivorship.born(event, meant.memory.id, truncated=False)
+    if known.content_key == content_key(event.scope, event.text):
+        return None
+    return survivorship.born(event, memory_id(undo), truncated=False)
+
+
+def _require_few(
+    resting: Sequence[Changing], memories: Sequence[tuple[Memory | None, Memory]]
+) -> None:
+    if len(memories) > CONCERNED_MAX:
+        widest = next((one for one in reversed(resting[1:]) if len(touched(one)) > 1), resting[-1])
+        raise CannotUndo(
+            f"{len(memories):,} memories are concerned, and {CONCERNED_MAX} can be changed at "
+            f"once: undo the later decision {widest.decision_id} first"
+        )
+    if len(resting) > UNDOES_MAX:
+        raise CannotUndo(
+            f"{len(resting):,} decisions rest on it, and {UNDOES_MAX:,} can be undone at once: "
+            f"undo the later decision {resting[-1].decision_id} first"
+        )
+
+
+def _require_unpinned(memories: Sequence[tuple[Memory | None, Memory]]) -> None:
+    for now, after in memories:
+        if now is not None and now.live and now.pinned:
+            if after.live and after.content_key == now.content_key:
+                continue
+            raise CannotUndo(
+                f"memory {now.id} is pinned, and would not stay what it is: "
+                f"memsieve unpin {now.id} first"
+            )
+
+
+def _republished(
+    decisions: Sequence[Decision],
+    changes: Sequence[Changing],
+    resting: Sequence[Changing],
+    own_id: DecisionId,
+    request: Undo,
+) -> list[Remember]:
+    """Return the events of what rests on a decision, to be decided again: each said once.
+
+    What an earlier decision says that holds from now on is not said again.
+    """
+    originals = _originals(decisions)
+    first = {one.decision_id: originals.get(one.decision_id, one.decision_id) for one in changes}
+    gone = _undone({**_undos(changes), own_id: request})
+    said = {first[one.decision_id] for one in changes if one.decision_id not in gone}
+    said.add(first[resting[0].decision_id])
+    again: list[Remember] = []
+    for one in resting[1:]:
+        if isinstance(one.event, Remember) and first[one.decision_id] not in said:
+            said.add(first[one.decision_id])
+            fresh = {"event_id": republished_id(own_id, one.decision_id)}
+            again.append(one.event.model_copy(update=fresh))
+    return again
+
+
+def _originals(decisions: Sequence[Decision]) -> dict[DecisionId, DecisionId]:
+    """Return the decisions on events that were published again, with the first on the same event.
+
+    An undo that came too late has published its events all the same.
+    """
+    originals: dict[DecisionId, DecisionId] = {}
+    for one in decisions:
+        if not isinstance(one, Marker) and isinstance(one.event, Undo):
+            for copy, repeated in _copies(one.decision_id, one.event).items():
+                originals[copy] = originals.get(repeated, repeated)
+    return originals

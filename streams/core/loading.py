@@ -1,0 +1,152 @@
+"""What a search has found, told in fewer entries: which memories are one fact, and its text.
+
+For whoever reads: nothing that is stored changes. Each memory that was found ends in exactly one
+entry, and an entry's text says all that its members say.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from schemas.base import MemoryId
+from schemas.decisions import Band
+from schemas.memories import Memory
+from streams.core.consolidation import Related, cohesive
+from streams.core.decide import part_of
+from streams.core.embedding import NEAR_TIE, SIMILARITY_DECIMALS, Vector, similarity
+from streams.core.language.reading import Readings
+from streams.core.lossless import lost
+from streams.core.merge import Part, append, contains
+from streams.core.neighbours import Neighbour
+from streams.core.policy import Rules
+
+Way: TypeAlias = Literal["alone", "says-all", "joined", "worded", "listed"]
+"""How an entry got its text: its only member's; one member's that says all; the members' sentences
+in a row; a language model's wording; the members' texts line by line."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A live memory that a search has brought.
+
+    `score` is what it is ranked by, higher first; `similarity` to the query is None where there
+    was none.
+    """
+
+    memory: Memory
+    vector: Vector
+    score: float = 0.0
+    similarity: float | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """A text that stands for several, and how it was made."""
+
+    text: str
+    way: Way
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Memories that are one fact, in the order in which they were found, and what is shown."""
+
+    members: tuple[Found, ...]
+    told: Told
+
+
+def near(found: Sequence[Found], *, distance: float) -> list[tuple[Memory, Neighbour]]:
+    """Return the pairs up to a cosine distance apart, the nearest first; the later seen leads each.
+
+    What is believed is paired with nothing tentative: shown as one, it could not be told which.
+    """
+    if not found:
+        return []
+    in_time = sorted(found, key=lambda one: (one.memory.last_seen_at, one.memory.id))
+    vectors = np.stack([one.vector for one in in_time]).astype(np.float64)
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+    floor = round(1.0 - distance, SIMILARITY_DECIMALS)
+    places: list[list[int]] = np.argwhere(
+        np.triu(units @ units.T >= floor - NEAR_TIE, k=1)
+    ).tolist()
+    pairs = [_pair(in_time[older], in_time[newer]) for older, newer in places]
+    return sorted(
+        (
+            (newer, older)
+            for newer, older in pairs
+            if older.similarity >= floor and newer.status is older.memory.status
+        ),
+        key=lambda pair: (-pair[1].similarity, pair[0].id, pair[1].memory.id),
+    )
+
+
+def entries(
+    found: Sequence[Found],
+    relations: Sequence[Related],
+    rules: Rules,
+    tell: Callable[[Sequence[Memory]], Told | None],
+) -> list[Entry]:
+    """Put together what is one fact, in the order of the best found of each.
+
+    In doubt apart: what a guard has found something about, and what cannot be told as one.
+    """
+    groups = cohesive([one for one in relations if not one.judgement.findings], rules)
+    group_of = {identity: group[0] for group in groups for identity in group}
+    members = dict[MemoryId, list[Found]]()
+    for one in found:
+        members.setdefault(group_of.get(one.memory.id, one.memory.id), []).append(one)
+    shown = [entry for group in members.values() for entry in _told(group, tell)]
+    place = {one.memory.id: at for at, one in enumerate(found)}
+    return sorted(shown, key=lambda entry: place[entry.members[0].memory.id])
+
+
+def tell(memories: Sequence[Memory], readings: Readings, *, characters_max: int) -> Told | None:
+    """Return one text that says all that the memories say, without what is said twice.
+
+    None where that would be longer than `characters_max`, and no memory says all the others do.
+    """
+    if len(memories) == 1:
+        return Told(memories[0].text, "alone")
+    needed = parts_of(_needed(memories, readings))
+    if len(needed) == 1:
+        return Told(needed[0].text, "says-all")
+    joined = append(needed)
+    text = "\n".join(part.text.strip() for part in needed) if joined is None else joined.text
+    if len(text) > characters_max:
+        return None
+    return Told(text, "listed" if joined is None else "joined")
+
+
+def parts_of(memories: Sequence[Memory]) -> tuple[Part, ...]:
+    """Return the memories' texts as parts of a merge, oldest first."""
+    return tuple(map(part_of, sorted(memories, key=lambda one: (one.last_seen_at, one.id))))
+
+
+def _pair(older: Found, newer: Found) -> tuple[Memory, Neighbour]:
+    nearness = similarity(newer.vector, older.vector)
+    return newer.memory, Neighbour(older.memory, nearness, Band.REVIEW)
+
+
+def _told(group: Sequence[Found], tell: Callable[[Sequence[Memory]], Told | None]) -> list[Entry]:
+    as_one = tell([one.memory for one in group])
+    if as_one is not None:
+        return [Entry(tuple(group), as_one)]
+    return [Entry((one,), Told(one.memory.text, "alone")) for one in group]
+
+
+def _needed(memories: Sequence[Memory], readings: Readings) -> list[Memory]:
+    """Return the memories that together say all, the longest texts tried first."""
+    needed: list[Memory] = []
+    for memory in sorted(memories, key=lambda one: (-len(one.text.strip()), one.id)):
+        if not any(_says_all_of(kept, memory, readings) for kept in needed):
+            needed.append(memory)
+    return needed
+
+
+def _says_all_of(memory: Memory, other: Memory, readings: Readings) -> bool:
+    return contains(memory.text, other.text) or not lost(
+        readings.of(other.text), readings.of(memory.text), readings.lexicon
+    )

@@ -1,0 +1,57 @@
+"""Which memories of a scope may be one fact: each with those nearest to it, block by block."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.base import MemoryId
+from schemas.decisions import Band
+from schemas.memories import Memory
+from streams.core.consolidation import Member, by_time, paired
+from streams.core.embedding import NEAR_TIE
+from streams.core.neighbours import Neighbour
+from streams.core.policy import Rules
+
+_ROWS = 512
+"""Vectors compared with all others at once: 20 MB of similarities for 10,000 of a scope."""
+
+_WORTH_A_LOOK = frozenset({Band.MATCH, Band.REVIEW})
+
+
+def near_pairs(
+    members: Mapping[MemoryId, Member], rules: Rules, *, neighbours_max: int
+) -> list[tuple[Memory, Neighbour]]:
+    """Return the pairs of one scope's memories that may say the same, the nearest first.
+
+    Each memory with its `neighbours_max` nearest, as far as they are in the policy's bands `match`
+    and `review`; a pair that both nominate comes once. Of a pair the memory that was said later
+    leads.
+    """
+    in_time = by_time(members)
+    if not in_time:
+        return []
+    nominated = set(_nominated(np.stack([one.vector for one in in_time]), rules, neighbours_max))
+    pairs = [paired(in_time[newer], in_time[older], rules) for older, newer in nominated]
+    return sorted(
+        (pair for pair in pairs if pair[1].band in _WORTH_A_LOOK),
+        key=lambda pair: (-pair[1].similarity, pair[0].id, pair[1].memory.id),
+    )
+
+
+def _nominated(
+    matrix: NDArray[np.float32], rules: Rules, neighbours_max: int
+) -> Iterator[tuple[int, int]]:
+    """Yield pairs of rows, the smaller first; what measuring alone tells apart is left in."""
+    titles_count = rules.nominate.same_title
+    floor = rules.nominate.similarity_min if titles_count else rules.bands.review
+    for start in range(0, len(matrix), _ROWS):
+        cosines = matrix[start : start + _ROWS] @ matrix.T
+        own = np.arange(len(cosines))
+        cosines[own, own + start] = -1.0  # no memory is its own neighbour
+        is_near = cosines >= floor - NEAR_TIE
+        for row in np.flatnonzero(is_near.any(axis=1)).tolist():
+            near = np.flatnonzero(is_near[row])
+            nearest = near[np.argsort(-cosines[row, near], kind="stable")[:neighbours_max]]
+            at = start + row
+            yield from ((min(at, other), max(at, other)) for other in nearest.tolist())

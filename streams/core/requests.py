@@ -1,0 +1,208 @@
+"""Requests for a change of memories that are there: ended, pinned, rated, put back, forgotten.
+
+Each is made as a whole or not at all, but for the end of several memories: those that have changed
+since they were looked at stay, and the evidence says so.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from schemas.base import MemoryId, ModelId, Position
+from schemas.decisions import Erase, Evidence, Ignore, Reason, Revise, Revised
+from schemas.events import Erasure, Forget, Forgotten, Pin, Rate, Request, Retire, Undo
+from schemas.memories import Feedback, Memory, Standing, Superseded, Target
+from streams.core import survivorship
+from streams.core.decide import Encoded, ignore
+from streams.core.embedding import pack
+from streams.core.identity import content_key, decision_id
+from streams.core.neighbours import Stored
+from streams.core.policy import Policy
+from streams.core.tombstones import grave
+
+Held: TypeAlias = Mapping[MemoryId, Stored]
+"""The newest states of memories, live or not, with their vectors."""
+
+
+def ended(request: Retire, source: Position, policy: Policy, held: Held) -> Revise | Ignore:
+    """Retire memories for good, as far as they are what was seen and nobody has pinned them."""
+    superseded = Superseded(by=None, at=request.occurred_at, reason=request.reason)
+    refused: list[str] = []
+    retired: list[Revised] = []
+    for target in request.memories:
+        memory = _live(held, request, target.memory_id)
+        if memory is None or memory.version != target.version:
+            refused.append(f"{target.memory_id}: changed since")
+        elif memory.pinned:
+            refused.append(f"{target.memory_id}: pinned")
+        else:
+            retired.append(Revised(memory=survivorship.retired(memory, superseded)))
+    if not retired:
+        return ignore(request, source, policy, Reason.OUT_OF_DATE, refused)
+    return _revise(request, source, policy, Reason.ENDED, retired, refused)
+
+
+def pinned(request: Pin, source: Position, policy: Policy, held: Held) -> Revise | Ignore:
+    """Pin a memory, or let it go."""
+    memory = _live(held, request, request.memory_id)
+    if memory is None:
+        return ignore(request, source, policy, Reason.OUT_OF_DATE)
+    if memory.pinned == request.pinned:
+        return ignore(request, source, policy, Reason.NOTHING_TO_CHANGE)
+    reason = Reason.PINNED if request.pinned else Reason.UNPINNED
+    return _revise(request, source, policy, reason, [_next(memory, pinned=request.pinned)])
+
+
+def rated(request: Rate, source: Position, policy: Policy, held: Held) -> Revise | Ignore:
+    """Count how often a memory was looked at, has helped, has misled."""
+    memory = _live(held, request, request.memory_id)
+    if memory is None:
+        return ignore(request, source, policy, Reason.OUT_OF_DATE)
+    told = Feedback(accessed=request.accessed, helpful=request.helpful, harmful=request.harmful)
+    if told == Feedback():
+        return ignore(request, source, policy, Reason.NOTHING_TO_CHANGE)
+    feedback = survivorship.summed([memory.feedback, told])
+    return _revise(request, source, policy, Reason.RATED, [_next(memory, feedback=feedback)])
+
+
+def put_back(
+    request: Undo,
+    source: Position,
+    policy: Policy,
+    held: Held,
+    encoded: Mapping[MemoryId, Encoded],
+) -> Revise | Ignore:
+    """Bring memories to what they are to be without the decisions undone: all of them or none.
+
+    `encoded` has the embedding of each one that is live then.
+    """
+    stale = [memory.id for memory in request.memories if not _follows(held, memory)]
+    if stale:
+        refused = [f"{identity}: changed since" for identity in stale]
+        return ignore(request, source, policy, Reason.OUT_OF_DATE, refused)
+    restored = [_restored(memory, encoded.get(memory.id)) for memory in request.memories]
+    return _revise(request, source, policy, Reason.UNDONE, restored)
+
+
+def is_foreign(gone: Forgotten, key: str, model: ModelId) -> bool:
+    """Tell whether a tombstone was made with another key, or from another model's vector."""
+    other_key = gone.tombstone is not None and gone.tombstone.key != key
+    return other_key or gone.embedding.model != model
+
+
+def forgotten(
+    request: Forget,
+    source: Position,
+    policy: Policy,
+    held: Held,
+    model: ModelId,
+    *,
+    erasable: bool,
+) -> Erase | Ignore:
+    """Leave of memories what recognises them, and state the others again: all or nothing.
+
+    Where none of them is there, as where events are decided anew that a forgotten memory's are no
+    longer among, their tombstones are put down all the same. `model` is whose the vectors are;
+    `erasable` tells whether the records are there that the request names, and its scope's own.
+    """
+    if not any(target.memory_id in held for target in request.targets):
+        return _erase(
+            request, source, policy, [_buried(request, one, 1) for one in request.memories]
+        )
+    stale = [one.memory_id for one in request.targets if not _is_as_seen(held, request, one)]
+    if stale or not erasable:
+        refused = [f"{identity}: changed since" for identity in stale]
+        return ignore(request, source, policy, Reason.OUT_OF_DATE, refused)
+    gone = [_buried(request, one, one.version + 1) for one in request.memories]
+    stay = [_said_as_it_is(held[target.memory_id], model) for target in request.stated]
+    return _erase(request, source, policy, [*gone, *stay], request.erased)
+
+
+def brings_back(request: Undo, held: Held) -> MemoryId | None:
+    """Return a memory that was forgotten, and that an undo would give its text again."""
+    known = (held.get(memory.id) for memory in request.memories)
+    gone = (one for one in known if one and one.memory.status is Standing.FORGOTTEN)
+    return next((one.memory.id for one in gone), None)
+
+
+def _is_as_seen(held: Held, request: Forget, target: Target) -> bool:
+    known = held.get(target.memory_id)
+    if known is None or known.vector is None:
+        return False
+    memory = known.memory
+    return memory.scope == request.scope and memory.version == target.version
+
+
+def _buried(request: Forget, gone: Forgotten, version: int) -> Revised:
+    left = grave(gone, request.scope, request.occurred_at, version)
+    return Revised(memory=left, embedding=gone.embedding)
+
+
+def _said_as_it_is(known: Stored, model: ModelId) -> Revised:
+    if known.vector is None:
+        raise TypeError(f"memory {known.memory.id} is stated without its vector")
+    memory = known.memory.model_copy(update={"version": known.memory.version + 1})
+    return Revised(memory=memory, embedding=pack(known.vector, model))
+
+
+def _follows(held: Held, memory: Memory) -> bool:
+    """Tell whether a memory is the next version of what is there."""
+    known = held.get(memory.id)
+    if known is None:
+        return memory.version == 1
+    return known.memory.scope == memory.scope and known.memory.version == memory.version - 1
+
+
+def _restored(memory: Memory, encoded: Encoded | None) -> Revised:
+    key = content_key(memory.scope, memory.text)
+    if encoded is None:
+        return Revised(memory=memory.model_copy(update={"content_key": key}))
+    update = {"content_key": key, "truncated": encoded.truncated}
+    return Revised(memory=memory.model_copy(update=update), embedding=encoded.embedding)
+
+
+def _live(held: Held, request: Request, identity: MemoryId) -> Memory | None:
+    """Return a live memory of the scope of a request."""
+    stored = held.get(identity)
+    if stored is None or stored.memory.scope != request.scope or not stored.memory.live:
+        return None
+    return stored.memory
+
+
+def _next(memory: Memory, **update: object) -> Revised:
+    return Revised(memory=memory.model_copy(update={**update, "version": memory.version + 1}))
+
+
+def _erase(
+    request: Forget,
+    source: Position,
+    policy: Policy,
+    revised: Sequence[Revised],
+    erased: Sequence[Erasure] = (),
+) -> Erase:
+    return Erase(
+        decision_id=decision_id(request.scope, request.event_id),
+        event=request,
+        source=source,
+        policy_id=policy.id,
+        evidence=Evidence(reason=Reason.FORGOTTEN),
+        memories=tuple(revised),
+        erased=tuple(erased),
+    )
+
+
+def _revise(
+    request: Request,
+    source: Position,
+    policy: Policy,
+    reason: Reason,
+    revised: Sequence[Revised],
+    refused: Sequence[str] = (),
+) -> Revise:
+    return Revise(
+        decision_id=decision_id(request.scope, request.event_id),
+        event=request,
+        source=source,
+        policy_id=policy.id,
+        evidence=Evidence(reason=reason, refused=tuple(refused)),
+        memories=tuple(revised),
+    )

@@ -1,0 +1,73 @@
+"""What producers publish: whether it can be used, and where it belongs."""
+
+from datetime import datetime, timedelta
+
+from schemas.base import ScopeName
+from schemas.topics import EVENTS, Topic
+from streams.core.scope import partition_of
+from streams.ports import Outgoing, Poison, Record
+
+FORWARDED_HEADER = "memsieve-forwarded"
+"""Where a record lay that was published anew in its scope's partition: TOPIC/PARTITION/OFFSET."""
+
+CLOCK_SKEW_MAX = timedelta(minutes=5)
+"""How far a record may be ahead of the log's clock: what is to come has not been observed."""
+
+
+def addressed(
+    scope: ScopeName,
+    value: bytes,
+    partitions: int,
+    headers: tuple[tuple[str, bytes | None], ...] = (),
+    *,
+    topic: Topic = EVENTS,
+) -> Outgoing:
+    """Return the record that publishes an event, or a turn: where its scope belongs, keyed by it."""
+    return Outgoing(
+        topic=topic.name,
+        partition=partition_of(scope, partitions),
+        key=scope.encode(),
+        value=value,
+        headers=headers,
+    )
+
+
+def untimely(record: Record, occurred_at: datetime) -> Poison | None:
+    """Refuse what has not happened yet, by the clock of the log."""
+    appended = record.appended_at
+    if appended is None or occurred_at <= appended + CLOCK_SKEW_MAX:
+        return None
+    return Poison(
+        f"occurred_at is {occurred_at:%Y-%m-%d %H:%M:%S} UTC, but the log took it in at "
+        f"{appended:%Y-%m-%d %H:%M:%S}: set the producer's clock right",
+        "occurred_at",
+    )
+
+
+def misrouted(record: Record, scope: ScopeName, partitions: int) -> int | Poison | None:
+    """Return the partition where a record belongs that is not where its scope belongs.
+
+    The place follows from the scope, by the partitioner of Kafka's Java client. Poison where the
+    record was sent on before, None where it lies right.
+    """
+    place = partition_of(scope, partitions)
+    if record.partition == place and record.key == scope.encode():
+        return None
+    if FORWARDED_HEADER not in dict(record.headers):
+        return place
+    return Poison(
+        f"scope {scope} belongs into partition {place} of {partitions}, keyed by its scope; it was "
+        "sent on once and came here: who else sends records on?",
+        "partition",
+    )
+
+
+def forwarded(record: Record, scope: ScopeName, partition: int) -> Outgoing:
+    """Publish a record anew, byte for byte, where its scope belongs."""
+    return Outgoing(
+        topic=record.topic,
+        partition=partition,
+        key=scope.encode(),
+        value=record.value or b"",
+        headers=(*record.headers, (FORWARDED_HEADER, record.place.encode())),
+    )

@@ -1,0 +1,300 @@
+"""A scope searched for whoever reads: what says one fact comes as one entry. Writes nothing."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+
+from schemas.base import MemoryId, ScopeName
+from schemas.memories import Memory
+from streams.core.consolidation import Related
+from streams.core.embedding import Vector, similarity
+from streams.core.lexical import bm25, hybrid
+from streams.core.loading import Entry, Found, Told, entries, near, parts_of, tell
+from streams.core.neighbours import Stored
+from streams.core.policy import Act, JudgeName, MergeRule, Policy, Rules, WithoutVerdict
+from streams.core.survivorship import said_again
+from streams.core.verdict import Judgement
+from streams.flow.judging import Judging, Question
+from streams.flow.merging import Merging, Unmerged
+from streams.ports import Embedder, Query, ToWord
+
+OVER_FETCH = 3
+"""So many times the wanted number are fetched first: what is left after three of a kind became one
+is still enough. What the source document takes."""
+
+Verify: TypeAlias = Literal["built-in", "llm", "none"]
+_CHAINS: Mapping[Verify, tuple[JudgeName, ...]] = {
+    "built-in": ("built-in",),
+    "llm": ("llm", "built-in"),  # who asks for a model still gets an answer where it is away
+    "none": (),
+}
+
+_Versions: TypeAlias = tuple[tuple[MemoryId, int], ...]
+"""Memories at their versions: a version of a memory has one content."""
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class Searchable(Protocol):
+    """What of an index is needed here."""
+
+    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]: ...
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much one search may take, whoever asks.
+
+    `candidates_max` memories are fetched and `pairs_max` of their pairs judged, the nearest ones
+    that no search has asked about; what was not judged stays apart. `kept_max` verdicts, and as many
+    texts, are kept for the next search.
+    """
+
+    candidates_max: int
+    pairs_max: int
+    kept_max: int
+
+
+@dataclass(frozen=True)
+class How:
+    """How what was found is put together.
+
+    Memories up to `distance` (cosine) apart are asked about, by `verify`. No text is lost by showing
+    two as one, so less is asked of a judge than where memories are stored: that it holds two for
+    the same with the probability `same_min`. `deduplicate` false leaves every memory by itself.
+    """
+
+    deduplicate: bool
+    distance: float
+    verify: Verify
+    same_min: float
+
+    @property
+    def judged_by(self) -> tuple[Verify, float]:
+        """What a judgement depends on beside the two memories."""
+        return self.verify, self.same_min
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is searched for, in one scope: at most `limit` entries.
+
+    `lexical_weight` is that of the query's own words, from 0 (meaning alone) to 1.
+    """
+
+    scope: ScopeName
+    query: str
+    limit: int
+    how: How
+    lexical_weight: float = 0.0
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What is shown, best first, and what it was made of.
+
+    `found` counts the memories that were looked at, `beyond` those of them that came in entries
+    beyond the limit. `unjudged` pairs were near and not asked about. `degraded` tells who should
+    have judged or worded and did not.
+    """
+
+    entries: tuple[Entry, ...]
+    found: int
+    beyond: int
+    unjudged: int
+    degraded: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Made:
+    """All entries that were made, and how many pairs were asked about for them."""
+
+    entries: list[Entry]
+    found: int
+    asked: int
+    unjudged: int
+    degraded: tuple[str, ...]
+
+
+class Loader:
+    """Searches, and shows as one entry what guards and judges hold for one fact.
+
+    For one event loop; several searches may be under way.
+    """
+
+    def __init__(self, judging: Judging, policy: Policy, bounds: Bounds) -> None:
+        self._judging = judging
+        self._policy = policy
+        self._bounds = bounds
+        self._merging = Merging(judging.readings.lexicon, judging.wording)
+        self._judgements = _Kept[tuple[_Versions, tuple[Verify, float]], Judgement](bounds.kept_max)
+        self._texts = _Kept[_Versions, Told](bounds.kept_max)
+        self._wordings = _Kept[_Versions, Told](bounds.kept_max)
+
+    async def load(self, index: Searchable, embedder: Embedder, wanted: Wanted) -> Loaded:
+        """Return the entries nearest to the query, refilled where few are left of many repeats."""
+        [query] = await embedder.embed([wanted.query])
+        fetch = wanted.limit * (OVER_FETCH if wanted.how.deduplicate else 1)
+        pairs_left = self._bounds.pairs_max
+        while True:
+            fetch = min(fetch, self._bounds.candidates_max)
+            found = await self._search(index, wanted, query.vector, fetch)
+            made = await self._put_together(found, wanted.scope, wanted.how, pairs_left)
+            pairs_left -= made.asked
+            all_seen = len(found) < fetch or fetch == self._bounds.candidates_max
+            if all_seen or len(made.entries) >= wanted.limit:
+                return await self._shown(made, wanted.scope, wanted.how, wanted.limit)
+            fetch *= 2
+
+    async def group(self, found: Sequence[Found], scope: ScopeName, how: How) -> Loaded:
+        """Put together what is one fact among memories of one scope, in the order given."""
+        made = await self._put_together(found, scope, how, self._bounds.pairs_max)
+        return await self._shown(made, scope, how, len(found))
+
+    async def _search(
+        self, index: Searchable, wanted: Wanted, query: Vector, fetch: int
+    ) -> list[Found]:
+        """Return the nearest memories of the scope, the highest score first."""
+        [stored] = await index.search([Query(wanted.scope, query, fetch, floor=-1.0)])
+        found = [_found(query, one.memory, one.vector) for one in stored if one.vector is not None]
+        if wanted.lexical_weight:
+            found = self._by_words_too(found, wanted)
+        return sorted(found, key=lambda one: (-one.score, one.memory.id))
+
+    def _by_words_too(self, found: Sequence[Found], wanted: Wanted) -> list[Found]:
+        read, weight = self._judging.readings.of, wanted.lexical_weight
+        matches = bm25(read(wanted.query), [read(one.memory.text) for one in found])
+        return [
+            replace(one, score=hybrid(one.similarity, match, weight=weight))
+            for one, match in zip(found, matches, strict=True)
+        ]
+
+    async def _put_together(
+        self, found: Sequence[Found], scope: ScopeName, how: How, pairs_max: int
+    ) -> _Made:
+        """Ask about the nearest pairs that nobody has asked about before, and make the entries."""
+        rules = _rules(self._policy.rules(scope), how)
+        pairs = near(found, distance=how.distance) if how.deduplicate else []
+        keys = [(_versions([newer, older.memory]), how.judged_by) for newer, older in pairs]
+        known = [self._judgements.get(key) for key in keys]
+        still_open = [at for at, judgement in enumerate(known) if judgement is None]
+        asked = still_open[:pairs_max]
+        answers = await self._judging.judge(
+            [Question(said_again(pairs[at][0]), pairs[at][1], rules) for at in asked]
+        )
+        for at, answer in zip(asked, answers, strict=True):
+            known[at] = answer
+            if not answer.degraded:
+                self._judgements.keep(keys[at], answer)
+        relations = [
+            Related(newer, older, judgement)
+            for (newer, older), judgement in zip(pairs, known, strict=True)
+            if judgement is not None
+        ]
+        told = partial(self._told, characters_max=rules.merge.characters_max)
+        return _Made(
+            entries=entries(found, relations, rules, told),
+            found=len(found),
+            asked=len(asked),
+            unjudged=len(still_open) - len(asked),
+            degraded=_each_once(silent for answer in answers for silent in answer.degraded),
+        )
+
+    async def _shown(self, made: _Made, scope: ScopeName, how: How, limit: int) -> Loaded:
+        """Return the best entries, in a model's words where one is to be asked."""
+        shown, degraded = made.entries[:limit], made.degraded
+        if how.verify == "llm":
+            rule = self._policy.rules(scope).merge
+            shown, unworded = await self._in_a_models_words(shown, scope, rule)
+            degraded = _each_once((*degraded, *unworded))
+        return Loaded(
+            entries=tuple(shown),
+            found=made.found,
+            beyond=made.found - sum(len(entry.members) for entry in shown),
+            unjudged=made.unjudged,
+            degraded=degraded,
+        )
+
+    def _told(self, memories: Sequence[Memory], *, characters_max: int) -> Told | None:
+        key = _versions(memories)
+        made = self._texts.get(key)
+        if made is None:
+            made = tell(memories, self._judging.readings, characters_max=characters_max)
+            if made is not None:
+                self._texts.keep(key, made)
+        return made
+
+    async def _in_a_models_words(
+        self, shown: Sequence[Entry], scope: ScopeName, rule: MergeRule
+    ) -> tuple[list[Entry], tuple[str, ...]]:
+        """Let a model word what no member says alone, all at once; what it loses is not taken."""
+        worded = await asyncio.gather(*(self._worded(entry, scope, rule) for entry in shown))
+        silent = _each_once(who for _, degraded in worded for who in degraded)
+        return [entry for entry, _ in worded], silent
+
+    async def _worded(
+        self, entry: Entry, scope: ScopeName, rule: MergeRule
+    ) -> tuple[Entry, tuple[str, ...]]:
+        if entry.told.way in {"alone", "says-all"}:
+            return entry, ()
+        memories = [one.memory for one in entry.members]
+        key = _versions(memories)
+        told = self._wordings.get(key)
+        if told is None:
+            request = ToWord(scope, parts_of(memories), rule.characters_max)
+            made = await self._merging.worded(request)
+            if isinstance(made, Unmerged):
+                return entry, made.degraded
+            told = Told(made.joined.text, "worded")
+            self._wordings.keep(key, told)
+        return replace(entry, told=told), ()
+
+
+class _Kept(Generic[_Key, _Value]):
+    """The values that were wanted last, at most so many."""
+
+    def __init__(self, entries_max: int) -> None:
+        self._entries_max = entries_max
+        self._values: OrderedDict[_Key, _Value] = OrderedDict()
+
+    def get(self, key: _Key) -> _Value | None:
+        if key in self._values:
+            self._values.move_to_end(key)
+        return self._values.get(key)
+
+    def keep(self, key: _Key, value: _Value) -> None:
+        self._values[key] = value
+        if len(self._values) > self._entries_max:
+            self._values.popitem(last=False)
+
+
+def _found(query: Vector, memory: Memory, vector: Vector) -> Found:
+    nearness = similarity(query, vector)
+    return Found(memory, vector, score=nearness, similarity=nearness)
+
+
+def _rules(rules: Rules, how: How) -> Rules:
+    """Return a scope's rules as they hold for what is only shown.
+
+    Guards are always asked, and a judge is asked however few words two share: so few pairs can wait
+    for it. What nobody settles stays apart, unless nobody was to be asked.
+    """
+    judges = rules.judges.model_copy(
+        update={"chain": _CHAINS[how.verify], "shared_words_min": 0.0, "same_min": how.same_min}
+    )
+    unsettled: Act = "merge" if how.verify == "none" else "keep-both"
+    without = WithoutVerdict(match=unsettled, review=unsettled)
+    update = {"judges": judges, "guards": True, "without_verdict": without}
+    return rules.model_copy(update=update)
+
+
+def _versions(memories: Iterable[Memory]) -> _Versions:
+    return tuple(sorted((memory.id, memory.version) for memory in memories))
+
+
+def _each_once(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

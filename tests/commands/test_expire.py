@@ -1,0 +1,146 @@
+"""`memsieve expire`: what a policy says is over ends, and can be told why."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands.conftest import Memsieve
+
+RULES = """
+[expiry]
+after_validity_days = 0
+ephemeral_days = 2
+harmful_min = 2
+"""
+ROWS = (
+    {"event_id": "pass", "text": "Ana's museum pass is valid.", "valid_until": "2026-03-31T00:00Z"},
+    {"event_id": "rain", "text": "It rains in the harbour.", "persistence": "ephemeral"},
+    {
+        "event_id": "fog",
+        "text": "Fog lies on the pier.",
+        "persistence": "ephemeral",
+        "pinned": True,
+    },
+    {"event_id": "job", "text": "Ana works at the observatory."},
+)
+
+
+@pytest.fixture(autouse=True)
+def _store(memsieve: Memsieve, tmp_path: Path) -> None:
+    default = memsieve("policies", "show", "default").out
+    (tmp_path / "mine.toml").write_text(default + RULES, encoding="utf-8")
+    with (tmp_path / "rows.jsonl").open("w", encoding="utf-8") as rows:
+        for row in ROWS:
+            at = {"scope": "acme/ana", "occurred_at": "2026-03-01T09:00:00Z"}
+            rows.write(json.dumps({**at, **row}) + "\n")
+    assert memsieve("run", "rows.jsonl", "--store", "store").code == 0
+
+
+def live(memsieve: Memsieve) -> set[str]:
+    listed = memsieve("memories", "--store", "store", "--json").json()
+    return {one["text"].split()[0] for one in listed}
+
+
+@pytest.mark.covers("B70")
+def test_what_is_over_ends_once(memsieve: Memsieve) -> None:
+    asked = ("expire", "--store", "store", "--policy", "mine.toml", "--at", "2026-04-02T09:00Z")
+    told = memsieve(*asked, "--json").json()
+    assert (told["ended"], told["reasons"]) == (2, {"expired": 2})
+    assert live(memsieve) == {"Fog", "Ana"}
+    assert memsieve(*asked, "--json").json()["ended"] == 0
+    assert memsieve("verify", "--store", "store").code == 0
+
+
+def test_a_dry_run_changes_nothing(memsieve: Memsieve) -> None:
+    asked = ("expire", "--store", "store", "--policy", "mine.toml", "--at", "2026-03-05T09:00Z")
+    told = memsieve(*asked, "--dry-run")
+    assert told.out.splitlines()[1:] == [
+        '  "It rains in the harbour."',
+        "  its time is over; last seen 2026-03-01",
+        "would end 1",
+    ]
+    assert live(memsieve) == {"Ana's", "It", "Fog", "Ana"}
+
+
+@pytest.mark.covers("S4.27", "S4.31")
+def test_what_misled_ends_and_history_says_so(memsieve: Memsieve) -> None:
+    listed = memsieve("memories", "--store", "store", "--json").json()
+    job = next(one["id"] for one in listed if "observatory" in one["text"])
+    rating = {
+        "kind": "rate",
+        "schema_version": 1,
+        "event_id": "told",
+        "scope": "acme/ana",
+        "author": "agent",
+        "occurred_at": "2026-03-02T09:00:00Z",
+        "memory_id": job,
+        "accessed": 5,
+        "helpful": 1,
+        "harmful": 2,
+    }
+    Path("rating.jsonl").write_text(json.dumps(rating) + "\n", encoding="utf-8")
+    assert memsieve("run", "rating.jsonl", "--store", "store").code == 0
+    asked = ("expire", "--store", "store", "--policy", "mine.toml", "--at", "2026-03-02T10:00Z")
+    assert memsieve(*asked, "--json").json()["reasons"] == {"harmful": 1}
+    listed = memsieve("memories", "--store", "store", "--json", "--retired").json()
+    ended = next(one for one in listed if one["id"] == job)
+    assert ended["superseded"] == {"by": None, "at": "2026-03-02T10:00:00Z", "reason": "harmful"}
+    assert ended["feedback"] == {"accessed": 5, "helpful": 1, "harmful": 2}
+
+
+def test_only_what_lies_below_a_scope_ends_and_by_the_rules_of_its_own(
+    memsieve: Memsieve,
+) -> None:
+    there = {"scope": "acme/ben", "occurred_at": "2026-03-01T09:00:00Z", "persistence": "ephemeral"}
+    rows = ({**there, "text": "Ben's kettle boils."}, {**there, "scope": "bay", "text": "Tide."})
+    Path("more.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    assert memsieve("run", "more.jsonl", "--store", "store").code == 0
+    with Path("mine.toml").open("a", encoding="utf-8") as rules:
+        rules.write('\n[scopes."acme/ben".expiry]\nephemeral_days = 9\n')
+    asked = ("expire", "--store", "store", "--policy", "mine.toml", "--scope", "acme", "--json")
+    assert memsieve(*asked, "--at", "2026-03-05T09:00Z").json()["ended"] == 1
+    assert live(memsieve) == {"Ana's", "Fog", "Ana", "Ben's", "Tide."}
+    assert memsieve(*asked, "--at", "2026-03-11T09:00Z").json()["ended"] == 1
+    assert live(memsieve) == {"Ana's", "Fog", "Ana", "Tide."}
+
+
+def test_what_ended_can_be_brought_back(memsieve: Memsieve) -> None:
+    asked = ("expire", "--store", "store", "--policy", "mine.toml", "--at", "2026-03-05T09:00Z")
+    assert memsieve(*asked).code == 0
+    assert live(memsieve) == {"Ana's", "Fog", "Ana"}
+    [ended] = memsieve("decisions", "--store", "store", "--kind", "revise", "--json").json()
+    assert ended["event"]["note"] == "memsieve expire"
+    assert memsieve("undo", ended["decision_id"], "--store", "store").code == 0
+    assert live(memsieve) == {"Ana's", "It", "Fog", "Ana"}
+
+
+def test_people_are_shown_as_many_as_they_ask_for(memsieve: Memsieve) -> None:
+    asked = ("expire", "--store", "store", "--policy", "mine.toml", "--dry-run", "--limit", 1)
+    told = memsieve(*asked, "--at", "2026-04-02T09:00Z")
+    assert len(told.out.splitlines()) == 4
+    assert told.out.splitlines()[-1] == "would end 2"
+    assert "1 more memories" in told.err
+
+
+def test_without_a_table_nothing_ends(memsieve: Memsieve) -> None:
+    told = memsieve("expire", "--store", "store", "--at", "2126-04-02T09:00Z", "--json")
+    assert told.json()["ended"] == 0
+    assert told.err == "policy default has no [expiry]: nothing ends by itself\n"
+
+
+def test_what_will_be_over_is_asked_for_now(memsieve: Memsieve) -> None:
+    """A log takes nothing in that has not happened yet."""
+    asked = ("expire", "--store", "store", "--policy", "mine.toml", "--at", "2126-04-02T09:00Z")
+    assert memsieve(*asked, "--json").json()["ended"] == 2
+    listed = memsieve("memories", "--store", "store", "--json", "--retired").json()
+    assert max(one["superseded"]["at"] for one in listed if one["superseded"]) < "2126"
+
+
+def test_what_is_asked_for_must_be_clear(memsieve: Memsieve) -> None:
+    told = memsieve("expire", "--store", "store", "--at", "tomorrow")
+    assert (told.code, told.err.strip()) == (
+        2,
+        "memsieve: --at tomorrow: write a time such as 2026-03-01T09:00",
+    )
+    assert memsieve("expire", "--store", "nowhere").code == 3

@@ -1,0 +1,291 @@
+"""`memsieve forget`: gone from every file, kept from coming back, and nothing else lost."""
+
+import json
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.conftest import Memsieve, start
+
+WORD = "Zyxquorblat"
+"""No word of any other text, and no part of one."""
+
+VAULT = f"The {WORD} vault opens with the code 47115820."
+TEA = "Ana likes green tea."
+MEETING = "The weekly meeting takes place on Tuesday."
+
+
+def rows(path: Path, *texts: str, scope: str = "acme/ana", **fields: Any) -> Path:
+    """Write events, each with an id of its own."""
+    common = {"scope": scope, "occurred_at": "2026-03-01T09:00:00Z", **fields}
+    lines = [
+        json.dumps({"event_id": f"{path.stem}-{number}", "text": text, **common})
+        for number, text in enumerate(texts)
+    ]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def memories(memsieve: Memsieve, *arguments: object) -> dict[str, dict[str, Any]]:
+    """Return the live memories of the store, by their texts."""
+    found = memsieve("memories", "--store", "store", "--json", *arguments).json()
+    return {one["text"]: one for one in found}
+
+
+def texts(memsieve: Memsieve) -> set[str]:
+    return set(memories(memsieve))
+
+
+def files_with(root: Path, words: Sequence[str]) -> list[str]:
+    """Return the files below a directory that hold any of some words, whatever they are for."""
+    return [
+        str(path.relative_to(root))
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and any(word.encode() in path.read_bytes() for word in words)
+    ]
+
+
+def healthy(memsieve: Memsieve) -> None:
+    found = memsieve("verify", "--store", "store", "--json")
+    assert found.code == 0, found.out
+
+
+@pytest.fixture
+def vault(memsieve: Memsieve, tmp_path: Path) -> str:
+    """Make a store of three facts; return the id of the one that is to be forgotten."""
+    assert (
+        memsieve("run", rows(tmp_path / "in.jsonl", VAULT, TEA, MEETING), "--store", "store").code
+        == 0
+    )
+    return memories(memsieve)[VAULT]["id"]
+
+
+@pytest.mark.covers("B135")
+def test_no_file_of_the_store_holds_a_forgotten_word(
+    memsieve: Memsieve, tmp_path: Path, vault: str
+) -> None:
+    assert files_with(tmp_path / "store", [WORD, "47115820"])
+    told = memsieve("forget", vault[:8], "--store", "store")
+    assert told.code == 0, told.err
+    assert files_with(tmp_path / "store", [WORD, "47115820"]) == []
+    assert texts(memsieve) == {TEA, MEETING}
+    healthy(memsieve)
+
+
+def test_later_leaves_the_files_to_scrub(memsieve: Memsieve, tmp_path: Path, vault: str) -> None:
+    assert memsieve("forget", vault, "--later", "--store", "store").code == 0
+    assert texts(memsieve) == {TEA, MEETING}
+    assert memsieve("scrub", "--store", "store").code == 0
+    assert files_with(tmp_path / "store", [WORD, "47115820"]) == []
+    assert memsieve("scrub", "--store", "store", "--json").json() == {"records": 0}
+    healthy(memsieve)
+
+
+def test_a_dry_run_tells_what_would_go_and_changes_nothing(
+    memsieve: Memsieve, tmp_path: Path, vault: str
+) -> None:
+    told = memsieve("forget", vault, "--dry-run", "--store", "store")
+    assert VAULT in told.out
+    assert texts(memsieve) == {VAULT, TEA, MEETING}
+    assert not (tmp_path / "store" / "forget.key").exists()
+
+
+def test_a_second_time_there_is_nothing_to_forget(memsieve: Memsieve, vault: str) -> None:
+    assert memsieve("forget", vault, "--store", "store").code == 0
+    again = memsieve("forget", vault, "--store", "store")
+    assert again.code == 0
+    assert "forgotten already" in again.out
+
+
+def test_what_nothing_has_cannot_be_forgotten(memsieve: Memsieve, vault: str) -> None:
+    assert vault
+    assert memsieve("forget", "ffffffff", "--store", "store").code == 5
+    assert memsieve("forget", "--scope", "acme/nobody", "--store", "store").code == 5
+    assert memsieve("forget", "--tenant", "acm", "--store", "store").code == 5
+    assert memsieve("forget", "--store", "store").code == 2
+    assert memsieve("forget", vault, "--tenant", "acme", "--store", "store").code == 2
+    assert "acme" in memsieve("memories", "--store", "store").out
+
+
+@pytest.mark.covers("B136", "D41")
+@pytest.mark.parametrize(
+    "said",
+    [
+        VAULT,
+        VAULT.upper(),
+        f"The  {WORD} vault opens with the code 47115820!",
+        f"The vault {WORD} opens with code 47115820.",
+    ],
+    ids=["again", "in capitals", "with other marks", "reworded"],
+)
+def test_it_is_not_learnt_again(memsieve: Memsieve, tmp_path: Path, vault: str, said: str) -> None:
+    assert memsieve("forget", vault, "--store", "store").code == 0
+    assert memsieve("run", rows(tmp_path / "new.jsonl", said), "--store", "store").code == 0
+    assert texts(memsieve) == {TEA, MEETING}
+    assert files_with(tmp_path / "store", [WORD, WORD.upper()]) == []
+    healthy(memsieve)
+
+
+@pytest.mark.covers("B136", "D41", "C10")
+def test_the_same_file_does_not_bring_it_back(
+    memsieve: Memsieve, tmp_path: Path, vault: str
+) -> None:
+    assert memsieve("forget", vault, "--store", "store").code == 0
+    ran = memsieve("run", tmp_path / "in.jsonl", "--store", "store", "--json")
+    assert ran.code == 0
+    assert texts(memsieve) == {TEA, MEETING}
+    assert files_with(tmp_path / "store", [WORD]) == []
+
+
+def test_another_number_is_another_fact(memsieve: Memsieve, tmp_path: Path, vault: str) -> None:
+    other = VAULT.replace("47115820", "90356142")
+    assert memsieve("forget", vault, "--store", "store").code == 0
+    assert memsieve("run", rows(tmp_path / "new.jsonl", other), "--store", "store").code == 0
+    assert texts(memsieve) == {TEA, MEETING, other}
+
+
+@pytest.mark.covers("B136", "D41", "C10")
+def test_a_copy_that_is_built_anew_does_not_have_it(
+    memsieve: Memsieve, tmp_path: Path, vault: str
+) -> None:
+    assert memsieve("forget", vault, "--store", "store").code == 0
+    assert memsieve("replay", "rematerialise", "--store", "store").code == 0
+    assert texts(memsieve) == {TEA, MEETING}
+    assert files_with(tmp_path / "store", [WORD]) == []
+    healthy(memsieve)
+
+
+@pytest.mark.covers("B136", "D41", "C10")
+def test_deciding_anew_does_not_bring_it_back(
+    memsieve: Memsieve, tmp_path: Path, vault: str
+) -> None:
+    assert memsieve("forget", vault, "--store", "store").code == 0
+    assert memsieve("replay", "redecide", "--store", "store", "--into", "anew").code == 0
+    assert files_with(tmp_path / "anew", [WORD]) == []
+    assert memsieve("run", tmp_path / "in.jsonl", "--store", "anew").code == 0
+    found = memsieve("memories", "--store", "anew", "--json").json()
+    assert {one["text"] for one in found} == {TEA, MEETING}
+
+
+@pytest.mark.covers("B136", "D41", "C10")
+def test_it_cannot_be_undone(memsieve: Memsieve, vault: str) -> None:
+    made = next(
+        one
+        for one in memsieve("decisions", "--store", "store", "--json").json()
+        if one["event"]["text"] == VAULT
+    )
+    assert memsieve("forget", vault, "--store", "store", "--json").code == 0
+    erased = memsieve("decisions", "--store", "store", "--json").json()[-1]
+    assert erased["kind"] == "erase"
+    assert memsieve("undo", made["decision_id"], "--store", "store").code == 5
+    assert memsieve("undo", erased["decision_id"], "--store", "store").code == 2
+    assert texts(memsieve) == {TEA, MEETING}
+
+
+@pytest.mark.covers("B142")
+def test_a_tenant_is_exported_and_then_forgotten(memsieve: Memsieve, tmp_path: Path) -> None:
+    assert memsieve("run", rows(tmp_path / "a.jsonl", VAULT, TEA), "--store", "store").code == 0
+    file = rows(tmp_path / "b.jsonl", MEETING, scope="acme/ben")
+    assert memsieve("run", file, "--store", "store").code == 0
+    file = rows(tmp_path / "c.jsonl", TEA, scope="other/ana")
+    assert memsieve("run", file, "--store", "store").code == 0
+    assert memsieve("export", "--tenant", "nobody", "--out", "x", "--store", "store").code == 5
+    told = memsieve("export", "--tenant", "acme", "--out", "out", "--store", "store", "--json")
+    assert told.json()["memories"] == 3
+    lines = (tmp_path / "out" / "memories.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {json.loads(line)["text"] for line in lines} == {VAULT, TEA, MEETING}
+    assert memsieve("export", "--tenant", "acme", "--out", "out", "--store", "store").code == 2
+    assert memsieve("forget", "--tenant", "acme", "--store", "store").code == 0
+    left = memsieve("memories", "--store", "store", "--json").json()
+    assert [(one["scope"], one["text"]) for one in left] == [("other/ana", TEA)]
+    assert files_with(tmp_path / "store", [WORD, "Tuesday"]) == []
+    healthy(memsieve)
+
+
+def test_a_scope_is_forgotten_and_its_neighbours_are_not(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    assert memsieve("run", rows(tmp_path / "a.jsonl", VAULT, TEA), "--store", "store").code == 0
+    below = rows(tmp_path / "b.jsonl", MEETING, scope="acme/ana/work")
+    assert memsieve("run", below, "--store", "store").code == 0
+    assert memsieve("forget", "--scope", "acme/ana", "--store", "store").code == 0
+    assert texts(memsieve) == {MEETING}
+    healthy(memsieve)
+
+
+@pytest.mark.covers("B136", "D41")
+def test_a_dead_letter_does_not_bring_it_back(memsieve: Memsieve, tmp_path: Path) -> None:
+    bad = {"kind": "remember", "schema_version": 1, "event_id": "x", "scope": "acme/ana"}
+    bad |= {"text": VAULT, "occurred_at": "2026-03-01T09:00:00Z", "importance": 7}
+    good = rows(tmp_path / "in.jsonl", VAULT, TEA)
+    with good.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(bad) + "\n")
+    assert memsieve("run", good, "--store", "store").code == 0
+    letters = memsieve("dead-letters", "list", "--store", "store", "--json").json()
+    assert len(letters) == 1
+    vault = memories(memsieve)[VAULT]["id"]
+    assert memsieve("forget", vault, "--store", "store").code == 0
+    assert memsieve("dead-letters", "list", "--store", "store", "--json").json() == []
+    assert texts(memsieve) == {TEA}
+    healthy(memsieve)
+
+
+@pytest.mark.covers("B136", "D41")
+def test_the_import_of_an_older_memories_md_does_not_bring_it_back(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    place = {"scope": "house/41", "persistence": "permanent", "title": "Vault"}
+    assert memsieve("run", rows(tmp_path / "a.jsonl", VAULT, **place), "--store", "store").code == 0
+    place["title"] = "Tea"
+    assert memsieve("run", rows(tmp_path / "b.jsonl", TEA, **place), "--store", "store").code == 0
+    file = tmp_path / "Memories.md"
+    assert memsieve("export-md", file, "--world", "house", "--store", "store").code == 0
+    assert WORD in file.read_text(encoding="utf-8")
+    assert memsieve("forget", memories(memsieve)[VAULT]["id"], "--store", "store").code == 0
+    assert memsieve("import", file, "--world", "house", "--store", "store").code == 0
+    assert texts(memsieve) == {TEA}
+    assert files_with(tmp_path / "store", [WORD]) == []
+    healthy(memsieve)
+
+
+def test_a_kill_in_the_middle_is_finished_by_the_next_command(
+    memsieve: Memsieve, tmp_path: Path, vault: str
+) -> None:
+    """Killed anywhere, what was asked for is done in full once it is asked for again."""
+    for seconds in (1.2, 1.6, 2.0, 2.4, 2.8):
+        process = start("forget", vault, "--store", "store", cwd=tmp_path)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert TEA in texts(memsieve)
+    assert memsieve("forget", vault, "--store", "store").code == 0
+    assert memsieve("scrub", "--store", "store").code == 0
+    assert texts(memsieve) == {TEA, MEETING}
+    assert files_with(tmp_path / "store", [WORD, "47115820"]) == []
+    healthy(memsieve)
+
+
+def test_the_copies_lose_it_too(memsieve: Memsieve, tmp_path: Path, monkeypatch: Any) -> None:
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    monkeypatch.setenv("MEMSIEVE_SINKS__SQLITE", str(copies / "memories.sqlite3"))
+    monkeypatch.setenv("MEMSIEVE_SINKS__JSONL", str(copies / "lines"))
+    monkeypatch.setenv("MEMSIEVE_SINKS__MEMORIES_MD", str(copies / "Memories.md"))
+    monkeypatch.setenv("MEMSIEVE_SINKS__MEMORIES_MD_WORLD", "house")
+    place = {"scope": "house/41", "persistence": "permanent", "title": f"{WORD} vault"}
+    assert memsieve("run", rows(tmp_path / "a.jsonl", VAULT, **place), "--store", "store").code == 0
+    place["title"] = "Tea"
+    assert memsieve("run", rows(tmp_path / "b.jsonl", TEA, **place), "--store", "store").code == 0
+    place["title"] = "Meeting"
+    file = rows(tmp_path / "c.jsonl", MEETING, **place)
+    assert memsieve("run", file, "--store", "store").code == 0
+    before = files_with(copies, [WORD])
+    assert {"Memories.md", "lines/memories-0.jsonl"} <= set(before)
+    assert memsieve("forget", memories(memsieve)[VAULT]["id"], "--store", "store").code == 0
+    assert files_with(copies, [WORD, "47115820"]) == []
+    assert TEA in (copies / "Memories.md").read_text(encoding="utf-8")
+    healthy(memsieve)

@@ -1,0 +1,119 @@
+"""What a log line tells of a decision."""
+
+from typing import Any
+
+import pytest
+
+from schemas.decisions import Change
+from streams.core.noticing import checked, compared, notice, unworded
+from streams.ports import NoAnswer
+from tests.builders import at_cosine, event, later, unit
+from tests.support.deciding import World
+
+DOOR, AGAIN, FULLER = (
+    "The trap door bars after the descent.",
+    "Trap door bars after descent.",
+    "The heavy old wooden trap door bars quickly after the steep descent.",
+)
+
+
+async def decided(*said: tuple[str, dict[str, Any]], similarity: float = 0.8999) -> list[Change]:
+    """Decide on texts that are so similar to DOOR, each in a title of its own."""
+    near = {text: at_cosine(similarity, 1 + at) for at, text in enumerate((AGAIN, FULLER))}
+    world = World("zork-semantic", {DOOR: unit(1)} | near)
+    events = [
+        event(
+            text,
+            scope="zork/193",
+            event_id=f"e{at}",
+            occurred_at=later(at),
+            title=f"Title {at}",
+            **fields,
+        )
+        for at, (text, fields) in enumerate(said)
+    ]
+    return [await world.tell(one) for one in events]
+
+
+@pytest.mark.covers("S0.67")
+async def test_a_repeat_is_told_with_its_memory_and_the_similarity() -> None:
+    first, again, exact = await decided((DOOR, {}), (AGAIN, {}), (DOOR.upper(), {}))
+    assert notice(first) is None
+    told, same = notice(again), notice(exact)
+    assert told is not None
+    assert same is not None
+    memory_id = told.fields["memory_id"]
+    common = {"action": "metadata_update", "scope": "zork/193", "memory_id": memory_id}
+    assert told.what == same.what == "duplicate found"
+    assert told.fields == {**common, "event_id": "e1", "similarity": 0.9}
+    assert same.fields == {**common, "event_id": "e2", "similarity": 1.0}
+    assert told.titles == {"candidate_title": "Title 1", "memory_title": "Title 0"}
+    assert [compared(one) for one in (first, again, exact)] == [0, 1, 0]
+
+
+@pytest.mark.covers("S0.68")
+@pytest.mark.parametrize(
+    ("similarity", "action"), [(0.8999, "supersession"), (0.96, "merge")], ids=str
+)
+async def test_what_gives_way_is_told_with_its_successor(similarity: float, action: str) -> None:
+    first, fuller = await decided((DOOR, {}), (FULLER, {}), similarity=similarity)
+    told = notice(fuller)
+    assert told is not None
+    assert told.what == "near-duplicate superseded"
+    assert (told.fields["action"], told.fields["similarity"]) == (action, round(similarity, 2))
+    assert told.fields["superseded"] == [first.memory.id]
+    assert told.fields["memory_id"] == fuller.memory.id
+
+
+@pytest.mark.covers("S0.67", "S0.68")
+async def test_nothing_that_is_told_is_a_memorys_text() -> None:
+    for decision in await decided((DOOR, {}), (AGAIN, {}), (FULLER, {})):
+        for told in (checked(decision), notice(decision)):
+            assert told is None or DOOR[4:] not in f"{told.fields} {told.titles}"
+
+
+@pytest.mark.covers("S1.37")
+async def test_each_event_is_told_with_what_is_nearest_and_what_was_done() -> None:
+    first, again, exact = await decided((DOOR, {}), (AGAIN, {}), (DOOR.upper(), {}))
+    told = [checked(one) for one in (first, again, exact)]
+    assert all(one is not None and one.what == "event checked" for one in told)
+    assert [one.fields for one in told if one] == [
+        {"scope": "zork/193", "event_id": f"e{at}"} | outcome
+        for at, outcome in enumerate(
+            [
+                {"action": "insert", "reason": "nothing-near", "similarity": None},
+                {"action": "reinforce", "reason": "nearly-identical", "similarity": 0.9},
+                {"action": "reinforce", "reason": "same-content", "similarity": 1.0},
+            ]
+        )
+    ]
+
+
+GOAT = "Ada has a goat."
+WHITE = "Ada has a goat with a white beard."
+
+
+@pytest.mark.covers("S1.38", "S1.39")
+@pytest.mark.parametrize(
+    ("wordings", "failed"),
+    [
+        ([WHITE], None),
+        ([NoAnswer("timeout")], "timeout"),
+        ([GOAT] * 2, "not lossless"),
+    ],
+)
+async def test_a_merge_is_told_with_what_it_joins_and_what_stands_in_for_its_wording(
+    wordings: list[str | NoAnswer], failed: str | None
+) -> None:
+    world = World("two-threshold", {GOAT: unit(1), WHITE: at_cosine(0.93)}, wordings=wordings)
+    first = await world.tell(event(GOAT, event_id="e0"))
+    merge = await world.tell(event(WHITE, event_id="e1", occurred_at=later(1)))
+    told, failure = notice(merge), unworded(merge)
+    assert told is not None
+    assert (told.fields["action"], told.fields["similarity"]) == ("merge", 0.93)
+    assert told.fields["superseded"] == [first.memory.id]
+    assert (failure is None) == (failed is None)
+    if failure is not None:
+        assert failure.what == "merge failed"
+        assert (failure.fields["reason"], failure.fields["fallback"]) == (failed, "append")
+        assert failure.fields["event_id"] == "e1"

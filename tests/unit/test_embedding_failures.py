@@ -1,0 +1,68 @@
+"""An embedder that fails: what was taken in waits, and nothing is stored that was not compared."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from streams.adapters.files import FileSource
+from streams.apps import policies, settings
+from streams.apps.processes import Tally, embedded
+from streams.core.embedding import Embedded
+from streams.core.mapping import FieldMapping
+from streams.ports import Fatal, Transient
+from tests.builders import START
+from tests.support.models import default_embedder
+from tests.support.stores import decisions
+
+TEXTS = ("Trap door bars after descending.", "TRAP DOOR bars after descending!", "A lamp is here.")
+ROWS = "text,scope,occurred_at\n" + "".join(
+    f"{text},zork/193,{START.isoformat()}\n" for text in TEXTS
+)
+
+
+class Failing:
+    """Implements ports.Embedder by the real model, which is away for the first `failures` calls."""
+
+    def __init__(self, failures: int) -> None:
+        self._embedder = default_embedder()
+        self._failures = failures
+        self.model, self.dimension = self._embedder.model, self._embedder.dimension
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+        self._failures -= 1
+        if self._failures >= 0:
+            raise Transient("the embedding model does not answer")
+        return await self._embedder.embed(texts)
+
+
+async def run(directory: Path, embedder: Failing, report: list[str]) -> Tally:
+    """Take the rows into the directory's store, with two attempts at what fails."""
+    (directory / "rows.csv").write_text(ROWS, "utf-8")
+    chosen = settings.load({"store": directory / "store", "retry": {"attempts_max": 2}})
+    policy = policies.load("zork-semantic")
+    async with embedded(chosen, policy, embedder, report.append) as pipeline:
+        await pipeline.recover()
+        await pipeline.run(FileSource(str(directory / "rows.csv")), FieldMapping(), lambda _: None)
+        return pipeline.tally
+
+
+@pytest.mark.covers("S0.47")
+async def test_error_handling_embedding_failure(tmp_path: Path) -> None:
+    told: list[str] = []
+    tally = await run(tmp_path, Failing(1), told)
+    assert (tally.rows, tally.kinds["insert"], tally.kinds["reinforce"]) == (3, 2, 1)
+    assert "the embedding model does not answer; trying again in" in told[0]
+
+
+@pytest.mark.covers("S0.47")
+def test_where_it_stays_away_nothing_is_stored_unchecked_and_the_next_run_goes_on(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(Fatal, match="does not answer; gave up after 2 attempts"):
+        asyncio.run(run(tmp_path, Failing(99), []))
+    assert decisions(tmp_path / "store") == []
+    asyncio.run(run(tmp_path, Failing(0), []))
+    made = decisions(tmp_path / "store")
+    assert [one.kind for one in made] == ["insert", "reinforce", "insert"]

@@ -1,0 +1,79 @@
+"""The exact index: one product for all vectors of a scope, and as true as one by one."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import pytest
+
+from schemas.base import ScopeName
+from streams.adapters.indexes.exact import ExactIndex
+from streams.core.embedding import Vector, similarity
+from streams.core.neighbours import Stored
+from streams.ports import Query
+from tests.builders import at_cosine, identity, stored, unit
+
+HERE = ScopeName("acme/ana")
+FIFTY = [at_cosine(number / 50, 1 + number % 7) for number in range(50)]
+ROUNDS = 200
+
+
+def filled(*vectors: Vector) -> ExactIndex:
+    index = ExactIndex()
+    states = [stored(f"Fact {at}.", one, id=identity(at)) for at, one in enumerate(vectors)]
+    asyncio.run(index.write(states))
+    return index
+
+
+def search(index: ExactIndex, vector: Vector) -> list[Stored]:
+    [found] = asyncio.run(index.search([Query(HERE, vector, limit=50, floor=-1.0)]))
+    return found
+
+
+@pytest.mark.covers("S0.40", "S0.45")
+def test_cosine_similarity_is_that_of_every_vector_by_itself() -> None:
+    index, wanted = filled(*FIFTY), unit(3, 2, 1)
+    found = [one.memory.id for one in search(index, wanted)]
+    by_itself = sorted(range(50), key=lambda at: (-similarity(wanted, FIFTY[at]), identity(at)))
+    assert found == [identity(at) for at in by_itself]
+
+
+@pytest.mark.covers("S0.43")
+def test_vectorized_similarity_is_ten_times_faster_than_a_loop() -> None:
+    """Side by side, the best of many rounds each: what else the machine does slows both."""
+    index, query = filled(*FIFTY), Query(HERE, unit(1), limit=1, floor=-1.0)
+    loop = best(lambda: max(similarity(query.vector, one) for one in FIFTY))
+    vectorized = best(lambda: next_of(index, query))
+    assert loop / vectorized >= 10
+
+
+def test_a_change_is_found_by_the_next_search() -> None:
+    index = filled(unit(1), unit(0, 1))
+    assert search(index, unit(1))[0].memory.id == identity(0)
+    nearer = stored("Fact 1, told anew.", unit(1, 0.1), id=identity(1), version=2)
+    moved = stored("Fact 0, told anew.", unit(0, 0, 1), id=identity(0), version=2)
+    asyncio.run(index.write([nearer, moved]))
+    assert [one.memory.text for one in search(index, unit(1))] == [
+        "Fact 1, told anew.",
+        "Fact 0, told anew.",
+    ]
+    asyncio.run(index.clear())
+    assert search(index, unit(1)) == []
+
+
+def best(work: Callable[[], object]) -> float:
+    """Return the least seconds that the work took in any round."""
+    taken: list[float] = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - started)
+    return min(taken)
+
+
+def next_of(index: ExactIndex, query: Query) -> object:
+    """Search without an event loop: starting one would take longer than the search."""
+    searching = index.search([query])
+    with pytest.raises(StopIteration) as found:
+        searching.send(None)
+    return found.value.value
