@@ -25,7 +25,7 @@ from schemas.decisions import (
     Revision,
 )
 from schemas.events import Undo
-from schemas.memories import Memory, Superseded, Target
+from schemas.memories import Memory, Standing, Superseded, Target
 from streams.core import survivorship
 from streams.core.embedding import unpack
 from streams.core.identity import event_key
@@ -208,13 +208,16 @@ def _require_known(before: Stored, effect: Effect) -> None:
     """Raise MissingTarget where another decision made the version that an effect was to make.
 
     To skip it would lose what it says. What lies further back than a memory remembers its
-    decisions was compared when it was applied.
+    decisions was compared when it was applied; one that was stated anew remembers none before
+    that, and of one that was forgotten nothing can be lost.
     """
-    if before.memory.version - version_after(effect) >= DECIDED_MAX // 2:
+    later = before.memory.version - version_after(effect)
+    if later >= min(len(before.decided), DECIDED_MAX // 2) or _is_forgotten(before.memory):
         return
     if isinstance(effect, Retire):
         superseded = before.memory.superseded
-        known = superseded is not None and superseded.by == effect.superseded.by
+        by = None if superseded is None else superseded.by
+        known = later > 0 or by == effect.superseded.by
     else:
         known = bool(set(effect.decided) & set(before.decided))
     if not known:
@@ -222,6 +225,10 @@ def _require_known(before: Stored, effect: Effect) -> None:
             f"memory {memory_of(effect)} is at version {before.memory.version} by other decisions "
             f"than the one that makes it {version_after(effect)}"
         )
+
+
+def _is_forgotten(memory: Memory) -> bool:
+    return memory.status is Standing.FORGOTTEN
 
 
 def _decided(decision: Change | Revision) -> tuple[tuple[DecisionId, ContentKey]]:

@@ -53,7 +53,7 @@ from streams.core.decide import (
     withhold,
 )
 from streams.core.embedding import NEAR_TIE, SIMILARITY_DECIMALS, Vector, pack, similarity
-from streams.core.identity import content_key, decision_id, event_key, named_memory_id
+from streams.core.identity import content_key, decision_id, event_key, memory_id, named_memory_id
 from streams.core.neighbours import Neighbour, Stored, rank
 from streams.core.overlay import Fork
 from streams.core.policy import Nominate, Policy, Rules
@@ -204,7 +204,7 @@ class Deduplicator:
             decided=decided,
             contents=await self.index.with_content(list(contents)) if contents else {},
             named=await self.index.get(list(names)) if names else {},
-            forgotten=await self._forgotten(said),
+            forgotten=await self._forgotten(events),
         )
         unknown = [event for event in compared if _with_content(event, seen, fork) is None]
         off = [event for event in said if not self.policy.rules(event.scope).enabled]
@@ -214,8 +214,9 @@ class Deduplicator:
         await self._foresee(list(to_judge), seen)
         return seen
 
-    async def _forgotten(self, said: Sequence[Remember]) -> Mapping[ScopeName, Sequence[Stored]]:
-        scopes = list(dict.fromkeys(event.scope for event in said))
+    async def _forgotten(self, events: Sequence[Event]) -> Mapping[ScopeName, Sequence[Stored]]:
+        """Return what is left in the scopes of what was said, be it said again."""
+        scopes = list(dict.fromkeys(e.scope for e in events if isinstance(e, Remember)))
         return await self.index.forgotten(scopes) if scopes else {}
 
     async def _foresee(self, events: Sequence[Remember], seen: _Seen) -> None:
@@ -248,6 +249,8 @@ class Deduplicator:
             if gone is not None:
                 return block(source, event, gone)
         identity = decision_id(event.scope, event.event_id)
+        if memory_id(identity) in _graves(event.scope, seen, fork):
+            return _reused(item.record)  # its own memory was forgotten: there it would be lost
         before = fork.decided(identity) or seen.decided.get(identity)
         if before is not None:
             again = before == event_key(event)
@@ -267,7 +270,7 @@ class Deduplicator:
 
     async def _recognised(self, event: Remember, seen: _Seen, fork: Fork) -> MemoryId | None:
         """Return the memory that was forgotten and that an event would bring back, if any."""
-        found = (*seen.forgotten.get(event.scope, ()), *fork.forgotten(event.scope))
+        found = _graves(event.scope, seen, fork).values()
         graves = [one for one in found if one.memory.metadata]
         if not graves:
             return None
@@ -539,6 +542,13 @@ def _addressed(event: Remember, seen: _Seen, fork: Fork) -> Stored | None:
     """Return the live memory that the event's producer addresses by name."""
     named = _named_id(event)
     return None if named is None else _live(event.scope, named, seen, fork)
+
+
+def _graves(scope: ScopeName, seen: _Seen, fork: Fork) -> Mapping[MemoryId, Stored]:
+    """Return what is left of a scope's forgotten memories, in one order, applied or not."""
+    found = (*seen.forgotten.get(scope, ()), *fork.forgotten(scope))
+    newest = {one.memory.id: one for one in found}
+    return dict(sorted(newest.items()))
 
 
 def _live(scope: ScopeName, identity: str, seen: _Seen, fork: Fork) -> Stored | None:

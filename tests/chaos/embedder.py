@@ -36,10 +36,11 @@ class WordEmbedder:
         return _DIMENSION
 
     async def embed(self, texts: Sequence[str]) -> list[Embedded]:
-        return [Embedded(_vector(text), truncated=False) for text in texts]
+        return [Embedded(vector_of(text), truncated=False) for text in texts]
 
 
-def _vector(text: str) -> Vector:
+def vector_of(text: str) -> Vector:
+    """Return the vector of a text."""
     words = re.findall(r"\w+", text.casefold()) or [text]
     total = np.sum([_weight(word) * _direction(word) for word in words], axis=0, dtype=np.int64)
     length = math.sqrt(int(np.sum(total * total)))

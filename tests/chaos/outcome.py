@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from schemas.base import MemoryId
 from schemas.codec import APPLIED, DEAD_LETTER, EVENT, Unreadable
-from schemas.decisions import Change, Decision, Forward, Reject, Revise
+from schemas.decisions import Change, Decision, Forward, Reject, Revision
 from schemas.memories import Memory
 from schemas.outcomes import DeadLetter
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS
@@ -24,7 +24,10 @@ from streams.flow.decisions import DecisionsReader, Fenced, Logged, Refused, Why
 from streams.flow.incoming import FORWARDED_HEADER
 from streams.ports import Embedder, Log, Outgoing, Record
 from tests.chaos.embedder import WordEmbedder
+from tests.chaos.stream import KEY, SECRET
 from tests.chaos.trouble import Trouble
+from tests.support import decisions as about
+from tests.support.decisions import kind_of
 
 _MARGIN = timedelta(seconds=0.25)
 """What a worker had sent when it was hit may arrive a moment later."""
@@ -130,6 +133,7 @@ async def alone(
             "index": {"kind": "exact"},
             "log": {"partitions": partitions},
             "run": {"batch_records": batch_records},
+            "forget": {"key": SECRET},
         }
     )
     policy = policies.load(chosen.policy)
@@ -170,7 +174,7 @@ def duplicated(decisions: Sequence[Sorted]) -> list[str]:
         one.decision.decision_id
         for made in decisions
         for one in made.counting
-        if isinstance(one.decision, Change | Revise)
+        if isinstance(one.decision, Change | Revision)
     )
     found = [place for place, count in records.items() if count > 1]
     found += [identity for identity, count in changes.items() if count > 1]
@@ -233,6 +237,15 @@ def unforwarded(topics: Topics, decisions: Sequence[Sorted]) -> list[str]:
     return [f"not sent on as it should: {place}" for place in sorted(wrong)]
 
 
+def learnt_again(decisions: Sequence[Sorted]) -> list[str]:
+    """Return the events that say what was forgotten before them, and were believed."""
+    return [
+        said
+        for made in decisions
+        for said in about.learnt_again((one.decision for one in made.counting), KEY)
+    ]
+
+
 def without_letter(topics: Topics, decisions: Sequence[Sorted]) -> list[str]:
     """Return the rejects that refer to a dead letter that is not there."""
     letters = {
@@ -273,4 +286,4 @@ def listed(differences: Sequence[str]) -> list[str]:
 
 
 def kinds(decisions: Sequence[Sorted]) -> Counter[str]:
-    return Counter(one.decision.kind for made in decisions for one in made.counting)
+    return Counter(kind_of(one.decision) for made in decisions for one in made.counting)

@@ -19,7 +19,7 @@ from tests.chaos import outcome
 from tests.chaos.cluster import Progress, progress, publish, settled, whole
 from tests.chaos.fleet import ROOT, Fleet
 from tests.chaos.outcome import Recovery, Sorted, Topics
-from tests.chaos.stream import Stream
+from tests.chaos.stream import SECRET, Stream
 from tests.chaos.trouble import SESSION_SECONDS, Say, Trouble
 from tests.standin.process import StandIn
 from tests.support.kafka import NativeKafka
@@ -113,6 +113,7 @@ class Run:
             servers.kafka,
             f"{prefix}.",
             index__kind="qdrant",
+            forget__key=SECRET,
             qdrant__url=servers.qdrant,
             qdrant__prefer_grpc="false",
             qdrant__collection_prefix=prefix,
@@ -259,6 +260,7 @@ class Run:
             lost,
             duplicated,
             outcome.otherwise(decisions, expected),
+            outcome.learnt_again(decisions),
             outcome.unforwarded(topics, decisions),
             outcome.without_letter(topics, decisions),
             outcome.changed_otherwise(topics, expected),

@@ -1,30 +1,38 @@
 """Events as a hard day brings them: new, repeated, nearly repeated, redelivered, astray, poisoned.
 
-Amid them are requests: memories pinned, rated, ended and put back, that are there or not yet.
+Amid them are requests: memories pinned, rated, ended, put back, joined and forgotten, that are
+there or not yet.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 from typing import Any
 
-from schemas.base import EventId, ScopeName
+from schemas.base import EventId, MemoryId, ModelId, ScopeName
 from schemas.codec import EVENT
-from schemas.events import Event, Pin, Rate, Retire, Undo
+from schemas.events import Consolidate, Event, Forget, Forgotten, Pin, Rate, Retire, Undo
 from schemas.memories import Target
 from schemas.topics import EVENTS
+from streams.adapters.embedders import DEFAULT_MODEL
 from streams.core.identity import decision_id, memory_id, named_memory_id
 from streams.core.scope import partition_of
+from streams.core.tombstones import Key, Texts, tombstone
 from streams.flow.incoming import FORWARDED_HEADER
 from streams.ports import Outgoing
-from tests.builders import START, event, memory
-from tests.chaos.embedder import FILLERS
+from tests.builders import START, event, judging, memory
+from tests.chaos.embedder import FILLERS, vector_of
+
+SECRET = "a secret of more than 32 characters, for chaos"  # noqa: S105
+KEY = Key(SECRET.encode())
 
 _SHAPES = {
     "new": 46,
-    "asked": 6,
+    "asked": 8,
     "repeated": 10,
     "nearly repeated": 14,
+    "joined": 1,
     "punctuated": 3,
     "extended": 5,
     "named": 8,
@@ -61,11 +69,12 @@ _PLACES = (
 
 @dataclass
 class _Scope:
-    """What has been said of a scope, and under which ids."""
+    """What has been said of a scope, and under which ids; of which event which text."""
 
     name: ScopeName
     said: list[str] = field(default_factory=list[str])
     ids: list[str] = field(default_factory=list[str])
+    texts: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class Stream:
@@ -83,6 +92,7 @@ class Stream:
         self._astray = astray
         self._number = 0
         self._sent: list[Outgoing] = []
+        self._ahead: list[Outgoing] = []
 
     def take(self, count: int) -> list[Outgoing]:
         """Return the records of the next events."""
@@ -90,12 +100,17 @@ class Stream:
 
     def _next(self) -> Outgoing:
         self._number += 1
+        if self._ahead:
+            return self._ahead.pop(0)
         [shape] = self._rng.choices(list(_SHAPES), list(_SHAPES.values()))
         scope = self._rng.choice(self._scopes)
         if shape == "redelivered" and self._sent:
             return self._rng.choice(self._sent[-_RECENT:] if self._chance(0.7) else self._sent)
         if shape == "poisoned":
             return self._poison(scope)
+        if shape == "joined":
+            self._ahead = [self._placed(scope, value) for value in self._joined(scope)]
+            return self._ahead.pop(0)
         value = (
             self._request(scope)
             if shape == "asked"
@@ -120,7 +135,7 @@ class Stream:
         if shape == "punctuated":
             return {"text": f"{known.removesuffix('.')}!"}
         if shape == "extended":
-            return {"text": f"{known} {known.split(' ', 1)[0]} is certain."}
+            return {"text": _extended(known)}
         return {"text": self._rng.choice([known, known.upper(), known.replace(" ", "  ")])}
 
     def _fact(self, scope: _Scope) -> str:
@@ -137,6 +152,7 @@ class Stream:
         """Encode an event with an id of its own, later than those before or, seldom, older."""
         name = fields.pop("event_id", f"event-{self._number}")
         scope.ids.append(name)
+        scope.texts.setdefault(name, fields["text"])
         minutes = self._number - (self._rng.randrange(2_000) if self._chance(_OLDER) else 0)
         made = event(
             scope=scope.name,
@@ -151,11 +167,9 @@ class Stream:
     def _request(self, scope: _Scope) -> bytes:
         """Ask for a change of a memory that an event has made, or may have, or will."""
         made_by = EventId(self._rng.choice(scope.ids) if scope.ids else f"event-{self._number}")
+        made = memory_id(decision_id(scope.name, made_by))
         identity = self._rng.choice(
-            [
-                memory_id(decision_id(scope.name, made_by)),
-                named_memory_id(scope.name, f"name-{self._rng.randrange(5)}"),
-            ]
+            [made, named_memory_id(scope.name, f"name-{self._rng.randrange(5)}")]
         )
         version = self._rng.choice([1, 1, 2, 3])
         back = memory(self._fact(scope), id=identity, scope=scope.name, version=version)
@@ -167,16 +181,42 @@ class Stream:
                 "reason": "invalid",
             },
             Undo: {"undoes": [decision_id(scope.name, made_by)], "memories": [back]},
+            Forget: {"memories": [self._buried(scope, made_by, made, version)]},
         }
         kind = self._rng.choice(list(kinds))
+        return self._asked(scope, kind, kinds[kind])
+
+    def _asked(self, scope: _Scope, kind: type[Event], fields: Mapping[str, Any]) -> bytes:
         asked = {
             "event_id": f"asked-{self._number}",
             "scope": scope.name,
             "author": "chaos",
             "occurred_at": START + timedelta(minutes=self._number),
-            **kinds[kind],
+            **fields,
         }
         return EVENT.encode(kind.model_validate(asked))
+
+    def _joined(self, scope: _Scope) -> Iterator[bytes]:
+        """Yield events by which a memory comes to say all of another one, and more; join them."""
+        name, other = f"joined-{self._number}", EventId(f"other-{self._number}")
+        said = self._fact(scope)
+        yield self._encoded(scope, text=self._fact(scope), memory_id=name)
+        yield self._encoded(scope, text=said, event_id=other)
+        more = {"text": _extended(said), "event_id": f"more-{self._number}"}
+        yield self._encoded(scope, memory_id=name, **more)
+        ids = (memory_id(decision_id(scope.name, other)), named_memory_id(scope.name, name))
+        members = [Target(memory_id=one, version=at) for one, at in zip(ids, (1, 2), strict=True)]
+        yield self._asked(scope, Consolidate, {"members": members})
+
+    def _buried(
+        self, scope: _Scope, made_by: EventId, identity: MemoryId, version: int
+    ) -> Forgotten:
+        """Return what is left of a memory that says what its event said; no record goes with it."""
+        text = scope.texts.get(made_by) or self._fact(scope)
+        meant = memory(text, id=identity, scope=scope.name, version=version)
+        reading = judging().readings.of(text)
+        model = ModelId(DEFAULT_MODEL)
+        return tombstone(KEY, meant, vector_of(text), Texts([text]), reading, model)
 
     def _placed(self, scope: _Scope, value: bytes) -> Outgoing:
         place = partition_of(scope.name, self._partitions)
@@ -212,3 +252,7 @@ class Stream:
 
     def _chance(self, share: float) -> bool:
         return self._rng.random() < share
+
+
+def _extended(known: str) -> str:
+    return f"{known} {known.split(' ', 1)[0]} is certain."

@@ -28,7 +28,7 @@ from tests.fakes.judges import ScriptedVerifier
 from tests.support.models import default_embedder
 from tests.support.stores import decisions
 
-KEPT = Path(__file__).parents[2] / "examples" / "crowded.jsonl"
+KEPT = Path(__file__).parents[2] / "examples" / "load" / "crowded.jsonl"
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.commands.conftest import Memsieve, write_events
 from tests.standin.llm import Asked, LlmServer, Reply, opinion, worded
 from tests.support.stores import decisions, run
 
-CROWDED = Path("examples/crowded.jsonl").absolute()
+CROWDED = Path("examples/load/crowded.jsonl").absolute()
 TEXTS = [json.loads(line)["text"] for line in CROWDED.read_text("utf-8").splitlines()]
 COFFEE = [text for text in TEXTS if "pour-over" not in text]
 BROKEN = [text for text in TEXTS if "pour-over" in text]

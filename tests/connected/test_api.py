@@ -15,7 +15,7 @@ from tests.support.waiting import wait_until
 
 CROWDED = [
     json.loads(line)
-    for line in Path("examples/crowded.jsonl").read_text(encoding="utf-8").splitlines()
+    for line in Path("examples/load/crowded.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 SEARCH = {"scope": "cafe/tyler", "query": "What about coffee?"}
 HEADERS = {"authorization": "Bearer of tyler"}

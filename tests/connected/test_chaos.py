@@ -33,3 +33,4 @@ async def test_no_trouble_changes_what_is_decided_and_kept(
     assert report.differences == [], "\n".join([*said, *report.lines()])
     assert report.counts.keys() >= TROUBLE
     assert (report.lost, report.duplicated) == (0, 0)
+    assert report.kinds.keys() >= {"revise", "consolidate", "erase", "block"}

@@ -19,14 +19,17 @@ from tests.chaos import fleet as chaos
 from tests.chaos.cluster import settled, whole
 from tests.chaos.fleet import Fleet
 from tests.chaos.outcome import Sorted, alone, duplicated, kinds, otherwise, sort
-from tests.chaos.stream import Stream
+from tests.chaos.stream import SECRET, Stream
 from tests.support import services
 from tests.support.models import default_embedder
 from tests.support.services import Installation
 
 PARTITIONS = 3
 EVENTS_COUNT = 240
-EVERY_KIND = {"insert", "replace", "merge", "reinforce", "ignore", "reject"}
+EVERY_KIND = {
+    *("insert", "replace", "merge", "reinforce", "ignore", "reject"),
+    *("revise", "consolidate", "erase", "block"),
+}
 
 
 class World:
@@ -112,6 +115,7 @@ def installed(
             tmp_path,
             kafka_bootstrap,
             topic_prefix,
+            forget__key=SECRET,
             index__kind="qdrant",
             qdrant__url=qdrant_url,
             qdrant__prefer_grpc="false",

@@ -115,7 +115,10 @@ def test_the_event_of_the_page_can_be_read() -> None:
     [
         ({"occurred_at": "2026-03-02T18:05:00"}, "occurred_at should have timezone info"),
         ({"occurred_at": 1_772_474_700}, "occurred_at should be a valid datetime"),
-        ({"kind": None}, "kind is missing; known here: answer, remember"),
+        (
+            {"kind": None},
+            "kind is missing; known here: answer, consolidate, forget, pin, rate, remember, retire, undo",
+        ),
         ({"schema_version": None}, "schema_version is missing; write the number 1"),
         ({"user": "m"}, "is no field of this record; remove it, or put it into metadata"),
         ({"event_id": None}, "is missing; add it"),

@@ -512,9 +512,13 @@ async def test_nothing_is_committed_whose_decision_is_not_on_the_topic(
 
 
 async def set_size(installation: Installation, topic: str, size: int) -> None:
-    """Say how large a topic's records may be; what is not said here falls to its default."""
+    """Say how large the records of a topic that is kept forever may be.
+
+    What is not said here falls to its default.
+    """
     name = f"{installation.variables['MEMSIEVE_KAFKA__PREFIX']}{topic}"
-    settings = {"max.message.bytes": str(size), "retention.ms": "-1"}
+    kept = {"retention.ms": "-1", "cleanup.policy": "compact"}
+    settings = {"max.message.bytes": str(size), **kept}
     async with administered(connection_of(installation)) as admin:
         await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, settings)])
 

@@ -16,13 +16,24 @@ from hypothesis import strategies as st
 
 from schemas.base import EventId, MemoryId, Position, ScopeName
 from schemas.codec import APPLIED, DEAD_LETTER, DECISION, EVENT
-from schemas.decisions import Change, Decision, Fence, Marker, Reason, Reject, Replace
-from schemas.events import Event, Pin, Rate, Retire, Undo
+from schemas.decisions import (
+    Change,
+    Decision,
+    Erase,
+    Fence,
+    Ignore,
+    Marker,
+    Reason,
+    Reject,
+    Replace,
+)
+from schemas.events import Consolidate, Event, Pin, Rate, Retire, Undo
 from schemas.memories import Memory, Target
 from schemas.outcomes import DeadLetter
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.local_broker import LocalBroker
+from streams.apps.forgetting import Means, Wanted, plans
 from streams.core.brake import Recent
 from streams.core.identity import decision_id, memory_id, named_memory_id
 from streams.core.ledger import fold
@@ -30,6 +41,7 @@ from streams.core.lineage import CannotUndo, Wish, changing, plan
 from streams.core.merge import contains
 from streams.core.neighbours import Stored
 from streams.core.scope import partition_of
+from streams.core.tombstones import Key
 from streams.flow.decided import DecidedInLog
 from streams.flow.decisions import INDEXED, DecisionsReader
 from streams.flow.deduplicate import Deduplicator
@@ -101,7 +113,7 @@ class Outcome:
     """What a stream came to: the log's content, the store, and what the owner still holds."""
 
     decisions: tuple[bytes, ...]
-    """One per event, in the order of publication."""
+    """One per event, in the order of publication; nothing of one that was erased."""
     records: tuple[tuple[bytes, ...], ...]
     """Per partition, those that count, as the log has them."""
     dead_letters: tuple[bytes, ...]
@@ -112,7 +124,12 @@ class Outcome:
     steps: int
 
     def decoded(self) -> list[Decision]:
-        return [_decision(value) for value in self.decisions]
+        return [_decision(value) for value in self.decisions if value]
+
+    def told(self) -> dict[MemoryId, Memory]:
+        """Return the newest state of each memory that memory.changes tells."""
+        changes = [APPLIED.decode(value).memory for value in self.changed]
+        return {one.id: one for one in sorted(changes, key=lambda one: one.version)}
 
     def anywhere(self) -> tuple[list[Any], list[Any], Mapping[MemoryId, tuple[Memory, bytes]]]:
         """Return decisions, dead letters and store without the places that the log gave them."""
@@ -153,6 +170,7 @@ class Way:
 
 
 STRICT = policy(merge={"characters_max": 100})
+KEY = Key(b"a secret of thirty-two characters")
 
 
 def _consumer(process: Process, log: Log, partition: int) -> Consumer:
@@ -171,7 +189,7 @@ class Life:
         shaky = CrashingIndex(index, steps)
         embedder = CrashingEmbedder(SentenceEmbedder(TABLE, characters_max=85), steps)
         self._owner = Owner(
-            Deduplicator(embedder, shaky, DecidedInLog(log), STRICT, judging()),
+            Deduplicator(embedder, shaky, DecidedInLog(log), STRICT, judging(), KEY),
             log,
             shaky,
             lambda _: None,
@@ -184,8 +202,8 @@ class Life:
         self._owners = [_consumer(self._owner, log, partition) for partition in partitions]
         self._writers = [_consumer(writer, log, partition) for partition in partitions]
 
-    async def work(self) -> None:
-        """Decide on everything, let the writer follow in its own time, then catch up."""
+    async def work(self, *, applied: bool) -> None:
+        """Decide on everything, let the writer follow in its own time, then, if told, catch up."""
         lag = cycle(self._way.writes)
         going = True
         while going:
@@ -194,7 +212,7 @@ class Life:
                 going = bool(await owner.step(self._way.batch)) or going
                 if records := next(lag):
                     await writer.step(records)
-        for writer in self._writers:
+        for writer in self._writers if applied else ():
             await writer.drain(ALL)
 
     async def held(self) -> int:
@@ -229,14 +247,23 @@ class World:
         self._places += [(r.partition, o) for r, o in zip(records, offsets, strict=True)]
         broker.close()
 
-    async def live(self, crashes: Collection[int] = ()) -> Outcome:
+    async def to_forget(self, identity: MemoryId) -> list[Published]:
+        """Return the requests by which somebody who looks at the log now has a memory forgotten."""
+        broker = self._open()
+        means = Means(KEY, STRICT, SentenceEmbedder(TABLE, characters_max=85), judging())
+        wanted, wish = Wanted(memory=identity), Wish("cleo", later(20))
+        [plan] = await plans(broker, wanted, means, wish, indexed=True)
+        broker.close()
+        return [Published(one.scope, EVENT.encode(one)) for one in plan.requests]
+
+    async def live(self, crashes: Collection[int] = (), *, applied: bool = True) -> Outcome:
         """Work to the end, starting again after every crash."""
         self._steps = Steps(crashes)
         while True:
             broker = self._open()
             life = Life(broker, self._index, self._steps, self._way)
             try:
-                await life.work()
+                await life.work(applied=applied)
                 steps, held = self._steps.taken, await life.held()
             except Crash:
                 continue
@@ -252,12 +279,12 @@ class World:
         made = [await self._decisions(broker, p) for p in self._partitions()]
         letters = [await self._values(broker, DEAD_LETTERS.name, p) for p in self._partitions()]
         changes = [await self._values(broker, CHANGES.name, p) for p in self._partitions()]
-        assert [len(values) for values in made] == [
-            await broker.end(EVENTS.name, p) for p in self._partitions()
-        ]
+        for partition, values in enumerate(made):
+            end = await broker.end(EVENTS.name, partition)
+            assert values.keys() | _erased(values.values()) == set(range(end))
         return Outcome(
-            decisions=tuple(made[partition][offset] for partition, offset in self._places),
-            records=tuple(made),
+            decisions=tuple(made[partition].get(offset, b"") for partition, offset in self._places),
+            records=tuple(tuple(values.values()) for values in made),
             dead_letters=tuple(chain.from_iterable(letters)),
             changed=frozenset(map(_change, chain.from_iterable(changes))),
             store={s.memory.id: _frozen(s) async for s in self._index.scan()},
@@ -266,11 +293,14 @@ class World:
         )
 
     @staticmethod
-    async def _decisions(broker: LocalBroker, partition: int) -> tuple[bytes, ...]:
-        """Return those that count."""
+    async def _decisions(broker: LocalBroker, partition: int) -> dict[int, bytes]:
+        """Return those that count and are there, by the events that they are on."""
         records = await broker.read(DECISIONS.name, partition, 0, ALL)
-        counting = {one.position.offset for one in DecisionsReader().window(records)}
-        return tuple(r.value or b"" for r in records if r.offset in counting)
+        values = {record.offset: record.value or b"" for record in records}
+        counting = DecisionsReader().window(records)
+        made = [(one.decision.source.offset, values[one.position.offset]) for one in counting]
+        assert len(dict(made)) == len(made)
+        return dict(made)
 
     def _partitions(self) -> Iterator[int]:
         return iter(range(self._way.partitions))
@@ -278,6 +308,12 @@ class World:
     @staticmethod
     async def _values(broker: LocalBroker, topic: str, partition: int) -> tuple[bytes, ...]:
         return tuple(r.value or b"" for r in await broker.read(topic, partition, 0, ALL))
+
+
+def _erased(decisions: Iterable[bytes]) -> set[int]:
+    """Return the events whose decisions were erased."""
+    found = (_decision(value) for value in decisions)
+    return {gone.event for one in found if isinstance(one, Erase) for gone in one.erased}
 
 
 def _change(value: bytes) -> bytes:
@@ -324,7 +360,7 @@ POISONED = st.tuples(st.sampled_from(SCOPES), st.sampled_from(POISON))
 SHAPES = st.sampled_from([0] * 12 + [1, 1, 2])
 
 
-ASKS = st.sampled_from([Pin, Pin, Rate, Retire, Undo, Undo, Undo])
+ASKS = st.sampled_from([Pin, Pin, Rate, Retire, Undo, Undo, Undo, Consolidate, Consolidate])
 
 
 @st.composite
@@ -375,7 +411,10 @@ def asked(
     state: dict[MemoryId, Stored] = {}
     for one in decisions:
         fold(state, one)
-    known = draw(st.sampled_from([s.memory for s in state.values() if s.memory.scope == scope]))
+    of_scope = [s.memory for s in state.values() if s.memory.scope == scope]
+    if kind is Consolidate:
+        return _proposed(name, scope, of_scope, draw)
+    known = draw(st.sampled_from(of_scope))
     fields: dict[type[Event], dict[str, Any]] = {
         Pin: {"memory_id": known.id, "pinned": draw(st.booleans())},
         Rate: {"memory_id": known.id, "helpful": draw(st.integers(0, 2))},
@@ -385,6 +424,17 @@ def asked(
         },
     }
     return [request(kind, scope, event_id=name, **fields[kind])]
+
+
+def _proposed(
+    name: str, scope: ScopeName, memories: Sequence[Memory], draw: st.DrawFn
+) -> list[Published]:
+    """Return the proposal that some live memories be one; none where there are not two."""
+    live = [Target(memory_id=one.id, version=one.version) for one in memories if one.live]
+    if len(live) < 2:
+        return []
+    members = draw(st.lists(st.sampled_from(live), min_size=2, max_size=4, unique=True))
+    return [request(Consolidate, scope, event_id=name, members=members)]
 
 
 def request(kind: type[Event], scope: ScopeName = SCOPES[0], **fields: Any) -> Published:
@@ -624,6 +674,86 @@ def test_a_crash_at_any_step_of_the_rich_stream_shows_in_nothing() -> None:
     steps = play(RICH, way=CRASHED).steps
     for step in range(1, steps + 1):
         assert_unharmed(RICH, {step})
+
+
+COFFEE, MILK = (memory_id(decision_id(SCOPES[0], EventId(name))) for name in ("coffee", "truly"))
+SAID = (
+    remember("Ana likes coffee.", event_id="coffee", pinned=True),
+    remember("Ana truly likes coffee.", event_id="truly"),
+    request(Pin, event_id="unpin", memory_id=COFFEE, pinned=False),
+    request(
+        Consolidate,
+        event_id="one",
+        members=[Target(memory_id=COFFEE, version=2), Target(memory_id=MILK, version=1)],
+    ),
+    remember("Ben plays chess.", event_id="chess"),
+)
+"""Two memories that become one."""
+SINCE = (
+    remember("ana LIKES  coffee", event_id="another"),
+    remember("Ana is abroad.", event_id="abroad"),
+)
+"""What is published behind the request to forget one of the two."""
+
+
+def play_forgetting(way: Way, crashes: Collection[int] = ()) -> Outcome:
+    """Let two memories become one, and then one of the two be forgotten: there crashes happen.
+
+    Before that nothing is applied.
+    """
+
+    async def all_of_it() -> Outcome:
+        with tempfile.TemporaryDirectory() as folder:
+            world = World(folder, way)
+            await world.publish(SAID)
+            await world.live(applied=False)
+            await world.publish([*await world.to_forget(COFFEE), *SINCE])
+            return await world.live(crashes)
+
+    return asyncio.run(all_of_it())
+
+
+@pytest.mark.covers("B137", "C10")
+def test_what_was_joined_with_what_is_forgotten_is_said_again() -> None:
+    outcome = play_forgetting(Way(writes=(0,)))
+    assert kinds(outcome) == {"insert": 2, "erase": 1, "block": 1}
+    live = {memory.text for memory, _ in outcome.store.values() if memory.live}
+    assert live == {"Ana truly likes coffee.", "Ben plays chess.", "Ana is abroad."}
+
+
+@pytest.mark.covers("C7", "B119")
+def test_no_way_of_working_through_a_request_to_forget_shows_in_any_byte() -> None:
+    one_by_one = play_forgetting(Way(batch=1, writes=(0,)))
+    for batch in (1, 2, ALL):
+        for writes in ((0,), (1, 0), (0, 0, 2), (0, 0, ALL)):
+            other = play_forgetting(Way(batch=batch, writes=writes))
+            assert other.records == one_by_one.records
+            assert other.told() == one_by_one.told()
+            assert other.store == one_by_one.store
+
+
+@pytest.mark.covers("D15", "B135")
+def test_a_crash_at_any_step_of_forgetting_shows_in_nothing() -> None:
+    """What is to be decided anew may be published twice then: it is decided on once."""
+    calm = play_forgetting(FORGETTING)
+    for step in range(1, calm.steps + 1):
+        torn = play_forgetting(FORGETTING, {step})
+        assert _without_repeated(torn) == _without_repeated(calm)
+        assert torn.told() == calm.told()
+        assert torn.store == calm.store
+        assert torn.held == 0
+
+
+FORGETTING = Way(batch=2, writes=(0, 3, ALL))
+
+
+def _without_repeated(outcome: Outcome) -> list[bytes]:
+    return [value for [*values] in outcome.records for value in values if not _repeats(value)]
+
+
+def _repeats(value: bytes) -> bool:
+    decision = _decision(value)
+    return isinstance(decision, Ignore) and decision.evidence.reason is Reason.SAME_EVENT
 
 
 @given(streams(longest=24), st.sets(st.integers(1, 150), min_size=1, max_size=5))

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 from schemas.base import MemoryId
 from schemas.topics import TOPICS
 from streams.adapters.indexes.exact import ExactIndex
-from streams.adapters.memory_log import MemoryLog
 from streams.core.fences import Reached
 from streams.core.neighbours import Stored
 from streams.flow.decisions import KIND_HEADER
 from streams.flow.writer import WRITER_GROUP
 from streams.ports import Committed, Followed, Outgoing, Transient
+from tests.simulation.remembering import RememberingLog
 
 Answer = TypeVar("Answer")
 
@@ -114,7 +114,7 @@ class Cluster:
     rates: Rates
     partitions: int
     room: int
-    log: MemoryLog = field(default_factory=MemoryLog)
+    log: RememberingLog = field(default_factory=RememberingLog)
     index: ExactIndex = field(default_factory=ExactIndex)
     tenures: dict[tuple[str, int], Tenure] = field(default_factory=dict[tuple[str, int], Tenure])
     arrivals: list[Arrival] = field(default_factory=list[Arrival])
@@ -181,6 +181,11 @@ class Cluster:
             kind = (dict(record.headers).get(KIND_HEADER) or b"record").decode()
             self.tell(f"{who} appends {kind} {record.topic}/{record.partition}/{offset}")
         return offsets
+
+    async def erase(self, who: str, topic: str, partition: int, offsets: Sequence[int]) -> None:
+        await self.log.erase(topic, partition, offsets)
+        self.happened["records were erased"] += 1
+        self.tell(f"{who} erases {topic}/{partition} at {', '.join(map(str, offsets))}")
 
     async def commit(
         self, who: str, place: tuple[str, str, int], position: Committed, tenure: Tenure | None

@@ -71,7 +71,8 @@ def _no_decided_ids(patch: pytest.MonkeyPatch) -> None:
 def _no_versions(patch: pytest.MonkeyPatch) -> None:
     """Do whatever a decision does to what is there, also when it was done before."""
 
-    def advance(before: Stored | None, effect: Effect) -> Stored | None:
+    def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> Stored | None:
+        del holed
         if isinstance(effect, Stored):
             known = () if before is None else before.decided
             vector = before.vector if before and effect.vector is None else effect.vector

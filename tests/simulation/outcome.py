@@ -1,19 +1,34 @@
 """What a schedule came to, and what it must have come to."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
+from typing import TypeGuard
 
-from schemas.base import MemoryId, Position
+from schemas.base import DecisionId, MemoryId, Position, ScopeName
 from schemas.codec import APPLIED, DECISION
-from schemas.decisions import Decision, Fence, Forward
-from schemas.memories import Memory
+from schemas.decisions import (
+    Change,
+    Decision,
+    Erase,
+    Fence,
+    Forward,
+    Ignore,
+    Insert,
+    Marker,
+    Reason,
+    Replace,
+    Revise,
+)
+from schemas.events import Forget, Remember
+from schemas.memories import Memory, Standing
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.memory_log import MemoryLog
-from streams.core.ledger import fold
+from streams.core.ledger import fold, touched
+from streams.core.merge import contains, sentences
 from streams.core.neighbours import Stored
 from streams.flow.decisions import EPOCH_HEADER, FENCE_HEADER
 from streams.flow.deduplicate import Deduplicator
@@ -25,7 +40,9 @@ from streams.runtime.consumer import work
 from tests.builders import judging
 from tests.fakes.clock import StandingClock
 from tests.simulation.cluster import Divergence, at_once
-from tests.simulation.stream import POLICY, embedder
+from tests.simulation.remembering import RememberingLog
+from tests.simulation.stream import KEY, POLICY, embedder
+from tests.support.decisions import buried, kind_of, learnt_again
 
 Frozen = tuple[Memory, bytes, tuple[object, ...]]
 Store = Mapping[MemoryId, Frozen]
@@ -45,9 +62,13 @@ class Counted:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The decisions that count, per partition; the store; and what was published beside."""
+    """The decisions that count, per partition; the store; and what was published beside.
+
+    `erased` are those of the decisions that the log has lost since.
+    """
 
     decisions: list[list[Counted]]
+    erased: frozenset[DecisionId]
     store: Store
     changes: frozenset[bytes]
     letters: frozenset[bytes]
@@ -57,24 +78,28 @@ class Outcome:
         return [one for partition in self.decisions for one in partition]
 
 
-def check(log: MemoryLog, index: ExactIndex, *, fenced: bool = True) -> Counter[str]:
+def check(log: RememberingLog, index: ExactIndex, *, fenced: bool = True) -> Counter[str]:
     """Compare with what one undisturbed process makes of the same events.
 
     Returns how many decisions of each kind there are. Where it is not `fenced`, the decisions of
     all owners count.
     """
-    events = [_records(log, EVENTS.name, p) for p in _partitions(log)]
-    found, expected = _outcome(log, index, fenced=fenced), undisturbed(tuple(map(tuple, events)))
+    events = [_ever(log, EVENTS.name, p) for p in _partitions(log)]
+    found = _outcome(log, index, fenced=fenced)
+    expected = undisturbed(tuple(map(tuple, events)), _places(log, found))
     _require_one_decision_each(found, events)
     _require_equal("decision", *(_values(one) for one in (found, expected)))
     _require_equal("memory", *(sorted(one.store.items()) for one in (found, expected)))
     _require_equal("memory", sorted(found.store.items()), sorted(_added_up(found).items()))
     _require_equal("dead letter", *(sorted(one.letters) for one in (found, expected)))
-    _require_equal("change", *(_placeless(one) for one in (found, expected)))
+    gone = found.erased | expected.erased
+    _require_equal("change", *(_placeless(one, gone) for one in (found, expected)))
     _require_places(found)
     _require_forwarded(found, events)
     _require_successors(found.store)
-    return Counter(one.decision.kind for one in found.decided)
+    _require_forgotten(log, found)
+    _require_said(found)
+    return Counter(kind_of(one.decision) for one in found.decided)
 
 
 def _require_one_decision_each(found: Outcome, events: Sequence[Sequence[Record]]) -> None:
@@ -124,6 +149,78 @@ def _require_successors(store: Store) -> None:
             path.append(superseded.by)
 
 
+def _require_forgotten(log: RememberingLog, found: Outcome) -> None:
+    """No record that is left says anything of a forgotten memory, and nobody learns it again.
+
+    But for events that came again, and changed nothing, after the request had been worked out.
+    """
+    memories = [memory for memory, _, _ in found.store.values()]
+    gone = {memory.id for memory in memories if memory.status is Standing.FORGOTTEN}
+    graves = buried(memories)
+    for partition in _partitions(log) if gone else ():
+        events = _ever(log, EVENTS.name, partition)
+        decided = [r for r in _ever(log, DECISIONS.name, partition) if not _is_fence(r)]
+        telling = {_decision(r).decision_id for r in decided if _tells(_decision(r), gone)}
+        for record in decided:
+            decision = _decision(record)
+            if decision.decision_id not in telling or isinstance(decision, Erase | Ignore | Marker):
+                continue
+            event = events[decision.source.offset]
+            asked = decision.event
+            says_so = _is_forgotten(asked.scope, asked.text, graves)
+            for left in (record, *([event] if says_so else ())):
+                if not log.has_erased(left):
+                    raise Divergence(f"{left.place} says what was forgotten")
+    for decisions in found.decisions:
+        for again in learnt_again((one.decision for one in decisions), KEY):
+            raise Divergence(again)
+
+
+def _tells(decision: Decision, gone: set[MemoryId]) -> bool:
+    return not isinstance(decision, Erase) and not gone.isdisjoint(touched(decision))
+
+
+def _is_forgotten(scope: ScopeName, said: str, graves: Collection[tuple[ScopeName, str]]) -> bool:
+    return (scope, KEY.fingerprint(scope, said)) in graves
+
+
+def _require_said(found: Outcome) -> None:
+    """Whatever was accepted is said by a live memory, or forgotten, or was taken back by somebody.
+
+    Scopes in which somebody took something back, by a request or by a name, are left alone, and
+    events that came to a memory which took a forgotten one's place: in doubt they go with it.
+    """
+    doubtful = {
+        (erased.source.partition, gone.event)
+        for erased in (one.decision for one in found.decided)
+        if isinstance(erased, Erase)
+        for gone in erased.erased
+        if not gone.again
+    }
+    decisions = [one.decision for one in found.decided]
+    taken_back = {one.event.scope for one in decisions if _takes_back(one)}
+    memories = [memory for memory, _, _ in found.store.values()]
+    graves = buried(memories)
+    for decision in decisions:
+        if not isinstance(decision, Change) or not isinstance(decision.event, Remember):
+            continue
+        event = decision.event
+        place = (decision.source.partition, decision.source.offset)
+        joined = not isinstance(decision, Insert) and place in doubtful
+        if event.scope in taken_back or joined:
+            continue
+        live = [m.text for m in memories if m.live and m.scope == event.scope]
+        for said in sentences(event.text):
+            gone = _is_forgotten(event.scope, said, graves)
+            if not gone and not any(contains(text, said) for text in live):
+                raise Divergence(f"nothing says {said!r} any more")
+
+
+def _takes_back(decision: Decision) -> TypeGuard[Revise | Replace]:
+    named = isinstance(decision, Replace) and decision.evidence.reason is Reason.SAME_MEMORY_ID
+    return isinstance(decision, Revise) or named
+
+
 def _added_up(found: Outcome) -> Store:
     state: dict[MemoryId, Stored] = {}
     for one in found.decided:
@@ -131,20 +228,58 @@ def _added_up(found: Outcome) -> Store:
     return {identity: _frozen(stored) for identity, stored in state.items()}
 
 
-class _Rehearsal(MemoryLog):
-    """Has all events from the beginning, those that were sent on among them."""
+Places = tuple[tuple[Record, ...], ...]
+
+
+def _places(log: RememberingLog, found: Outcome) -> Places:
+    """Return the records of decisions, where requests name them by where they lie."""
+    asked = (one.decision for one in found.decided if not isinstance(one.decision, Marker))
+    if not any(isinstance(one.event, Forget) for one in asked):
+        return ()
+    return tuple(tuple(_ever(log, DECISIONS.name, p)) for p in _partitions(log))
+
+
+class _Rehearsal(RememberingLog):
+    """Has all events from the beginning, those that were sent on among them.
+
+    Where `places` are given, each decision lies where it lies there, behind the same records that
+    do not count.
+    """
+
+    def __init__(self, places: Places) -> None:
+        super().__init__()
+        self._as_there = places
 
     async def append(self, records: Sequence[Outgoing]) -> list[int]:
         offsets: list[int] = []
         for record in records:
+            if record.topic == DECISIONS.name and self._as_there:
+                await self._fill(record, self._as_there[record.partition])
             offsets += [0] if record.topic == EVENTS.name else await super().append([record])
         return offsets
 
+    async def _fill(self, record: Outgoing, there: Sequence[Record]) -> None:
+        """Append what lies before a decision; of a fence, nothing but its place."""
+        made = DECISION.decode(record.value)
+        if isinstance(made, Fence):
+            return
+        place = _first_on(made.source.offset, there)
+        for other in there[await self.end(DECISIONS.name, record.partition) : place]:
+            value, headers = (b"", ()) if _is_fence(other) else (other.value or b"", other.headers)
+            held = Outgoing(other.topic, other.partition, other.key, value, headers)
+            await super().append([held])
+
+
+def _first_on(event: int, records: Sequence[Record]) -> int:
+    """Return where the decision that counts on an event lies; 0 where there is none."""
+    made = _counting(records, fenced=True)
+    return next((o.position.offset for o in made if o.decision.source.offset == event), 0)
+
 
 @lru_cache(maxsize=64)
-def undisturbed(events: tuple[tuple[Record, ...], ...]) -> Outcome:
+def undisturbed(events: tuple[tuple[Record, ...], ...], places: Places = ()) -> Outcome:
     """Let one owner decide on event after event, and one writer follow each decision."""
-    log, index = _Rehearsal(), ExactIndex()
+    log, index = _Rehearsal(places), ExactIndex()
     for topic in TOPICS:
         log.create(topic.name, len(events))
     for records in events:
@@ -156,7 +291,7 @@ def undisturbed(events: tuple[tuple[Record, ...], ...]) -> Outcome:
 
 async def _one_by_one(log: Log, index: ExactIndex) -> None:
     owner = Owner(
-        Deduplicator(embedder(), index, index, POLICY, judging()),
+        Deduplicator(embedder(), index, index, POLICY, judging(), KEY),
         log,
         index,
         lambda _: None,
@@ -172,11 +307,12 @@ async def _one_by_one(log: Log, index: ExactIndex) -> None:
             at = await work(writer, log, await log.read(DECISIONS.name, partition, at, _ALL))
 
 
-def _outcome(log: MemoryLog, index: ExactIndex, *, fenced: bool) -> Outcome:
+def _outcome(log: RememberingLog, index: ExactIndex, *, fenced: bool) -> Outcome:
+    decided = [_ever(log, DECISIONS.name, p) for p in _partitions(log)]
+    lost = (record for records in decided for record in records if log.has_erased(record))
     return Outcome(
-        decisions=[
-            _counting(_records(log, DECISIONS.name, p), fenced=fenced) for p in _partitions(log)
-        ],
+        decisions=[_counting(records, fenced=fenced) for records in decided],
+        erased=frozenset(_decision(record).decision_id for record in lost),
         store=at_once(_store(index)),
         changes=_published(log, CHANGES.name),
         letters=_published(log, DEAD_LETTERS.name),
@@ -201,6 +337,10 @@ def _counting(records: Sequence[Record], *, fenced: bool) -> list[Counted]:
     return counting
 
 
+def _is_fence(record: Record) -> bool:
+    return FENCE_HEADER in dict(record.headers)
+
+
 def _decision(record: Record) -> Decision:
     decision = DECISION.decode(record.value or b"")
     if isinstance(decision, Fence):
@@ -221,9 +361,12 @@ def _values(outcome: Outcome) -> list[bytes]:
     return [one.value for one in outcome.decided]
 
 
-def _placeless(outcome: Outcome) -> list[bytes]:
-    """Leave out where the log holds the decisions: that differs from run to run."""
-    changes = map(APPLIED.decode, outcome.changes)
+def _placeless(outcome: Outcome, gone: Collection[DecisionId]) -> list[bytes]:
+    """Leave out where the log holds the decisions: that differs from run to run.
+
+    Of decisions that were erased, the changes may never have been published.
+    """
+    changes = (c for c in map(APPLIED.decode, outcome.changes) if c.decision_id not in gone)
     return sorted({APPLIED.encode(c.model_copy(update={"decided": _NOWHERE})) for c in changes})
 
 
@@ -233,6 +376,10 @@ def _partitions(log: MemoryLog) -> range:
 
 def _published(log: MemoryLog, topic: str) -> frozenset[bytes]:
     return frozenset(r.value or b"" for p in _partitions(log) for r in _records(log, topic, p))
+
+
+def _ever(log: RememberingLog, topic: str, partition: int) -> list[Record]:
+    return at_once(log.ever(topic, partition))
 
 
 def _records(log: MemoryLog, topic: str, partition: int) -> list[Record]:

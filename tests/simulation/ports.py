@@ -79,7 +79,15 @@ class SimulatedLog:
         return await self._ask("end", lambda: self._cluster.log.end(topic, partition))
 
     async def erase(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
-        await self._ask("erase", lambda: self._cluster.log.erase(topic, partition, offsets))
+        cluster, left = self._cluster, list(offsets)
+        await turn(_TENSE)
+        cluster.maybe_fail(self._who, "erase")
+        while left:
+            size = cluster.cut(len(left))
+            await cluster.erase(self._who, topic, partition, left[:size])
+            del left[:size]
+            cluster.maybe_doubt(self._who, "erase")
+            await turn(_TENSE)
 
     async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
         cluster, what = self._cluster, f"commit of {topic}"

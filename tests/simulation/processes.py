@@ -15,7 +15,7 @@ from tests.builders import judging
 from tests.fakes.clock import StandingClock
 from tests.simulation.cluster import Cluster, Divergence, Tenure, turn
 from tests.simulation.ports import SimulatedEmbedder, SimulatedIndex, SimulatedLog
-from tests.simulation.stream import POLICY, embedder
+from tests.simulation.stream import KEY, POLICY, embedder
 
 _BATCHES = {DEDUPLICATOR_GROUP: (1, 2, 3, 5, 100), WRITER_GROUP: (1, 1, 2, 3, 100)}
 """How many records at most; writers that lag behind have more to trip over."""
@@ -88,7 +88,7 @@ class Life:
             return Writer(index, self._log, lambda _: None)
         reader = SimulatedEmbedder(self._cluster, self.who, embedder())
         return Owner(
-            Deduplicator(reader, index, index, POLICY, judging()),
+            Deduplicator(reader, index, index, POLICY, judging(), KEY),
             self._log,
             index,
             lambda _: None,

@@ -6,9 +6,10 @@ from schemas.topics import DECISIONS, EVENTS
 from streams.flow.takeover import DEDUPLICATOR_GROUP
 from streams.flow.writer import WRITER_GROUP
 from streams.ports import UNFOLLOWED, Committed
+from tests.simulation.asking import left_of_forgotten, requests
 from tests.simulation.cluster import QUIET, Cluster, Divergence, Rates, Tenure, at_once
 from tests.simulation.processes import Actor, Life
-from tests.simulation.stream import stream
+from tests.simulation.stream import Asked, stream, wishes
 
 _TOPICS = {DEDUPLICATOR_GROUP: EVENTS.name, WRITER_GROUP: DECISIONS.name}
 
@@ -28,7 +29,9 @@ class Schedule:
         rates = Rates.drawn(rng, harder=harder)
         partitions = 2 if rng.random() < 0.2 else 1
         self.cluster = Cluster(rng, rates, partitions, room=3 if harder else 100)
-        self._events = stream(Random(seed // _ALIKE), self.cluster.partitions)  # noqa: S311
+        told = stream(Random(seed // _ALIKE), self.cluster.partitions)  # noqa: S311
+        wanted = Random(f"wishes {seed // _ALIKE}")  # noqa: S311
+        self._events = wishes(wanted, told, self.cluster.partitions)
         groups = {DEDUPLICATOR_GROUP: rng.choice(("D1 D2", "D1 D2 D3")), WRITER_GROUP: "W1 W2"}
         self._lives = [
             Life(self.cluster, name, group, 1)
@@ -51,7 +54,7 @@ class Schedule:
     def _trouble(self, turns: int) -> None:
         published = 2 * len(self._events) / turns
         for _ in range(turns):
-            if self._events and self._rng.random() < published:
+            if self._events and self._rng.random() < published and not self._waits():
                 self._publish()
             if not self._turn():
                 self._wait()
@@ -65,13 +68,31 @@ class Schedule:
         for life in self._lives:
             for actor in life.actors:
                 actor.wakes = min(actor.wakes, now + 50)
+        self._settle()
+        while self._forget_again():
+            self._settle()
+
+    def _settle(self) -> None:
+        began = self.cluster.turns
         while not self._settled():
-            if self.cluster.turns > now + _SETTLES_WITHIN:
+            if self.cluster.turns > began + _SETTLES_WITHIN:
                 raise Divergence("it does not come to an end")
             if self._rng.random() < 0.1:
                 self._inform()
                 self._arrive()
             self._turn()
+
+    def _forget_again(self) -> bool:
+        """Ask for what came to the log only after a request to forget had been worked out.
+
+        An answer of an owner that was fenced out may be late, and events may come again.
+        """
+        log, count = self.cluster.log, self.cluster.partitions
+        asked = left_of_forgotten(log, count, hours=200 + self.cluster.turns)
+        for record in asked:
+            self.cluster.happened["it was asked to forget again"] += 1
+            at_once(self.cluster.append("producer", [record]))
+        return bool(asked)
 
     def _turn(self) -> bool:
         """Let one that is awake go on; tell whether there is one."""
@@ -150,7 +171,33 @@ class Schedule:
         self._move(self._life_of(busy))
 
     def _publish(self) -> None:
-        at_once(self.cluster.append("producer", [self._events.pop(0)]))
+        step = self._events.pop(0)
+        if isinstance(step, Asked):
+            self._ask(step)
+        else:
+            at_once(self.cluster.append("producer", [step]))
+
+    def _waits(self) -> bool:
+        """Tell whether the next one to publish waits until all is decided on."""
+        step, log = self._events[0], self.cluster.log
+        if not isinstance(step, Asked) or not step.patient:
+            return False
+        group, topic = DEDUPLICATOR_GROUP, EVENTS.name
+        for partition in range(self.cluster.partitions):
+            committed = at_once(log.committed(group, topic, partition))
+            if (committed or Committed(0)).offset < at_once(log.end(topic, partition)):
+                return True
+        return False
+
+    def _ask(self, wish: Asked) -> None:
+        """Work out what is asked for; until it is published, others may be heard."""
+        at = self._rng.choice((0, 0, 0, 0, 1, 2))
+        try:
+            found = requests(wish, self.cluster.log, self.cluster.partitions)
+        except Exception as error:
+            raise Divergence(f"to {wish.kind}: {type(error).__name__}: {error}") from error
+        self._events[at:at] = found
+        self.cluster.tell(f"somebody asks to {wish.kind}, in {len(found)} requests")
 
     def _stall(self, actor: Actor, longest: int) -> None:
         actor.wakes = self.cluster.turns + self._rng.randint(5, longest)

@@ -1,7 +1,9 @@
 """Small streams of events in which every kind of decision occurs, and most depend on others."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random
+from typing import Literal
 
 from schemas.base import EventId, ScopeName
 from schemas.codec import EVENT
@@ -12,6 +14,7 @@ from streams.core.embedding import Vector
 from streams.core.identity import decision_id, memory_id, named_memory_id
 from streams.core.policy import Policy
 from streams.core.scope import partition_of
+from streams.core.tombstones import Key
 from streams.ports import Embedder, Outgoing
 from tests.builders import at_cosine, event, later, memory, policy, unit
 from tests.fakes.sentences import SentenceEmbedder
@@ -30,6 +33,24 @@ SCOPES = (ScopeName("acme/ana"), ScopeName("acme/ben"))
 """Of two partitions they have one each."""
 
 POLICY: Policy = policy(merge={"characters_max": 100})
+
+
+KEY = Key(b"a secret of thirty-two characters")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A wish that is worked out when its turn comes: of what memories, follows from `seed`.
+
+    Who is `patient` waits until all is decided on.
+    """
+
+    kind: Literal["consolidate", "forget"]
+    seed: int
+    patient: bool
+
+
+Step = Outgoing | Asked
 
 
 def embedder() -> Embedder:
@@ -54,6 +75,37 @@ def stream(rng: Random, partitions: int) -> list[Outgoing]:
         else:
             made.append(_event(rng, rng.choice(texts), number, partitions))
     return made
+
+
+def wishes(rng: Random, events: list[Outgoing], partitions: int) -> list[Step]:
+    """Return events, and in each third stream amid them wishes that memories be one, or forgotten.
+
+    Events that come again are left out there. Every other of them begins with two memories that
+    came to be nearly the same.
+    """
+    if rng.random() < 0.67:
+        return list(events)
+    near = _come_near(partitions) if rng.random() < 0.5 else []
+    steps: list[Step] = list(dict.fromkeys([*near, *events]))
+    for _ in range(rng.randint(1, 4)):
+        kind: Literal["consolidate", "forget"] = rng.choice(("consolidate", "forget"))
+        asked = Asked(kind, rng.getrandbits(32), patient=rng.random() < 0.6)
+        steps.insert(rng.randint(len(steps) // 2, len(steps)), asked)
+    return steps
+
+
+def _come_near(partitions: int) -> list[Outgoing]:
+    """Return events of which the last gives a memory a new text, near to that of another one."""
+    said = (
+        ("Ana buys cups.", "cup"),
+        ("Ana likes coffee.", None),
+        ("Ana truly likes coffee.", "cup"),
+    )
+    events = (
+        event(text, memory_id=name, event_id=f"near {number}", occurred_at=later(number))
+        for number, (text, name) in enumerate(said)
+    )
+    return [_record(one.scope, EVENT.encode(one), partitions) for one in events]
 
 
 def _event(rng: Random, text: str, number: int, partitions: int) -> Outgoing:

@@ -18,7 +18,10 @@ REGRESSIONS = (0, 2, 18, 38, 109)
 FOUND_WITHIN = 1_000
 """Schedules until a protection that is missing must have been missed."""
 
-KINDS = {"insert", "replace", "merge", "reinforce", "revise", "ignore", "reject", "forward"}
+KINDS = {
+    *("insert", "replace", "merge", "reinforce", "revise", "ignore", "reject", "forward"),
+    *("consolidate", "erase", "block"),
+}
 TROUBLES = {
     "a process crashed",
     "somebody stalled",
@@ -30,6 +33,7 @@ TROUBLES = {
     "the writer was set back",
     "the index was lost",
     "an owner found that it was fenced out",
+    "records were erased",
 }
 
 

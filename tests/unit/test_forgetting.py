@@ -6,7 +6,17 @@ from pathlib import Path
 import pytest
 
 from schemas.base import EventId, MemoryId, ScopeName
-from schemas.decisions import Block, Decision, Erase, Ignore, Merge, Reason, Reinforce, Verdict
+from schemas.decisions import (
+    Block,
+    Decision,
+    Erase,
+    Ignore,
+    Merge,
+    Reason,
+    Reinforce,
+    Reject,
+    Verdict,
+)
 from schemas.events import Pin, Undo
 from schemas.memories import Standing
 from schemas.topics import DECISIONS, EVENTS
@@ -320,6 +330,40 @@ async def test_a_writer_that_died_before_it_erased_erases_when_it_comes_back(
     assert COFFEE.encode() in await bytes_of(bench)
     await bench.apply()
     assert COFFEE.encode() not in await bytes_of(bench)
+    await require_sound(bench)
+
+
+async def test_a_writer_that_begins_again_before_what_it_was_to_erase_goes_on(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index has the tombstone by then, the log still what it was made of."""
+    [coffee] = await bench.say(event(COFFEE))
+    await bench.say(*(await planned(bench, made(coffee).id)).requests)
+
+    async def die(*_: object) -> None:
+        raise OSError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.log, "erase", die)
+        with pytest.raises(OSError, match="killed"):
+            await bench.apply()
+    await bench.apply()
+    assert COFFEE.encode() not in await bytes_of(bench)
+    await require_sound(bench)
+
+
+@pytest.mark.parametrize("applied", [True, False])
+async def test_an_event_with_the_id_of_a_forgotten_one_is_no_part_of_its_grave(
+    bench: Bench, *, applied: bool
+) -> None:
+    """Its memory would have the id of one that is gone, and be lost."""
+    [coffee] = await bench.say(event(COFFEE, event_id="once"))
+    await bench.apply()
+    await bench.say(*(await planned(bench, made(coffee).id)).requests)
+    if applied:
+        await bench.apply()
+    [rejected] = await bench.say(event(CHESS, event_id="once"))
+    assert isinstance(rejected, Reject)
     await require_sound(bench)
 
 

@@ -13,6 +13,7 @@ from schemas.decisions import (
     Reason,
     Reject,
     Replace,
+    Revise,
 )
 from schemas.memories import Superseded, Target
 from streams.core import survivorship
@@ -211,6 +212,17 @@ def test_what_retires_a_memory_that_was_changed_meanwhile_is_no_repetition() -> 
     stale = MERGE.model_copy(update={"targets": (target(TEA.id), target(CAKE.id))})
     with pytest.raises(MissingTarget, match="by other decisions"):
         fold(state, stale)
+
+
+def test_what_retired_a_memory_that_was_put_back_since_may_come_again() -> None:
+    """A writer that died before its commit reads both again."""
+    back = CAKE.model_copy(update={"version": 3})
+    undone = Revise.model_validate(
+        {**made(case("Ana likes cake.", 8), Reason.UNDONE), "memories": [{"memory": back}]}
+    )
+    state = folded(INSERT_TEA, INSERT_CAKE, SEEN_AGAIN, RENAMED, MERGE, undone)
+    assert fold(state, MERGE) == []
+    assert state[CAKE.id].memory == back
 
 
 def test_fold_tells_which_memories_changed() -> None:

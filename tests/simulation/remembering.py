@@ -1,0 +1,30 @@
+"""A log that tells its watcher what it has lost: to compare all that was ever decided."""
+
+from collections.abc import Sequence
+
+from streams.adapters.memory_log import MemoryLog
+from streams.ports import Record
+
+_ALL = 1_000_000
+
+
+class RememberingLog(MemoryLog):
+    """Erases as any other, and knows what it has erased."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._erased: dict[tuple[str, int, int], Record] = {}
+
+    async def erase(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
+        here = await self.read(topic, partition, 0, _ALL)
+        self._erased |= {(topic, partition, r.offset): r for r in here if r.offset in offsets}
+        await super().erase(topic, partition, offsets)
+
+    async def ever(self, topic: str, partition: int) -> list[Record]:
+        """Return every record that a partition has had, in order."""
+        gone = [r for place, r in self._erased.items() if place[:2] == (topic, partition)]
+        here = await self.read(topic, partition, 0, _ALL)
+        return sorted([*here, *gone], key=lambda record: record.offset)
+
+    def has_erased(self, record: Record) -> bool:
+        return (record.topic, record.partition, record.offset) in self._erased
