@@ -6,7 +6,7 @@ batch size nor on how far the writer lags behind.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -50,6 +50,7 @@ class _Layer:
     def __init__(self) -> None:
         self.scopes: dict[ScopeName, dict[MemoryId, _Known]] = {}
         self.contents: dict[ContentKey, tuple[MemoryId, ...]] = {}
+        self.graves: dict[ScopeName, set[MemoryId]] = {}
         self.decided: dict[DecisionId, ContentKey] = {}
         self.versions: dict[MemoryId, int] = {}
 
@@ -58,6 +59,8 @@ class _Layer:
         self.drop(scope, identity)
         self.scopes.setdefault(scope, {})[identity] = after
         self.versions[identity] = version
+        if _is_grave(after):
+            self.graves.setdefault(scope, set()).add(identity)
         if (live := _live(after)) is not None:
             key = live.memory.content_key
             self.contents[key] = (*self.contents.get(key, ()), identity)
@@ -66,6 +69,10 @@ class _Layer:
         memories = self.scopes.get(scope, {})
         before = _live(memories.pop(identity, None))
         self.versions.pop(identity, None)
+        graves = self.graves.get(scope, set())
+        graves.discard(identity)
+        if not graves:
+            self.graves.pop(scope, None)
         if before is not None:
             self._forget_content(before.memory.content_key, identity)
         if not memories:
@@ -211,9 +218,9 @@ class Fork:
 
     def forgotten(self, scope: ScopeName) -> list[Stored]:
         """Return the memories of a scope that were forgotten here."""
-        here = _view(self._layers, scope).values()
-        gone = [after for after in here if isinstance(after, Stored)]
-        return [after for after in gone if after.memory.status is Standing.FORGOTTEN]
+        ids = {identity for layer in self._layers for identity in layer.graves.get(scope, ())}
+        found = (_top(self._layers, scope, identity) for identity in ids)
+        return [after for after in found if _is_grave(after)]
 
     def with_content(
         self, scope: ScopeName, key: ContentKey, stored: Sequence[Stored]
@@ -283,6 +290,10 @@ def _top(layers: Sequence[_Layer], scope: ScopeName, identity: MemoryId) -> _Kno
 
 def _live(after: _Known | None) -> Stored | None:
     return after if isinstance(after, Stored) and after.memory.live else None
+
+
+def _is_grave(after: _Known | None) -> TypeGuard[Stored]:
+    return isinstance(after, Stored) and after.memory.status is Standing.FORGOTTEN
 
 
 def _with_vector(after: Stored, before: Stored | None) -> Stored:

@@ -5,7 +5,7 @@ order of the log, each event seeing the decisions before it.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -244,12 +244,13 @@ class Deduplicator:
             return forward(source, event.event, event.partition)
         if isinstance(event, Withheld):
             return withhold(source, event.scope, event.event_id, event.found)
-        if isinstance(event, Remember):
-            gone = await self._recognised(event, seen, fork)
+        graves = _graves(event.scope, seen, fork)
+        if isinstance(event, Remember) and graves:
+            gone = await self._recognised(event, graves.values(), seen)
             if gone is not None:
                 return block(source, event, gone)
         identity = decision_id(event.scope, event.event_id)
-        if memory_id(identity) in _graves(event.scope, seen, fork):
+        if graves and memory_id(identity) in graves:
             return _reused(item.record)  # its own memory was forgotten: there it would be lost
         before = fork.decided(identity) or seen.decided.get(identity)
         if before is not None:
@@ -268,9 +269,10 @@ class Deduplicator:
         named = _free_name(event, seen, fork)
         return await self._remember(Case(event, source, self.policy, named, braked), seen, fork)
 
-    async def _recognised(self, event: Remember, seen: _Seen, fork: Fork) -> MemoryId | None:
+    async def _recognised(
+        self, event: Remember, found: Iterable[Stored], seen: _Seen
+    ) -> MemoryId | None:
         """Return the memory that was forgotten and that an event would bring back, if any."""
-        found = _graves(event.scope, seen, fork).values()
         graves = [one for one in found if one.memory.metadata]
         if not graves:
             return None
@@ -554,10 +556,8 @@ def _graves(scope: ScopeName, seen: _Seen, fork: Fork) -> Mapping[MemoryId, Stor
 def _live(scope: ScopeName, identity: str, seen: _Seen, fork: Fork) -> Stored | None:
     """Return the newest state of a memory of a scope, where it is live."""
     stored = seen.named.get(MemoryId(identity))
-    if stored is not None and stored.memory.scope == scope:
-        current = fork.current(scope, stored)
-    else:
-        current = fork.changed(scope).get(MemoryId(identity))
+    here = stored if stored is not None and stored.memory.scope == scope else None
+    current = fork.state(scope, MemoryId(identity), here)
     return current if current is not None and current.memory.live else None
 
 
