@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from schemas.base import MemoryId, ScopeName
-from schemas.decisions import Change, Erase, Merge, OnEvent, Verdict
+from schemas.decisions import Change, Merge, OnEvent, Verdict
 from schemas.events import Forgotten
 from schemas.memories import Standing
 from schemas.topics import DECISIONS
@@ -267,10 +267,6 @@ class Forgot:
     plans: Sequence[Plan]
     decided: Sequence[OnEvent] = ()
     places: Sequence[str] = ()
-
-    @property
-    def is_done(self) -> bool:
-        return all(isinstance(one, Erase) for one in self.decided)
 
 
 async def foreseen(

@@ -179,10 +179,7 @@ class StoreReader:
         found = await self._counting(
             await self._log.find_beginning(DECISIONS.name, headers, beginning)
         )
-        ids = _by_value(found, MEMORY_ID_HEADER, beginning)
-        if beginning in ids or not ids:
-            return MemoryId(beginning) if ids else None
-        return MemoryId(_only(ids, beginning))
+        return _memory_id(found, beginning)
 
     async def on_memories(self, ids: Sequence[MemoryId]) -> list[Decision]:
         """Return the decisions that changed any of these memories, in the order of the log."""
@@ -198,15 +195,9 @@ class StoreReader:
         return found
 
     async def memory_named(self, beginning: str) -> MemoryId | None:
-        """Return the one id of a memory that begins so. Raises Ambiguous where several do."""
+        """Do as `memory_id`, also by records that do not count: they may hold what it said."""
         found = await self._log.find_beginning(DECISIONS.name, [MEMORY_ID_HEADER], beginning)
-        named = list(_by_value(found, MEMORY_ID_HEADER, beginning))
-        if beginning in named or len(named) == 1:
-            return MemoryId(beginning if beginning in named else named[0])
-        if not named:
-            return None
-        shown = ", ".join(sorted(named)[:5])
-        raise Ambiguous(f"{len(named):,} ids begin with {beginning}: {shown}")
+        return _memory_id(found, beginning)
 
     def policy(self, decision: Decision) -> Policy | None:
         """Return the policy that a decision was made by, if it is known here."""
@@ -278,6 +269,13 @@ def _by_value(found: Sequence[Record], header: str, beginning: str) -> dict[str,
             if value.startswith(beginning):
                 by_value.setdefault(value, []).append(record)
     return by_value
+
+
+def _memory_id(found: Sequence[Record], beginning: str) -> MemoryId | None:
+    ids = _by_value(found, MEMORY_ID_HEADER, beginning)
+    if beginning in ids or not ids:
+        return MemoryId(beginning) if ids else None
+    return MemoryId(_only(ids, beginning))
 
 
 def _only(things: Collection[str], beginning: str) -> str:

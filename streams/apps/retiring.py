@@ -1,13 +1,16 @@
 """Memories that end without a successor: the events that ask for it, scope by scope."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
 from schemas.base import ScopeName
+from schemas.decisions import Revise
 from schemas.events import MEMBERS_MAX, Ended, Retire
 from schemas.memories import Memory, Target
+from streams.apps.requests import Decider, publish
+from streams.apps.settings import Settings
 from streams.core.expiry import due
 from streams.core.identity import retirement_id
 from streams.core.policy import Policy
@@ -58,6 +61,20 @@ def requests(endings: Sequence[Ending], *, author: str, note: str, now: datetime
             for part in _in_parts(targets)
         ]
     return made
+
+
+async def end(
+    settings: Settings, asked: Sequence[Retire], report: Callable[[str], None], *, embedded: bool
+) -> int | None:
+    """Have memories ended: at once by an embedded store, or by a cluster in its time.
+
+    Returns how many have ended; None where that is decided later.
+    """
+    if not embedded:
+        await publish(settings, asked)
+        return None
+    decided = await Decider(settings, report).decide(*asked) if asked else []
+    return sum(len(one.memories) for one in decided if isinstance(one, Revise))
 
 
 def _scope_and_reason(ending: Ending) -> tuple[ScopeName, Ended]:

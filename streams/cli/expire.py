@@ -8,13 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from schemas.decisions import Revise
-from schemas.events import Retire
 from streams.adapters.clock import SystemClock
 from streams.apps import policies
 from streams.apps.reading import reading
-from streams.apps.requests import Decider, author_of, publish
-from streams.apps.retiring import Ending, expiring, requests
+from streams.apps.requests import author_of
+from streams.apps.retiring import Ending, end, expiring, requests
 from streams.cli import options
 from streams.cli.console import more, note, quoted, say, say_object
 from streams.core.policy import Policy
@@ -65,7 +63,11 @@ def expire(
         return
     who = author_of(source.settings, author)
     asked = requests(endings, author=who, note="memsieve expire", now=min(now, then))
-    _tell(asyncio.run(_ask(source, asked, len(endings))), endings, as_json=as_json)
+    ended = asyncio.run(end(source.settings, asked, note, embedded=source.embedded))
+    wanted = len(endings)
+    later = {"asked": wanted}
+    counts = later if ended is None else {"ended": ended, "changed_meanwhile": wanted - ended}
+    _tell(counts, endings, as_json=as_json)
 
 
 async def _due(
@@ -75,16 +77,6 @@ async def _due(
         memories = await reader.memories()
     here = (memory for memory in memories if options.below(memory.scope, scope))
     return expiring(here, rules, then)
-
-
-async def _ask(source: options.Source, asked: Sequence[Retire], wanted: int) -> dict[str, int]:
-    """Publish the requests, or have them decided on at once; count what came of them."""
-    if not source.embedded:
-        await publish(source.settings, asked)
-        return {"asked": wanted}
-    decided = await Decider(source.settings, note).decide(*asked) if asked else []
-    ended = sum(len(one.memories) for one in decided if isinstance(one, Revise))
-    return {"ended": ended, "changed_meanwhile": wanted - ended}
 
 
 def _list(endings: Sequence[Ending], limit: int | None) -> None:

@@ -9,7 +9,7 @@ import typer
 from schemas.memories import Memory
 from streams.apps.lineages import History
 from streams.apps.lineages import history as life
-from streams.apps.reading import Ambiguous, reading
+from streams.apps.reading import reading
 from streams.cli import options
 from streams.cli.console import quoted, say, say_object
 from streams.core.explain import why
@@ -40,16 +40,8 @@ def history(
 
 
 async def _history(source: options.Source, beginning: str) -> History:
-    if not beginning:
-        raise options.UsageError("ID is empty")
     async with reading(source.settings, embedded=source.embedded) as reader:
-        try:
-            identity = await reader.memory_id(beginning)
-        except Ambiguous as error:
-            raise options.UsageError(str(error)) from error
-        if identity is None:
-            raise options.NotFound(f"no memory in {reader.place} has the id {beginning}")
-        return await life(reader, identity)
+        return await life(reader, await options.memory_id(reader, beginning))
 
 
 def _lines(told: History) -> Iterator[str]:

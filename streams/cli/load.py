@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
 from schemas.codec import EVENT
 from streams.apps.loading import LIMIT, LIMIT_MAX, Asked, SearchResult, hints, loading, thorough
 from streams.cli import options
 from streams.cli.console import note, quoted, say, say_object
-from streams.cli.options import UsageError
 
 
 def register(app: typer.Typer) -> None:
@@ -73,14 +71,15 @@ def load(
     that its memories say. With --kafka the Qdrant server is searched, where the services keep their
     memories in one.
     """
-    asked = _asked(
-        scope=scope,
-        query=query,
-        limit=limit,
-        threshold=threshold,
-        deduplicate=deduplicate,
-        lexical_weight=hybrid,
-    )
+    given = {
+        "scope": scope,
+        "query": query,
+        "limit": limit,
+        "threshold": threshold,
+        "deduplicate": deduplicate,
+        "lexical_weight": hybrid,
+    }
+    asked = options.asked(Asked, given, {"lexical_weight": "--hybrid"})
     flags: dict[str, Any] = {"load__verify": "llm"} if llm else {}
     source = options.source(config, store, kafka, policy=policy, **flags)
     result = asyncio.run(_load(source, asked))
@@ -96,17 +95,6 @@ async def _load(source: options.Source, asked: Asked) -> SearchResult:
     settings = thorough(source.settings)
     async with loading(settings, embedded=source.embedded, report=note) as opened:
         return await opened.search(asked)
-
-
-def _asked(**given: Any) -> Asked:  # noqa: ANN401 - typer's values
-    """Return what is asked for. Raises UsageError that names the option."""
-    try:
-        return Asked.model_validate(given)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        field = str(problem["loc"][0])
-        option = "--hybrid" if field == "lexical_weight" else f"--{field}"
-        raise UsageError(f"{option} {given[field]}: {problem['msg']}") from error
 
 
 def _write_hints(path: Path, asked: Asked, result: SearchResult) -> None:

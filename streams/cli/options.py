@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from pydantic import BaseModel, ValidationError
 
+from schemas.base import MemoryId
 from streams.apps import settings
+from streams.apps.reading import Ambiguous, StoreReader
 from streams.apps.settings import Settings
 from streams.flow.past import Bound
 
@@ -67,6 +70,7 @@ Model = Annotated[
 _LIMIT = 50
 
 _T = TypeVar("_T")
+_Asked = TypeVar("_Asked", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,33 @@ def only(things: Mapping[str, _T], identity: str, *, what: str, place: str) -> _
         shown = ", ".join(sorted(found)[:5])
         raise UsageError(f"{len(found):,} ids begin with {identity}: {shown}")
     return things[found[0]]
+
+
+async def memory_id(reader: StoreReader, beginning: str) -> MemoryId:
+    """Return the id of the one memory whose id is this, or begins so."""
+    if not beginning:
+        raise UsageError("ID is empty")
+    try:
+        identity = await reader.memory_id(beginning)
+    except Ambiguous as error:
+        raise UsageError(str(error)) from error
+    if identity is None:
+        raise NotFound(f"no memory in {reader.place} has the id {beginning}")
+    return identity
+
+
+def asked(kind: type[_Asked], given: Mapping[str, Any], names: Mapping[str, str]) -> _Asked:
+    """Return what is asked for. Raises UsageError that names the option.
+
+    `names` has the options of the fields that are called otherwise.
+    """
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        field = str(problem["loc"][0])
+        option = names.get(field, f"--{field}")
+        raise UsageError(f"{option} {given[field]}: {problem['msg']}") from error
 
 
 def write(option: str, path: Path, content: str) -> None:

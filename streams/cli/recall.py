@@ -1,10 +1,9 @@
 """`memsieve recall`: what an agent is reminded of, as a block for its prompt."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
 from streams.apps.recalling import Asked, recalling
 from streams.cli import options
@@ -67,15 +66,16 @@ def recall(
         raise UsageError("name one scope with --scope, or several with --across PREFIX")
     if patterns and (across is None or query is not None):
         raise UsageError("--patterns goes with --across PREFIX, and without --query")
-    asked = _asked(
-        scope=scope if across is None else across.removesuffix("/"),
-        across=across is not None,
-        patterns=patterns,
-        query=query,
-        budget=budget,
-        lasting=lasting,
-        recent=recent,
-    )
+    given = {
+        "scope": scope if across is None else across.removesuffix("/"),
+        "across": across is not None,
+        "patterns": patterns,
+        "query": query,
+        "budget": budget,
+        "lasting": lasting,
+        "recent": recent,
+    }
+    asked = options.asked(Asked, given, {} if across is None else {"scope": "--across"})
     block = asyncio.run(_recall(options.source(config, store, kafka), asked))
     if not block.text:
         raise UsageError(
@@ -91,14 +91,3 @@ def recall(
 async def _recall(source: options.Source, asked: Asked) -> Block:
     async with recalling(source.settings, embedded=source.embedded, report=note) as recaller:
         return await recaller.recall(asked)
-
-
-def _asked(**given: Any) -> Asked:  # noqa: ANN401 - typer's values
-    """Return what is asked for. Raises UsageError that names the option."""
-    try:
-        return Asked.model_validate(given)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        field = str(problem["loc"][0])
-        option = "--across" if field == "scope" and given["across"] else f"--{field}"
-        raise UsageError(f"{option} {given[field]}: {problem['msg']}") from error

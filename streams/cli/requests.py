@@ -10,7 +10,7 @@ import typer
 from schemas.decisions import Ignore, OnEvent, Reason
 from schemas.events import MEMBERS_MAX, Ended, Event, Pin, Rate, Retire
 from schemas.memories import Memory
-from streams.apps.reading import Ambiguous, StoreReader, reading
+from streams.apps.reading import StoreReader, reading
 from streams.apps.requests import Decider, author_of, publish, request
 from streams.cli import options
 from streams.cli.console import note, say, say_object
@@ -185,13 +185,7 @@ async def _memories(source: options.Source, identities: Sequence[str]) -> list[M
 
 
 async def _live(reader: StoreReader, beginning: str) -> Memory:
-    if not beginning:
-        raise options.UsageError("ID is empty")
-    try:
-        identity = await reader.memory_id(beginning)
-    except Ambiguous as error:
-        raise options.UsageError(str(error)) from error
-    memory = None if identity is None else await reader.memory(identity)
+    memory = await reader.memory(await options.memory_id(reader, beginning))
     if memory is None:
         raise options.NotFound(f"no memory in {reader.place} has the id {beginning}")
     if not memory.live:

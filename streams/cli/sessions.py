@@ -1,17 +1,16 @@
 """`memsieve sessions`: what deciding came to in each session of an agent, and how one ends."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from schemas.decisions import Marker, OnEvent, Revise
+from schemas.decisions import Marker
 from schemas.events import Retire
 from streams.adapters.clock import SystemClock
+from streams.apps import retiring
 from streams.apps.reading import reading
-from streams.apps.requests import Decider, author_of, publish
-from streams.apps.retiring import session_over
+from streams.apps.requests import author_of
 from streams.cli import options
 from streams.cli.console import more, note, say, say_json, say_object
 from streams.core.sessions import Session, Sessions
@@ -77,12 +76,9 @@ def end(
     who = author_of(source.settings, author)
     requests = asyncio.run(_requests(source, session, scope, who))
     wanted = sum(len(one.memories) for one in requests)
-    if source.embedded:
-        decided = asyncio.run(Decider(source.settings, note).decide(*requests)) if requests else []
-        _tell(session, {"ended": _ended(decided), "stay": wanted - _ended(decided)}, as_json)
-    else:
-        asyncio.run(publish(source.settings, requests))
-        _tell(session, {"asked": wanted}, as_json)
+    ended = asyncio.run(retiring.end(source.settings, requests, note, embedded=source.embedded))
+    later = {"asked": wanted}
+    _tell(session, later if ended is None else {"ended": ended, "stay": wanted - ended}, as_json)
 
 
 async def _sessions(source: options.Source, scope: str | None) -> list[Session]:
@@ -101,11 +97,7 @@ async def _requests(
     async with reading(source.settings, embedded=source.embedded) as reader:
         memories = await reader.memories()
     here = (memory for memory in memories if options.below(memory.scope, scope))
-    return session_over(session, here, author=author, now=SystemClock().now())
-
-
-def _ended(decided: Sequence[OnEvent]) -> int:
-    return sum(len(one.memories) for one in decided if isinstance(one, Revise))
+    return retiring.session_over(session, here, author=author, now=SystemClock().now())
 
 
 def _tell(session: str, counts: dict[str, int], as_json: bool) -> None:  # noqa: FBT001 - an option

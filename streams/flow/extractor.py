@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from schemas.base import EventId, ScopeName
-from schemas.codec import EVENT, TURN, Unreadable
+from schemas.codec import EVENT, TURN
 from schemas.events import Remember
 from schemas.outcomes import Stage
 from schemas.topics import DEAD_LETTERS, EVENTS, TURNS
@@ -23,9 +23,9 @@ from streams.core.extraction.notes import Notes
 from streams.core.extraction.synthesis import Refused, event_id_of
 from streams.core.extraction.triggers import Rules
 from streams.core.extraction.window import REACH, Window
-from streams.flow.dead_letters import ORIGIN_HEADER, dead_letter, letter_record, oversized
+from streams.flow.dead_letters import ORIGIN_HEADER, dead_letter, letter_record
 from streams.flow.extract import OVER_BUDGET, Asking, Made, Maker, Taken, outcome
-from streams.flow.incoming import addressed, forwarded, misrouted, untimely
+from streams.flow.incoming import addressed, forwarded, misrouted, read
 from streams.flow.knowledge import Knowledge
 from streams.ports import Handled, Log, NoAnswer, NotYet, Outgoing, Poison, Record, Unreachable
 
@@ -155,14 +155,14 @@ class Extractor:
         at = max(position - REACH, await self._log.beginning(TURNS.name, partition))
         while at < position and (page := await self._log.read(TURNS.name, partition, at, _PAGE)):
             for record in page:
-                turn = _turn_of(record)
+                turn = read(record, TURN, likely="turn")
                 if record.offset < position and isinstance(turn, Turn):
                     window.add(record.offset, turn)
             at = page[-1].offset + 1
         return window
 
     def _read(self, held: _Held, window: Window, record: Record) -> Looked | _Elsewhere | Poison:
-        turn = _turn_of(record)
+        turn = read(record, TURN, likely="turn")
         if isinstance(turn, Poison):
             return turn
         place = misrouted(record, turn.scope, held.partitions)
@@ -220,17 +220,6 @@ class Extractor:
         if attempts.failures < self._failures_max:
             raise Unreachable(silent)
         return Refused(f"{silent}; it was asked {attempts.failures:,} times")
-
-
-def _turn_of(record: Record) -> Turn | Poison:
-    value = record.value or b""
-    if too_long := oversized(value):
-        return too_long
-    try:
-        turn = TURN.decode(value, likely="turn")
-    except Unreadable as error:
-        return Poison(str(error), error.field)
-    return untimely(record, turn.occurred_at) or turn
 
 
 def _unreadable(read: Sequence[_Read]) -> list[Taken]:

@@ -1,10 +1,15 @@
 """What producers publish: whether it can be used, and where it belongs."""
 
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from schemas.base import ScopeName
+from schemas.codec import Codec, Unreadable
+from schemas.events import Event
 from schemas.topics import EVENTS, Topic
+from schemas.turns import Turn
 from streams.core.scope import partition_of
+from streams.flow.dead_letters import oversized
 from streams.ports import Outgoing, Poison, Record
 
 FORWARDED_HEADER = "memsieve-forwarded"
@@ -32,7 +37,22 @@ def addressed(
     )
 
 
-def untimely(record: Record, occurred_at: datetime) -> Poison | None:
+_Said = TypeVar("_Said", bound=Event | Turn)
+
+
+def read(record: Record, codec: Codec[_Said], *, likely: str) -> _Said | Poison:
+    """Read what a record says, or why it says nothing; `likely` is the kind that is tried first."""
+    value = record.value or b""
+    if too_long := oversized(value):
+        return too_long
+    try:
+        said = codec.decode(value, likely=likely)
+    except Unreadable as error:
+        return Poison(str(error), error.field)
+    return _untimely(record, said.occurred_at) or said
+
+
+def _untimely(record: Record, occurred_at: datetime) -> Poison | None:
     """Refuse what has not happened yet, by the clock of the log."""
     appended = record.appended_at
     if appended is None or occurred_at <= appended + CLOCK_SKEW_MAX:

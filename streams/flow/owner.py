@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from schemas.codec import EVENT, REVIEW, Unreadable
+from schemas.codec import EVENT, REVIEW
 from schemas.decisions import Change, Decision, Erase
 from schemas.events import Event, Forget
 from schemas.outcomes import Review
@@ -13,11 +13,11 @@ from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
 from streams.core.brake import Rates, Watch
 from streams.core.fences import Reached
 from streams.core.overlay import Overlay
-from streams.flow.dead_letters import letter_record, oversized
+from streams.flow.dead_letters import letter_record
 from streams.flow.decisions import DecisionsReader, decision_record
 from streams.flow.deduplicate import Deduplicator, Elsewhere, Received, Withheld
 from streams.flow.forgetting import NOTHING, Looked, looked_at, published_anew
-from streams.flow.incoming import forwarded, misrouted, untimely
+from streams.flow.incoming import forwarded, misrouted, read
 from streams.flow.screening import screen
 from streams.flow.takeover import DEDUPLICATOR_GROUP, Claim, applied, take_over
 from streams.ports import (
@@ -139,8 +139,8 @@ class Owner:
     async def _handle(self, partition: int, owned: _Owned, records: Sequence[Record]) -> Handled:
         followed = await self._followed(partition, owned)
         owned.settle(followed)
-        read = [Received(record, _read(record, owned.partitions)) for record in records]
-        screened = [screen(item, self._deduplicator.policy, self._screener) for item in read]
+        received = [Received(record, _read(record, owned.partitions)) for record in records]
+        screened = [screen(item, self._deduplicator.policy, self._screener) for item in received]
         looked = await self._looked_at(partition, screened)
         batch = [
             replace(one, erasable=look.fits) for one, look in zip(screened, looked, strict=True)
@@ -270,16 +270,8 @@ class Owner:
 
 
 def _read(record: Record, partitions: int) -> Event | Elsewhere | Poison:
-    value = record.value or b""
-    if too_long := oversized(value):
-        return too_long
-    try:
-        event = EVENT.decode(value, likely="remember")
-    except Unreadable as error:
-        return Poison(str(error), error.field)
-    if early := untimely(record, event.occurred_at):
-        return early
-    return _misrouted(record, event, partitions) or event
+    event = read(record, EVENT, likely="remember")
+    return event if isinstance(event, Poison) else _misrouted(record, event, partitions) or event
 
 
 def _forwarded(batch: Sequence[Received]) -> list[Outgoing]:

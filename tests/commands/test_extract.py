@@ -12,6 +12,7 @@ from schemas.events import Remember
 from schemas.outcomes import DeadLetter
 from tests.commands.conftest import Memsieve, start
 from tests.standin.llm import Asked, LlmServer, Reply, Script, in_turn, said
+from tests.support.answers import DECLINED, taken
 from tests.support.waiting import wait_until
 
 HATCH = "The hatch is rusted shut and will not budge however hard you pull."
@@ -52,22 +53,7 @@ def letters(path: Path) -> list[DeadLetter]:
 
 
 def remembered(text: str = HATCH, **fields: Any) -> Reply:
-    answer: dict[str, Any] = {
-        "reasoning": "It is new.",
-        "should_remember": True,
-        "category": "FAILURE",
-        "title": "Hatch",
-        "text": text,
-        "said_by": "world",
-        "persistence": "permanent",
-        "status": "active",
-        "supersedes": [],
-        "invalidates": [],
-    }
-    return said(json.dumps(answer | fields))
-
-
-DECLINED = said(json.dumps({"reasoning": "Known already.", "should_remember": False}))
+    return taken(text, **fields)
 
 
 def served(script: Script, directory: Path, **settings: Any) -> LlmServer:

@@ -12,11 +12,10 @@ from schemas.base import ScopeName
 from schemas.codec import EVENT, TURN
 from schemas.events import Remember
 from schemas.turns import Turn
-from streams.adapters.kafka.connection import Connection
-from streams.adapters.kafka.log import KafkaLog
 from streams.core.scope import partition_of
 from streams.ports import Outgoing
 from tests.builders import later, turn
+from tests.connected.test_services import log_of
 from tests.standin.llm import Asked, LlmServer, Reply, said
 from tests.support.services import Installation
 from tests.support.waiting import wait_until
@@ -53,12 +52,6 @@ def installation(path: Path, kafka: str, prefix: str, **settings: str) -> Instal
     made = Installation.on(path, kafka, prefix, service__session_seconds="6", **settings)
     made.memsieve("topics", "create", "--partitions", str(PARTITIONS))
     return made
-
-
-def log_of(made: Installation) -> KafkaLog:
-    variables = made.variables
-    kafka, prefix = variables["MEMSIEVE_KAFKA__BOOTSTRAP"], variables["MEMSIEVE_KAFKA__PREFIX"]
-    return KafkaLog(Connection(kafka, prefix))
 
 
 async def events(made: Installation) -> list[Remember]:

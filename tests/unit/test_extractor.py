@@ -1,6 +1,5 @@
 """The extractor between turns and events: what survives a restart, and what becomes of failures."""
 
-import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from streams.runtime.consumer import acknowledged, work
 from tests.builders import event, later, policy, turn, unit
 from tests.fakes.clock import StandingClock
 from tests.standin.llm import Asked, LlmServer, Reply, Script, in_turn, said
+from tests.support.answers import DECLINED, taken
 from tests.support.bench import Bench
 
 HATCH = "The hatch is rusted shut."
@@ -44,22 +44,9 @@ def at(number: int, *parts: tuple[str, str], **fields: Any) -> Turn:
 
 
 def remembered(text: str = HATCH, **fields: Any) -> Reply:
-    answer: dict[str, Any] = {
-        "reasoning": "It is new.",
-        "should_remember": True,
-        "category": "FAILURE",
-        "title": "Hatch",
-        "text": text,
-        "said_by": "world",
-        "persistence": "permanent",
-        "status": "active",
-        "supersedes": [],
-        "invalidates": [],
-    }
-    return said(json.dumps(answer | fields))
+    return taken(text, **fields)
 
 
-DECLINED = said(json.dumps({"reasoning": "Known already.", "should_remember": False}))
 BROKEN = Reply(503)
 
 
