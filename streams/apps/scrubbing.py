@@ -5,7 +5,7 @@ are not looked up when something is forgotten: so this reads all of them, and wr
 """
 
 import base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ from schemas.codec import APPLIED, DEAD_LETTER, REVIEW, Unreadable
 from schemas.decisions import Erase
 from schemas.memories import Memory, Standing
 from schemas.outcomes import DeadLetter, Settled
-from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, REVIEWS
+from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
 from streams.adapters.local_broker import LocalBroker
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import rematerialising, wiring
@@ -77,20 +77,24 @@ async def _take(log: LocalBroker, key: Key) -> int:
                 gone.setdefault(record.partition, []).append(record)
         for partition, found in gone.items():
             if topic == DEAD_LETTERS.name:
-                await log.append([_dropped(record) for record in found])
+                await _drop(log, found)
             await log.erase(topic, partition, [record.offset for record in found])
             taken += len(found)
     return taken
 
 
-def _dropped(record: Record) -> Outgoing:
-    """Return the record that says of a dead letter that it is gone on purpose."""
-    letter = DEAD_LETTER.decode(record.value or b"")
-    if not isinstance(letter, DeadLetter):
-        raise TypeError(f"{record.place} is no dead letter")
-    settled = Settled(dead_letter_id=letter.id, how="dropped", attempts=letter.attempts)
-    value = DEAD_LETTER.encode(settled)
-    return Outgoing(DEAD_LETTERS.name, record.partition, record.key, value)
+async def _drop(log: LocalBroker, found: Sequence[Record]) -> None:
+    """Say of dead letters that they are given up, and erase the events that they repeat."""
+    for record in found:
+        letter = DEAD_LETTER.decode(record.value or b"")
+        if not isinstance(letter, DeadLetter):
+            raise TypeError(f"{record.place} is no dead letter")
+        settled = Settled(dead_letter_id=letter.id, how="dropped", attempts=letter.attempts)
+        value = DEAD_LETTER.encode(settled)
+        await log.append([Outgoing(DEAD_LETTERS.name, record.partition, record.key, value)])
+        source = letter.position
+        if source is not None and source.topic == EVENTS.name:
+            await log.erase(source.topic, source.partition, [source.offset])
 
 
 async def _forgotten(log: Log) -> _Forgotten:

@@ -9,8 +9,8 @@ from typing import Any
 import typer
 from rich.progress import BarColumn, Progress, TextColumn
 
-from streams.apps import verification
-from streams.apps.verification import Check, Counts, Report
+from streams.apps import auditing, verification
+from streams.apps.audited import Check, Counts, Report
 from streams.cli import options
 from streams.cli.console import err, note, say, say_object
 
@@ -48,7 +48,7 @@ def verify(
 
 
 @contextmanager
-def _shown() -> Generator[verification.Progress]:
+def _shown() -> Generator[auditing.Progress]:
     """Show on a terminal how far the log is read; elsewhere nothing."""
     columns = (TextColumn("verifying"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:

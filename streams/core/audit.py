@@ -5,17 +5,11 @@ audit goes on behind what it finds, as far as that can be judged: what follows f
 not told as another.
 """
 
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import NamedTuple, TypeAlias
-
-from pydantic_core import from_json
 
 from schemas.base import DecisionId, MemoryId, Position, ScopeName
-from schemas.codec import EVENT, Unreadable
 from schemas.decisions import (
     Block,
     Change,
@@ -25,435 +19,22 @@ from schemas.decisions import (
     Forward,
     Ignore,
     Insert,
-    Marker,
     Reinforce,
     Reject,
     Revise,
     Revision,
 )
-from schemas.events import Event, Forget
-from schemas.memories import Memory, Target
+from schemas.events import Forget
+from schemas.memories import Target
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
+from streams.core.copies import Copy, Holding, every
+from streams.core.findings import Findings, Problem, place_of
 from streams.core.identity import content_key, decision_id, forwarding_id, rejection_id
 from streams.core.ledger import MissingTarget, fold, stated, touched
 from streams.core.neighbours import Stored
+from streams.core.pairing import Pairing
 from streams.core.scope import partition_of
 from streams.core.screening import was_screened
-
-SHOWN_MAX = 20
-"""How many findings of one problem are shown; all are counted."""
-
-
-class Problem(StrEnum):
-    """What must not be, by the name that programs see."""
-
-    BEGINNING_LOST = "beginning-lost"
-    RECORD_LOST = "record-lost"
-    CUT_SHORT = "cut-short"
-    DAMAGED = "damaged"
-    NEWER = "newer"
-    MISLABELLED = "mislabelled"
-    FENCE_DAMAGED = "fence-damaged"
-    FENCE_WITHOUT_OWNER = "fence-without-owner"
-    PARTITIONS_DIFFER = "partitions-differ"
-    FENCE_MISPLACED = "fence-misplaced"
-    UNDECIDED = "undecided"
-    NO_EVENT = "no-event"
-    BEYOND_EVENTS = "beyond-events"
-    OTHER_EVENT = "other-event"
-    DECIDED_TWICE = "decided-twice"
-    DOES_NOT_BUILD = "does-not-build"
-    OTHER_ID = "other-id"
-    OTHER_WORDS = "other-words"
-    OTHER_SCOPE = "other-scope"
-    OTHER_PARTITION = "other-partition"
-    NO_SUCCESSOR = "no-successor"
-    SUCCESSOR_CYCLE = "successor-cycle"
-    NO_DEAD_LETTER = "no-dead-letter"
-    DEAD_LETTER_DAMAGED = "dead-letter-damaged"
-    NOT_FORWARDED = "not-forwarded"
-    OTHER_LOG = "other-log"
-    UNUSABLE = "unusable"
-    LACKING = "lacking"
-    EXTRA = "extra"
-    DIFFERING = "differing"
-    UNEQUAL = "unequal"
-
-
-_RESTORE = "restore the log from a copy"
-_PARTITIONS = "restore the topics from a copy, or begin anew under another kafka.prefix"
-_REPORT = f"{_RESTORE}; where no copy is better, please report this, with the log"
-REMEDIES: Mapping[Problem, str] = {
-    Problem.BEGINNING_LOST: f"{_RESTORE}, and keep {DECISIONS.name} forever",
-    Problem.RECORD_LOST: f"{_RESTORE}; nobody has asked for it to be erased",
-    Problem.CUT_SHORT: _RESTORE,
-    Problem.DAMAGED: _RESTORE,
-    Problem.NEWER: f"upgrade this memsieve; where no newer one wrote it, {_RESTORE}",
-    Problem.MISLABELLED: _RESTORE,
-    Problem.FENCE_DAMAGED: _RESTORE,
-    Problem.FENCE_WITHOUT_OWNER: _RESTORE,
-    Problem.PARTITIONS_DIFFER: _PARTITIONS,
-    Problem.FENCE_MISPLACED: _PARTITIONS,
-    Problem.UNDECIDED: f"{_RESTORE}; where it never was decided on, publish the event again",
-    Problem.NO_EVENT: _RESTORE,
-    Problem.BEYOND_EVENTS: f"{_RESTORE}: {EVENTS.name} was made anew or has lost records",
-    Problem.OTHER_EVENT: _RESTORE,
-    Problem.DECIDED_TWICE: _REPORT,
-    Problem.DOES_NOT_BUILD: _RESTORE,
-    Problem.OTHER_ID: _RESTORE,
-    Problem.OTHER_WORDS: _RESTORE,
-    Problem.OTHER_SCOPE: _REPORT,
-    Problem.OTHER_PARTITION: _REPORT,
-    Problem.NO_SUCCESSOR: _REPORT,
-    Problem.SUCCESSOR_CYCLE: _REPORT,
-    Problem.NO_DEAD_LETTER: "restore the log from a copy, or mend the event and publish it again",
-    Problem.DEAD_LETTER_DAMAGED: _RESTORE,
-    Problem.NOT_FORWARDED: "publish the event again, keyed by its scope",
-    Problem.OTHER_LOG: "restore the copy of the log that goes furthest; where there is none, "
-    "delete what follows it, and what the log lacks is lost",
-    Problem.UNEQUAL: "mend what the other checks have found",
-}
-"""What to do, where that does not depend on whose problem it is."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What must not be, where, and in words."""
-
-    problem: Problem
-    place: str
-    what: str
-
-
-class Findings:
-    """What was found: the first of each problem, and how many there are."""
-
-    def __init__(self) -> None:
-        self.counts = Counter[Problem]()
-        self._shown: dict[Problem, list[Finding]] = {}
-
-    def add(self, problem: Problem, place: str, what: str) -> None:
-        self.counts[problem] += 1
-        if self.counts[problem] <= SHOWN_MAX:
-            self._shown.setdefault(problem, []).append(Finding(problem, place, what))
-
-    @property
-    def shown(self) -> list[Finding]:
-        return [finding for findings in self._shown.values() for finding in findings]
-
-
-def place_of(position: Position) -> str:
-    """Return where a person finds a record: topic/partition/offset."""
-    return f"{position.topic}/{position.partition}/{position.offset}"
-
-
-def unreadable(value: bytes | None, error: Unreadable | None) -> Problem:
-    """Tell what became of a decision that cannot be read; `error` says why, None for a fence."""
-    if not value or "EOF while parsing" in str(error):
-        return Problem.CUT_SHORT
-    if error is not None and error.field in {"kind", "schema_version"}:
-        named: object = from_json(value).get(error.field)
-        if type(named) in {str, int}:
-            return Problem.NEWER
-    return Problem.DAMAGED
-
-
-class Pairing:
-    """One partition's decisions, and the event records that they are on.
-
-    All decisions come first, then all events that the topic still holds, then `close`.
-    """
-
-    def __init__(self, partition: int, committed: int, found: Findings) -> None:
-        """Begin with nothing decided on; `committed` is where the deduplicators' group goes on."""
-        self._partition = partition
-        self._committed = committed
-        self._found = found
-        self._decided: dict[int, _Made] = {}
-        self._doubts: list[range] = []
-        self._doubt: int | None = None
-        self._next = 0
-        self.events = 0
-        """How many records the topic still holds."""
-        self.waiting = 0
-        """How many of them lie behind the last that was decided on."""
-        self.in_doubt = 0
-        """How many of them may have the decision that cannot be read."""
-        self.expired = 0
-        """How many decisions are on events that the topic no longer holds."""
-        self.untold = 0
-        """How many offsets of these have no decision: perhaps there was no event."""
-        self.erased = 0
-        """How many events were erased, because what they say is forgotten."""
-        self._gone: set[int] = set()
-
-    def decided(self, decision: Decision, place: int) -> None:
-        """Take a decision that counts, and the offset where it lies."""
-        offset = decision.source.offset
-        if self._doubt is not None:
-            self._doubts.append(range(self._doubt, offset))
-            self._doubt = None
-        self._decided[offset] = _Made(place, _said(decision))
-        self._next = offset + 1
-
-    def erase(self, offset: int, place: int, *, stays: bool) -> bool:
-        """Take the event of a decision that was to be erased; tell whether that is gone."""
-        if not stays:
-            self._gone.add(offset)
-        if offset in self._decided:
-            return False
-        self._decided[offset] = _Made(place, b"")
-        return True
-
-    def doubt(self) -> None:
-        """Note a record that cannot be read: it may be the decision on what comes next."""
-        if self._doubt is None:
-            self._doubt = self._next
-
-    @property
-    def end(self) -> int:
-        """The offset behind the last event that must have a decision."""
-        behind_doubt = 0 if self._doubt is None else self._doubt + 1
-        return max(self._next, self._committed, behind_doubt)
-
-    def event(self, offset: int, read: Callable[[], Event | None]) -> None:
-        """Take an event record; `read` returns what it says, None where it cannot be read."""
-        self.events += 1
-        if offset >= self.end:
-            self.waiting += 1
-            return
-        made = self._decided.pop(offset, None)
-        if made is None:
-            self._undecided(offset)
-        elif made.said and ((event := read()) is None or made.said != _digest(event)):
-            what = f"decides on {self._event(offset)}, and on another event than that record holds"
-            self._found.add(Problem.OTHER_EVENT, self._decision(made), what)
-
-    def close(self, beginning: int, end: int) -> None:
-        """Judge the decisions whose events were not met."""
-        for offset, made in self._decided.items():
-            if offset in self._gone:
-                self.erased += 1
-            elif offset < beginning:
-                self.expired += 1
-            elif offset >= end:
-                what = f"decides on {self._event(offset)}, but the events end at {end:,}"
-                self._found.add(Problem.BEYOND_EVENTS, self._decision(made), what)
-            else:
-                what = f"decides on {self._event(offset)}, but there is no such record"
-                self._found.add(Problem.NO_EVENT, self._decision(made), what)
-        erased = sum(offset < beginning for offset in self._gone)
-        self.untold = max(0, beginning - self.expired - erased)
-
-    def _undecided(self, offset: int) -> None:
-        open_doubt = range(0) if self._doubt is None else range(self._doubt, self.end)
-        if any(offset in doubt for doubt in (*self._doubts, open_doubt)):
-            self.in_doubt += 1
-        else:
-            what = f"has no decision, although events up to {self.end:,} were decided on"
-            self._found.add(Problem.UNDECIDED, self._event(offset), what)
-
-    def _event(self, offset: int) -> str:
-        return f"{EVENTS.name}/{self._partition}/{offset}"
-
-    def _decision(self, made: "_Made") -> str:
-        return f"{DECISIONS.name}/{self._partition}/{made.offset}"
-
-
-class _Made(NamedTuple):
-    """Where a decision lies, and the digest of the event that it repeats, if any."""
-
-    offset: int
-    said: bytes
-
-
-def _said(decision: Decision) -> bytes:
-    """Return the digest of the event that a decision repeats; nothing where it repeats none."""
-    if isinstance(decision, Marker) or was_screened(decision):
-        return b""
-    return _digest(decision.event)
-
-
-def _digest(event: Event) -> bytes:
-    return hashlib.blake2b(EVENT.encode(event), digest_size=16).digest()
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a copy for people holds of a memory.
-
-    `live` is None where people have edited it, or taken it out; `text` also where it is retired.
-    """
-
-    identity: MemoryId
-    version: int
-    text: str | None
-    live: bool | None
-
-
-Holding: TypeAlias = Callable[[Memory], bool]
-"""Tells whether a copy has to hold a memory."""
-
-
-def every(_: Memory) -> bool:
-    """Return True: what a copy that leaves nothing out has to hold."""
-    return True
-
-
-class Copy:
-    """What a copy of the memories holds, against what the log says up to the copy's level.
-
-    It may hold a later state of a memory: what is written comes before the level is raised.
-    """
-
-    def __init__(
-        self,
-        levels: Mapping[int, int],
-        state: Mapping[MemoryId, Stored],
-        *,
-        whole: bool,
-        holds: Holding = every,
-    ) -> None:
-        """`state` is that of the log, as it grows. `whole`: vectors and decisions are compared."""
-        self._levels = levels
-        self._state = state
-        self._whole = whole
-        self._holds = holds
-        self._before: dict[MemoryId, Stored | None] = {}
-        self._later: dict[MemoryId, list[Stored]] = {}
-        self._seen: dict[MemoryId, int] = {}
-        self._suspects: dict[MemoryId, Stored | Told] = {}
-        self._flawed: dict[MemoryId, str] = {}
-        self._by_people: set[MemoryId] = set()
-
-    @property
-    def levels(self) -> Mapping[int, int]:
-        return self._levels
-
-    @property
-    def count(self) -> int:
-        """How many memories it holds."""
-        return len(self._seen)
-
-    @property
-    def by_people(self) -> int:
-        """How many of them people have edited or taken out."""
-        return len(self._by_people)
-
-    @property
-    def is_in_doubt(self) -> bool:
-        """Whether it holds what the log as far as it is read does not explain."""
-        return bool(self._suspects)
-
-    def changed(self, position: Position, before: Stored | None, after: Stored) -> None:
-        """Learn what a decision made of a memory."""
-        if position.offset >= self._levels.get(position.partition, 0):
-            self._before.setdefault(after.memory.id, before)
-            self._later.setdefault(after.memory.id, []).append(after)
-
-    def found(self, held: Stored | Told) -> None:
-        """Take what it holds of a memory; of several states the latest counts."""
-        identity, version = _named(held)
-        if version < self._seen.get(identity, 0):
-            return
-        self._seen[identity] = version
-        self._suspects[identity] = held
-        if self._explains(held):
-            del self._suspects[identity]
-        if isinstance(held, Told) and held.live is None:
-            self._by_people.add(identity)
-
-    def flawed(self, identity: MemoryId, flaw: str) -> None:
-        """Take note of a memory that it holds in a way that cannot be right."""
-        self._seen[identity] = 0
-        self._flawed[identity] = flaw
-
-    def findings(self, is_compared: Callable[[ScopeName], bool]) -> Findings:
-        """Return what differs, in the scopes that can be compared."""
-        found = Findings()
-        for identity, stored in self._state.items():
-            if identity not in self._seen and self._lacks(identity, stored, is_compared):
-                found.add(Problem.LACKING, identity, "the log has it, the copy has not")
-        for identity, flaw in self._flawed.items():
-            found.add(Problem.DIFFERING, identity, flaw)
-        for identity, held in self._suspects.items():
-            scope = self._scope(held)
-            if (scope is None or is_compared(scope)) and not self._explains(held):
-                self._add_unexplained(found, identity, held)
-        return found
-
-    def _lacks(
-        self, identity: MemoryId, stored: Stored, is_compared: Callable[[ScopeName], bool]
-    ) -> bool:
-        expected = self._expected(identity)
-        wanted = expected is not None and self._holds(expected.memory)
-        return wanted and is_compared(stored.memory.scope)
-
-    def _scope(self, held: Stored | Told) -> ScopeName | None:
-        """Return the scope of what it holds; None where only the log could tell, and does not."""
-        known = held if isinstance(held, Stored) else self._state.get(held.identity)
-        return None if known is None else known.memory.scope
-
-    def _add_unexplained(self, found: Findings, identity: MemoryId, held: Stored | Told) -> None:
-        known = self._expected(identity) or self._state.get(identity)
-        if known is None:
-            found.add(Problem.EXTRA, identity, "the copy has it, the log knows no such memory")
-        else:
-            found.add(Problem.DIFFERING, identity, self._difference(known, held))
-
-    def _explains(self, held: Stored | Told) -> bool:
-        """Tell whether the log says this, at the copy's level or behind it."""
-        identity, _ = _named(held)
-        states = (self._expected(identity), *self._later.get(identity, ()))
-        return any(state is not None and self._same(state, held) for state in states)
-
-    def _expected(self, identity: MemoryId) -> Stored | None:
-        """Return the memory as the decisions up to the level made it."""
-        if identity in self._before:
-            return self._before[identity]
-        return self._state.get(identity)
-
-    def _same(self, expected: Stored, found: Stored | Told) -> bool:
-        if isinstance(found, Told):
-            same_version = expected.memory.version == found.version
-            return same_version and not _differing(expected.memory, found)
-        if not self._whole:
-            return expected.memory == found.memory
-        return (
-            expected.memory == found.memory
-            and _bits(expected) == _bits(found)
-            and expected.decided == found.decided
-        )
-
-    def _difference(self, expected: Stored, found: Stored | Told) -> str:
-        """Say in which way a memory differs, without its text."""
-        known, (_, version) = expected.memory, _named(found)
-        if known.version != version:
-            return f"is at version {version}, and at {known.version} by the log"
-        names = _differing(known, found if isinstance(found, Told) else found.memory)
-        if self._whole and isinstance(found, Stored):
-            names += ["vector"] if _bits(expected) != _bits(found) else []
-            names += ["decisions"] if expected.decided != found.decided else []
-        return f"is not what the log says in: {', '.join(names)}"
-
-
-def _named(held: Stored | Told) -> tuple[MemoryId, int]:
-    """Return which memory, and which version of it, a copy holds."""
-    if isinstance(held, Told):
-        return held.identity, held.version
-    return held.memory.id, held.memory.version
-
-
-def _differing(known: Memory, seen: Memory | Told) -> list[str]:
-    """Return the names of what is not the same."""
-    if isinstance(seen, Memory):
-        return [n for n in Memory.model_fields if getattr(known, n) != getattr(seen, n)]
-    told = {"text": seen.text, "live": seen.live}
-    return [n for n, value in told.items() if value is not None and getattr(known, n) != value]
-
-
-def _bits(stored: Stored) -> bytes | None:
-    return None if stored.vector is None else stored.vector.tobytes()
 
 
 class Audit:
@@ -482,6 +63,7 @@ class Audit:
         self.kinds = Counter[str]()
         self.fences = 0
         self._rejects: dict[str, str] = {}
+        self._rejected: dict[str, tuple[Position, Position]] = {}
         self._forwards: dict[tuple[int, str], str] = {}
 
     def copy(self, levels: Mapping[int, int], *, whole: bool, holds: Holding = every) -> Copy:
@@ -559,6 +141,7 @@ class Audit:
         match decision:
             case Reject():
                 self._rejects.setdefault(decision.dead_letter_id, place)
+                self._rejected.setdefault(decision.dead_letter_id, (decision.source, position))
             case Forward():
                 self._forwards[decision.partition, place_of(decision.source)] = place
                 self._require_partition(decision.scope, decision.partition, place)
@@ -577,6 +160,13 @@ class Audit:
     def letter(self, identity: str) -> None:
         """Take a dead letter."""
         self._rejects.pop(identity, None)
+
+    def dropped(self, identity: str) -> None:
+        """Take that a dead letter was given up: what it repeats may be gone from the events."""
+        if identity in self._rejected:
+            source, position = self._rejected[identity]
+            pairing = self.pairings[position.partition]
+            pairing.erase(source.offset, position.offset, stays=False)
 
     def close_letters(self, *, expired: bool) -> int:
         """Judge the rejects whose letters were not met; return how many cannot be judged.

@@ -23,7 +23,8 @@ from streams.adapters.indexes.payload import to_payload
 from streams.adapters.memory_log import MemoryLog
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import wiring
-from streams.apps.verification import Flawed, IndexCopy, audited
+from streams.apps.auditing import audited
+from streams.apps.copies import Flawed, IndexCopy
 from streams.core.decide import Case, forward, recognise
 from streams.core.fences import Epoch, Reached
 from streams.core.memories_md.entries import entries
@@ -807,9 +808,9 @@ def test_what_is_not_kept_any_more_is_noted(memsieve: Memsieve, store: Store) ->
     report = verified(memsieve)
     assert report["counts"]["events"] == 9
     assert report["notes"] == [
+        "1 rejects: no dead letter was found, but the first are not kept",
         "memory.events/0 begins at 3: what lay before is not kept",
         "1 forwards: no event was found, but the first are not kept",
-        "1 rejects: no dead letter was found, but the first are not kept",
     ]
 
 

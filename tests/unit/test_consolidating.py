@@ -12,12 +12,13 @@ from schemas.memories import Memory
 from schemas.topics import EVENTS
 from streams.adapters.passes import LastPass, Passes
 from streams.apps import policies
+from streams.apps.auditing import audited
 from streams.apps.consolidated import Consolidated, ScopePass
 from streams.apps.consolidating import Asked, Consolidation, Place
+from streams.apps.copies import IndexCopy
 from streams.apps.proposing import tried_out
 from streams.apps.rehearsing import Means, Rehearsal
 from streams.apps.settings import ConsolidateSettings
-from streams.apps.verification import IndexCopy, audited
 from streams.core.consolidation import proposed
 from streams.core.embedding import Vector
 from streams.core.language.reading import Readings
@@ -208,7 +209,7 @@ class TestTriggers:
         assert (done.groups > 0) is joined
         assert done.as_json()["skipped"] == ({} if joined else {"few": 1})
 
-    @pytest.mark.covers("S2.6", "S2.4", "S2.7", "B88")
+    @pytest.mark.covers("S2.6", "S2.4", "S2.7", "S2.24", "B88")
     @pytest.mark.parametrize(("hours", "looked_at"), [(23.9, False), (24.1, True), (-1, True)])
     async def test_a_scope_is_left_alone_for_a_day(
         self, bench: Bench, hours: float, *, looked_at: bool

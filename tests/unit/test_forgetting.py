@@ -21,8 +21,9 @@ from schemas.events import Pin, Undo
 from schemas.memories import Standing
 from schemas.topics import DECISIONS, EVENTS
 from streams.adapters.indexes.exact import ExactIndex
+from streams.apps.auditing import audited
+from streams.apps.copies import IndexCopy
 from streams.apps.forgetting import Means, Unknown, Wanted, plans
-from streams.apps.verification import IndexCopy, audited
 from streams.core.forgetting import Plan
 from streams.core.identity import decision_id, memory_id
 from streams.core.language.lexicon import Lexicon

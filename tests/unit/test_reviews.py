@@ -17,8 +17,9 @@ from schemas.events import Answer, Remember, Seen
 from schemas.outcomes import Review, Stage
 from schemas.topics import DECISIONS, EVENTS, REVIEWS
 from streams.adapters.sinks.sqlite import SqliteSink
+from streams.apps.auditing import audited
+from streams.apps.copies import IndexCopy
 from streams.apps.reviews import answer_to
-from streams.apps.verification import IndexCopy, audited
 from streams.core.embedding import Vector
 from streams.core.identity import review_id
 from streams.core.scope import partition_of

@@ -23,21 +23,14 @@ from schemas.decisions import (
 from schemas.events import Event
 from schemas.memories import Memory, Target
 from streams.core import survivorship
-from streams.core.audit import (
-    REMEDIES,
-    SHOWN_MAX,
-    Audit,
-    Copy,
-    Findings,
-    Pairing,
-    Problem,
-    successors,
-    unreadable,
-)
+from streams.core.audit import Audit, successors
+from streams.core.copies import Copy
 from streams.core.decide import Case, forward, recognise
 from streams.core.embedding import pack
+from streams.core.findings import REMEDIES, SHOWN_MAX, Findings, Problem, unreadable
 from streams.core.identity import memory_id, rejection_id
 from streams.core.neighbours import Stored
+from streams.core.pairing import Pairing
 from streams.core.scope import partition_of
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
 

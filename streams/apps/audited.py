@@ -1,0 +1,63 @@
+"""What an audit came to: check by check, and in figures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streams.core.findings import REMEDIES, Findings, Problem
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was examined, what it came to, and what must not be."""
+
+    name: str
+    fact: str
+    findings: Findings = field(default_factory=Findings)
+    remedy: str = ""
+
+    @property
+    def healthy(self) -> bool:
+        return not self.findings.counts
+
+    @property
+    def told(self) -> str:
+        """What it came to: the fact, or how much of what must not be."""
+        counts = self.findings.counts
+        return ", ".join(f"{n:,} {p.value}" for p, n in counts.items()) if counts else self.fact
+
+    def remedy_of(self, problem: Problem) -> str:
+        """Return what to do."""
+        return REMEDIES.get(problem) or self.remedy
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The figures of a log; the events that have expired are counted by their decisions."""
+
+    events: int
+    decisions: Mapping[str, int]
+    waiting: int
+    in_doubt: int
+    fences: int
+    refused: Mapping[str, int]
+    memories: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Report:
+    """All checks; what adds up; and what is worth knowing and harms nobody."""
+
+    checks: list[Check]
+    counts: Counts
+    notes: list[str]
+
+    @property
+    def healthy(self) -> bool:
+        return all(check.healthy for check in self.checks)
+
+
+def unusable(name: str, place: str, error: Exception, remedy: str) -> Check:
+    """Return the check of a copy that cannot be read; `error` says why, `remedy` what to do."""
+    findings = Findings()
+    findings.add(Problem.UNUSABLE, place, str(error))
+    return Check(name, place, findings, remedy)

@@ -1,0 +1,188 @@
+"""What a copy of the memories must hold, as far as it has followed the log."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from schemas.base import MemoryId, Position, ScopeName
+from schemas.memories import Memory
+from streams.core.findings import Findings, Problem
+from streams.core.neighbours import Stored
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a copy for people holds of a memory.
+
+    `live` is None where people have edited it, or taken it out; `text` also where it is retired.
+    """
+
+    identity: MemoryId
+    version: int
+    text: str | None
+    live: bool | None
+
+
+Holding: TypeAlias = Callable[[Memory], bool]
+"""Tells whether a copy has to hold a memory."""
+
+
+def every(_: Memory) -> bool:
+    """Return True: what a copy that leaves nothing out has to hold."""
+    return True
+
+
+class Copy:
+    """What a copy of the memories holds, against what the log says up to the copy's level.
+
+    It may hold a later state of a memory: what is written comes before the level is raised.
+    """
+
+    def __init__(
+        self,
+        levels: Mapping[int, int],
+        state: Mapping[MemoryId, Stored],
+        *,
+        whole: bool,
+        holds: Holding = every,
+    ) -> None:
+        """`state` is that of the log, as it grows. `whole`: vectors and decisions are compared."""
+        self._levels = levels
+        self._state = state
+        self._whole = whole
+        self._holds = holds
+        self._before: dict[MemoryId, Stored | None] = {}
+        self._later: dict[MemoryId, list[Stored]] = {}
+        self._seen: dict[MemoryId, int] = {}
+        self._suspects: dict[MemoryId, Stored | Told] = {}
+        self._flawed: dict[MemoryId, str] = {}
+        self._by_people: set[MemoryId] = set()
+
+    @property
+    def levels(self) -> Mapping[int, int]:
+        return self._levels
+
+    @property
+    def count(self) -> int:
+        """How many memories it holds."""
+        return len(self._seen)
+
+    @property
+    def by_people(self) -> int:
+        """How many of them people have edited or taken out."""
+        return len(self._by_people)
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether it holds what the log as far as it is read does not explain."""
+        return bool(self._suspects)
+
+    def changed(self, position: Position, before: Stored | None, after: Stored) -> None:
+        """Learn what a decision made of a memory."""
+        if position.offset >= self._levels.get(position.partition, 0):
+            self._before.setdefault(after.memory.id, before)
+            self._later.setdefault(after.memory.id, []).append(after)
+
+    def found(self, held: Stored | Told) -> None:
+        """Take what it holds of a memory; of several states the latest counts."""
+        identity, version = _named(held)
+        if version < self._seen.get(identity, 0):
+            return
+        self._seen[identity] = version
+        self._suspects[identity] = held
+        if self._explains(held):
+            del self._suspects[identity]
+        if isinstance(held, Told) and held.live is None:
+            self._by_people.add(identity)
+
+    def flawed(self, identity: MemoryId, flaw: str) -> None:
+        """Take note of a memory that it holds in a way that cannot be right."""
+        self._seen[identity] = 0
+        self._flawed[identity] = flaw
+
+    def findings(self, is_compared: Callable[[ScopeName], bool]) -> Findings:
+        """Return what differs, in the scopes that can be compared."""
+        found = Findings()
+        for identity, stored in self._state.items():
+            if identity not in self._seen and self._lacks(identity, stored, is_compared):
+                found.add(Problem.LACKING, identity, "the log has it, the copy has not")
+        for identity, flaw in self._flawed.items():
+            found.add(Problem.DIFFERING, identity, flaw)
+        for identity, held in self._suspects.items():
+            scope = self._scope(held)
+            if (scope is None or is_compared(scope)) and not self._explains(held):
+                self._add_unexplained(found, identity, held)
+        return found
+
+    def _lacks(
+        self, identity: MemoryId, stored: Stored, is_compared: Callable[[ScopeName], bool]
+    ) -> bool:
+        expected = self._expected(identity)
+        wanted = expected is not None and self._holds(expected.memory)
+        return wanted and is_compared(stored.memory.scope)
+
+    def _scope(self, held: Stored | Told) -> ScopeName | None:
+        """Return the scope of what it holds; None where only the log could tell, and does not."""
+        known = held if isinstance(held, Stored) else self._state.get(held.identity)
+        return None if known is None else known.memory.scope
+
+    def _add_unexplained(self, found: Findings, identity: MemoryId, held: Stored | Told) -> None:
+        known = self._expected(identity) or self._state.get(identity)
+        if known is None:
+            found.add(Problem.EXTRA, identity, "the copy has it, the log knows no such memory")
+        else:
+            found.add(Problem.DIFFERING, identity, self._difference(known, held))
+
+    def _explains(self, held: Stored | Told) -> bool:
+        """Tell whether the log says this, at the copy's level or behind it."""
+        identity, _ = _named(held)
+        states = (self._expected(identity), *self._later.get(identity, ()))
+        return any(state is not None and self._same(state, held) for state in states)
+
+    def _expected(self, identity: MemoryId) -> Stored | None:
+        """Return the memory as the decisions up to the level made it."""
+        if identity in self._before:
+            return self._before[identity]
+        return self._state.get(identity)
+
+    def _same(self, expected: Stored, found: Stored | Told) -> bool:
+        if isinstance(found, Told):
+            same_version = expected.memory.version == found.version
+            return same_version and not _differing(expected.memory, found)
+        if not self._whole:
+            return expected.memory == found.memory
+        return (
+            expected.memory == found.memory
+            and _bits(expected) == _bits(found)
+            and expected.decided == found.decided
+        )
+
+    def _difference(self, expected: Stored, found: Stored | Told) -> str:
+        """Say in which way a memory differs, without its text."""
+        known, (_, version) = expected.memory, _named(found)
+        if known.version != version:
+            return f"is at version {version}, and at {known.version} by the log"
+        names = _differing(known, found if isinstance(found, Told) else found.memory)
+        if self._whole and isinstance(found, Stored):
+            names += ["vector"] if _bits(expected) != _bits(found) else []
+            names += ["decisions"] if expected.decided != found.decided else []
+        return f"is not what the log says in: {', '.join(names)}"
+
+
+def _named(held: Stored | Told) -> tuple[MemoryId, int]:
+    """Return which memory, and which version of it, a copy holds."""
+    if isinstance(held, Told):
+        return held.identity, held.version
+    return held.memory.id, held.memory.version
+
+
+def _differing(known: Memory, seen: Memory | Told) -> list[str]:
+    """Return the names of what is not the same."""
+    if isinstance(seen, Memory):
+        return [n for n in Memory.model_fields if getattr(known, n) != getattr(seen, n)]
+    told = {"text": seen.text, "live": seen.live}
+    return [n for n, value in told.items() if value is not None and getattr(known, n) != value]
+
+
+def _bits(stored: Stored) -> bytes | None:
+    return None if stored.vector is None else stored.vector.tobytes()
