@@ -48,3 +48,9 @@ def time_limit(seconds: float) -> Callable[[], bool]:
     """Return what tells whether so many seconds have passed since now."""
     ends = time.perf_counter() + seconds
     return lambda: time.perf_counter() >= ends
+
+
+def seconds_left(seconds: float) -> Callable[[], float]:
+    """Return what tells how many of so many seconds are left from now on; never less than 0."""
+    ends = time.perf_counter() + seconds
+    return lambda: max(0.0, ends - time.perf_counter())

@@ -2,19 +2,20 @@
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from schemas.base import MemoryId, ScopeName
-from schemas.decisions import Change, Merge, OnEvent, Verdict
+from schemas.decisions import Change, Decision, Merge, OnEvent, Verdict
 from schemas.events import Forgotten
 from schemas.memories import Standing
 from schemas.topics import DECISIONS
 from streams.adapters.clock import SystemClock
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import policies, wiring
+from streams.apps.awaiting import Asking, Reply, decisions_of, is_out_of_date
 from streams.apps.embedding import Chosen, for_store
 from streams.apps.reading import opened, records
-from streams.apps.requests import decisions_on, existing_store, publish, record_of
+from streams.apps.requests import decisions_on, existing_store, record_of
 from streams.apps.settings import InvalidSettings, Settings
 from streams.core.embedding import Vector, pack, unpack
 from streams.core.forgetting import (
@@ -22,6 +23,7 @@ from streams.core.forgetting import (
     Found,
     Kin,
     Plan,
+    Said,
     States,
     doubts,
     kin_of,
@@ -29,6 +31,7 @@ from streams.core.forgetting import (
     planned,
     repeating,
     states,
+    still_told,
     texts_of,
     to_look_up,
 )
@@ -45,6 +48,7 @@ from streams.flow.decisions import (
     Fences,
     is_decision,
     read_decision,
+    scope_of,
 )
 from streams.flow.judging import Judging, Question
 from streams.ports import Embedder, Fatal, Record, SearchableLog
@@ -116,7 +120,29 @@ async def plans(
     found: list[Plan] = []
     for decisions in by_scope.values():
         state = states(decisions)
-        if left := [identity for identity, stored in state.items() if _has_text(stored)]:
+        told = set(still_told(decisions, state, means.key).values())
+        if left := [i for i, stored in state.items() if _has_text(stored) or i in told]:
+            found.append(await _planned(decisions, left, state, means, wish))
+    return found
+
+
+async def left_over(
+    log: SearchableLog, forgotten: Sequence[Plan], means: Means, wish: Wish
+) -> list[Plan]:
+    """Work out how that goes which still tells of what some plans have forgotten.
+
+    It came to the log between the plan and its decision.
+    """
+    gone = {
+        scope: {identity for plan in forgotten for identity in plan.kin.gone}
+        for scope in {plan.requests[0].scope for plan in forgotten}
+    }
+    fences = Fences(await log.find_beginning(DECISIONS.name, [FENCE_HEADER], ""))
+    found: list[Plan] = []
+    for scope, decisions in (await _by_scope(log, fences, gone.__contains__)).items():
+        state = states(decisions)
+        told = set(still_told(decisions, state, means.key).values())
+        if left := sorted(told & gone[scope]):
             found.append(await _planned(decisions, left, state, means, wish))
     return found
 
@@ -135,11 +161,11 @@ async def _plans_of_memory(
     scopes = {one.event.scope for one in decisions if one is not None}
     if not scopes:
         raise Unknown(f"no memory has the id {named}")
-    if indexed:
-        found = await _related(log, named, fences)
-    else:
-        [found] = (await _by_scope(log, fences, scopes.__contains__)).values()
+    found = await _related(log, named, fences) if indexed else []
     state = states(found)
+    if named not in state or not _has_text(state[named]):  # no header leads to what repeats it
+        [found] = (await _by_scope(log, fences, scopes.__contains__)).values()
+        state = states(found)
     if named not in state:
         raise Unknown(f"no memory has the id {named}")
     plan = await _planned(found, [named], state, means, wish)
@@ -162,6 +188,8 @@ async def _planned(
     cut = repeating(found, kin, [text for said in texts.values() for text in said])
     own = await _own(doubts(found, kin), kin, state, means)
     own |= {offset for offset, text in cut.items() if not text}
+    told = still_told(found, state, means.key).items()
+    said = Said(own, cut, {offset for offset, gone in told if gone in kin.gone})
     repeated = [one.decision.event.text for one in found if one.offset in cut]
     left = [
         _left(
@@ -170,7 +198,7 @@ async def _planned(
         for identity in kin.every
         if identity in state
     ]
-    return planned(found, kin, state, own, cut, left, wish)
+    return planned(found, kin, state, said, left, wish)
 
 
 def _left(stored: Stored, texts: Texts | None, means: Means) -> Forgotten:
@@ -242,9 +270,8 @@ async def _by_scope(
     """Return the decisions of scopes: the whole log is read for them."""
     gathered: dict[ScopeName, _Gathered] = {}
     async for record in records(log, DECISIONS.name):
-        decision = _decision(record, fences)
-        if decision is not None and holds(decision.event.scope):
-            gathered.setdefault(decision.event.scope, _Gathered()).add([record])
+        if is_decision(record) and holds(scope := scope_of(record)):
+            gathered.setdefault(scope, _Gathered()).add([record])
     return {scope: one.read(fences) for scope, one in gathered.items()}
 
 
@@ -262,11 +289,11 @@ def _decision(record: Record, fences: Fences) -> OnEvent | None:
 
 @dataclass(frozen=True)
 class Forgot:
-    """What was asked for, what came of it, and where the requests lie that wait for an owner."""
+    """What was asked for, and what came of it; a cluster's replies tell where the requests lie."""
 
     plans: Sequence[Plan]
-    decided: Sequence[OnEvent] = ()
-    places: Sequence[str] = ()
+    decided: Sequence[Decision] = ()
+    replies: Sequence[Reply] = ()
 
 
 async def foreseen(
@@ -304,17 +331,50 @@ async def forget_in_store(
 
 
 async def ask_to_forget(
-    settings: Settings, wanted: Wanted, wish: Wish, report: Callable[[str], None]
+    settings: Settings,
+    wanted: Wanted,
+    wish: Wish,
+    seconds: float,
+    report: Callable[[str], None],
 ) -> Forgot:
-    """Ask a cluster's services to forget something. Raises Unknown."""
+    """Ask a cluster to forget something; tell what came of it within so many seconds.
+
+    What has changed between planning and the request's turn is planned anew, and asked again; what
+    came meanwhile and tells of it is asked for, too. Raises Unknown.
+    """
     chosen = _chosen(settings, report, embedded=False)
+    asking = Asking(settings, seconds, report)
+    made: list[Plan] = []
+    replies: list[Reply] = []
     async with (
         _means(settings, chosen, embedded=False) as means,
         opened(settings, embedded=False) as log,
     ):
         found = await plans(log, wanted, means, wish, indexed=False)
-    asked = [request for plan in found for request in plan.requests]
-    return Forgot(found, places=await publish(settings, asked) if asked else ())
+        while found:
+            new = await asking.ask([request for plan in found for request in plan.requests])
+            goes_on = asking.goes_on(new)
+            if goes_on:
+                found, new = _heeded(found, new)
+            made += found
+            replies += new
+            wish = replace(wish, at=SystemClock().now())
+            if goes_on:
+                found = await plans(log, wanted, means, wish, indexed=False)
+            elif asking.has_time(new):
+                found = await left_over(log, found, means, wish)
+            else:
+                break
+    return Forgot(made, decisions_of(replies), replies)
+
+
+def _heeded(found: Sequence[Plan], replies: Sequence[Reply]) -> tuple[list[Plan], list[Reply]]:
+    """Leave out what was refused as out of date."""
+    refused = {one.event.event_id for one in replies if is_out_of_date(one.decision)}
+    plans_made = [
+        plan for plan in found if refused.isdisjoint(one.event_id for one in plan.requests)
+    ]
+    return plans_made, [one for one in replies if one.event.event_id not in refused]
 
 
 def _chosen(settings: Settings, report: Callable[[str], None], *, embedded: bool) -> Chosen:

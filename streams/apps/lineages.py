@@ -1,7 +1,7 @@
 """What a log says of where memories come from: a decision undone, a memory's life told."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
@@ -10,7 +10,9 @@ from schemas.codec import EVENT
 from schemas.decisions import Marker, OnEvent
 from schemas.events import Remember
 from schemas.memories import Memory
+from streams.adapters.clock import SystemClock
 from streams.adapters.store_directory import StoreDirectory
+from streams.apps.awaiting import Asking, Reply
 from streams.apps.embedding import for_store
 from streams.apps.reading import StoreReader, reading
 from streams.apps.requests import decisions_on, existing_store, record_of, unpublishable
@@ -83,6 +85,27 @@ async def undo_in_store(
             return None
         await pipeline.take([record_of(event, partitions) for event in found.events])
     return found, await decisions_on(settings, found.events)
+
+
+async def undo_in_cluster(
+    settings: Settings, identity: str, wish: Wish, seconds: float, report: Callable[[str], None]
+) -> tuple[Plan, list[Reply]] | None:
+    """Ask a cluster to undo a decision; return how, and what came of it within so many seconds.
+
+    None and raised is as for `planned`. Where something has changed between planning and the
+    request's turn, nothing was undone: then it is planned anew, and asked again.
+    """
+    asking = Asking(settings, seconds, report)
+    while True:
+        async with reading(settings, embedded=False) as reader:
+            found = await planned(reader, identity, wish)
+        if found is None:
+            return None
+        replies = await asking.ask(found.events)
+        if not asking.goes_on(replies[:1]):
+            return found, replies
+        identity = found.meant.decision_id
+        wish = replace(wish, at=SystemClock().now())
 
 
 @dataclass(frozen=True)

@@ -5,26 +5,24 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from schemas.base import DecisionId
-from schemas.decisions import Marker, OnEvent
+from schemas.decisions import Decision, Marker, OnEvent
 from schemas.events import Consolidate
 from schemas.topics import DECISIONS, EVENTS
 from streams.adapters.stopwatch import time_limit
 from streams.apps import wiring
+from streams.apps.awaiting import LOOK_SECONDS, Published, publish
 from streams.apps.following import Following
 from streams.apps.processes import EmbeddedPipeline
 from streams.apps.reading import opened
 from streams.apps.rehearsing import Means, Rehearsal
 from streams.apps.requests import decisions_on, record_of
 from streams.apps.settings import Settings
-from streams.core.fences import Reached
 from streams.core.identity import decision_id
 from streams.core.policy import Policy
-from streams.flow.decisions import DECISION_ID_HEADER, DecisionsReader, epoch_at, read_decision
+from streams.flow.decisions import DECISION_ID_HEADER, read_decision
 from streams.flow.takeover import applied
 from streams.ports import Index, Log
 
-_LOOK_SECONDS = 0.2
 _ANSWER_SECONDS = 30.0
 """How long the services may take to decide on some proposals, and to apply that."""
 _PAGE = 500
@@ -65,7 +63,7 @@ class InMemory:
 
     async def decide(self, proposals: Sequence[Consolidate]) -> list[OnEvent | None]:
         decided = await self.rehearsal.hear(proposals, batch_records=_PAGE)
-        return [None if isinstance(one, Marker) else one for one in decided]
+        return [_on_event(one) for one in decided]
 
 
 @dataclass(frozen=True)
@@ -83,48 +81,25 @@ class Cluster:
 
     async def decide(self, proposals: Sequence[Consolidate]) -> list[OnEvent | None]:
         """Publish, and wait for the decisions, and until the memories have them."""
-        partitions = await self.log.partitions(EVENTS.name)
-        ends = {p: await self.log.end(DECISIONS.name, p) for p in range(partitions)}
-        records = [record_of(one, partitions) for one in proposals]
-        await self.log.append(records)
-        waiting = _Waiting(self.log, {r.partition: ends[r.partition] for r in records})
-        ids = [decision_id(one.scope, one.event_id) for one in proposals]
+        published = await publish(self.log, proposals)
         is_over = time_limit(_ANSWER_SECONDS)
-        while ids and not is_over():
-            if await waiting.have(ids, await self.there()):
+        while not is_over():
+            if await self._have(published):
                 break
-            await asyncio.sleep(_LOOK_SECONDS)
-        return [waiting.decided.get(identity) for identity in ids]
+            await asyncio.sleep(LOOK_SECONDS)
+        return [_on_event(one.decision) for one in published.replies]
 
-
-class _Waiting:
-    """Reads the decisions behind some offsets as they come."""
-
-    def __init__(self, log: Log, since: dict[int, int]) -> None:
-        self._log = log
-        self._since = since
-        self._readers: dict[int, DecisionsReader] = {}
-        self.decided: dict[DecisionId, OnEvent] = {}
-
-    async def have(self, ids: Sequence[DecisionId], index: Index) -> bool:
-        """Read on; tell whether all are there, and the index has followed that far."""
-        for partition in self._since:
-            await self._read(partition)
-        if not self.decided.keys() >= set(ids):
+    async def _have(self, published: Published) -> bool:
+        """Tell whether all are decided on, and the memories have followed that far."""
+        if not await published.are_decided():
             return False
-        reached = {p: (await applied(index, p)).reached.offset for p in self._since}
-        return all(reached[p] >= reader.reached.offset for p, reader in self._readers.items())
-
-    async def _read(self, partition: int) -> None:
-        reader = self._readers.get(partition)
-        if reader is None:
-            start = self._since[partition]
-            epoch = await epoch_at(self._log, partition, start)
-            reader = self._readers[partition] = DecisionsReader(Reached(start, epoch))
-        while page := await self._log.read(DECISIONS.name, partition, reader.reached.offset, _PAGE):
-            for logged in reader.window(page):
-                if not isinstance(logged.decision, Marker):
-                    self.decided[logged.decision.decision_id] = logged.decision
+        index = await self.there()
+        behind = [
+            partition
+            for partition, reached in published.reached.items()
+            if (await applied(index, partition)).reached.offset < reached
+        ]
+        return not behind
 
 
 @asynccontextmanager
@@ -151,3 +126,7 @@ async def tried_out(memories: Index, policy: Policy, means: Means) -> InMemory:
     rehearsal = Rehearsal(policy, means)
     await rehearsal.index.write([stored async for stored in memories.scan()])
     return InMemory(rehearsal)
+
+
+def _on_event(decision: Decision | None) -> OnEvent | None:
+    return None if isinstance(decision, Marker) else decision

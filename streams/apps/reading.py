@@ -27,8 +27,8 @@ from streams.flow.decisions import (
     DecisionsReader,
     Fences,
     epoch_at,
-    is_of_scope,
     read_decision,
+    scope_of,
 )
 from streams.ports import Log, NoStore, Record, SearchableLog
 
@@ -190,7 +190,7 @@ class StoreReader:
         partition = partition_of(scope, await self._log.partitions(DECISIONS.name))
         reader, found = DecisionsReader(), list[Decision]()
         async for page in pages(self._log, DECISIONS.name, partition):
-            own = [r for r in page if is_of_scope(r, scope) or FENCE_HEADER in dict(r.headers)]
+            own = [r for r in page if scope_of(r) == scope or FENCE_HEADER in dict(r.headers)]
             found += [logged.decision for logged in reader.window(own)]
         return found
 

@@ -1,4 +1,4 @@
-"""Requests for a change: decided at once by an embedded store, or published to a cluster."""
+"""Requests for a change of memories: made, and decided at once by an embedded store."""
 
 import getpass
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -14,7 +14,6 @@ from schemas.events import Event, Pin, Rate, Retire
 from schemas.topics import DECISIONS
 from streams.adapters.clock import SystemClock
 from streams.adapters.store_directory import StoreDirectory
-from streams.apps import wiring
 from streams.apps.embedding import Chosen, for_store
 from streams.apps.processes import EmbeddedPipeline, embedded
 from streams.apps.reading import opened
@@ -110,26 +109,14 @@ async def decisions_on(settings: Settings, events: Sequence[Event]) -> list[OnEv
     async with opened(settings, embedded=True) as log:
         records = await log.find(DECISIONS.name, DECISION_ID_HEADER, ids)
     decided = {one.decision_id: one for one in map(read_decision, records)}
-    return [_on_event(decided.get(i), e) for i, e in zip(ids, events, strict=True)]
+    return [on_event(decided.get(i), e) for i, e in zip(ids, events, strict=True)]
 
 
-def _on_event(decision: Decision | None, event: Event) -> OnEvent:
+def on_event(decision: Decision | None, event: Event) -> OnEvent:
+    """Return a decision on an event. Raises Fatal where it was set aside instead."""
     if decision is None or isinstance(decision, Marker):
         raise Fatal(f"{event.kind} {event.event_id} was not decided on: memsieve dead-letters list")
     return decision
-
-
-async def publish(settings: Settings, events: Sequence[Event]) -> list[str]:
-    """Publish events to the cluster; return where each lies."""
-    partitions = await wiring.partitions(settings.kafka)
-    records = [record_of(event, partitions) for event in events]
-    log = wiring.kafka_log(settings)
-    try:
-        offsets = await log.append(records)
-    finally:
-        await log.close()
-    placed = zip(records, offsets, strict=True)
-    return [f"{record.topic}/{record.partition}/{offset}" for record, offset in placed]
 
 
 def record_of(event: Event, partitions: int) -> Outgoing:

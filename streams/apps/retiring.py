@@ -6,10 +6,11 @@ from datetime import datetime
 from itertools import groupby
 
 from schemas.base import ScopeName
-from schemas.decisions import Revise
-from schemas.events import MEMBERS_MAX, Ended, Retire
+from schemas.decisions import OnEvent, Revise
+from schemas.events import MEMBERS_MAX, Ended, Event, Retire
 from schemas.memories import Memory, Target
-from streams.apps.requests import Decider, publish
+from streams.apps.awaiting import Asking, Reply, undecided
+from streams.apps.requests import Decider, on_event
 from streams.apps.settings import Settings
 from streams.core.expiry import due
 from streams.core.identity import retirement_id
@@ -63,18 +64,45 @@ def requests(endings: Sequence[Ending], *, author: str, note: str, now: datetime
     return made
 
 
-async def end(
-    settings: Settings, asked: Sequence[Retire], report: Callable[[str], None], *, embedded: bool
-) -> int | None:
-    """Have memories ended: at once by an embedded store, or by a cluster in its time.
+@dataclass(frozen=True)
+class Done:
+    """How many memories have ended, and stay since they have changed or are pinned.
 
-    Returns how many have ended; None where that is decided later.
+    `waiting` are the requests that no owner has decided on yet, for the end of `asked` memories.
     """
-    if not embedded:
-        await publish(settings, asked)
-        return None
-    decided = await Decider(settings, report).decide(*asked) if asked else []
-    return sum(len(one.memories) for one in decided if isinstance(one, Revise))
+
+    ended: int
+    stay: int
+    asked: int
+    waiting: Sequence[Reply]
+
+
+async def end(
+    settings: Settings,
+    asked: Sequence[Retire],
+    seconds: float,
+    report: Callable[[str], None],
+    *,
+    embedded: bool,
+) -> Done:
+    """Have memories ended: at once by an embedded store, by a cluster within so many seconds."""
+    if embedded:
+        return _done(asked, await Decider(settings, report).decide(*asked) if asked else [])
+    replies = await Asking(settings, seconds, report).ask(asked)
+    decided = [on_event(one.decision, one.event) for one in replies if one.decision is not None]
+    return _done(asked, decided, undecided(replies))
+
+
+def _done(
+    asked: Sequence[Retire], decided: Sequence[OnEvent], waiting: Sequence[Reply] = ()
+) -> Done:
+    ended = sum(len(one.memories) for one in decided if isinstance(one, Revise))
+    open_ = _members(one.event for one in waiting)
+    return Done(ended, _members(asked) - open_ - ended, open_, waiting)
+
+
+def _members(asked: Iterable[Event]) -> int:
+    return sum(len(one.memories) for one in asked if isinstance(one, Retire))
 
 
 def _scope_and_reason(ending: Ending) -> tuple[ScopeName, Ended]:

@@ -15,6 +15,7 @@ from streams.apps.requests import author_of
 from streams.apps.retiring import Ending, end, expiring, requests
 from streams.cli import options
 from streams.cli.console import more, note, quoted, say, say_object
+from streams.cli.replies import heard, require_decided
 from streams.core.policy import Policy
 
 _WHY = {
@@ -41,6 +42,7 @@ def expire(
     author: options.Author = None,
     limit: options.Limit = None,
     config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
     """End the memories whose time is over, by the table [expiry] of the policy.
@@ -63,11 +65,10 @@ def expire(
         return
     who = author_of(source.settings, author)
     asked = requests(endings, author=who, note="memsieve expire", now=min(now, then))
-    ended = asyncio.run(end(source.settings, asked, note, embedded=source.embedded))
-    wanted = len(endings)
-    later = {"asked": wanted}
-    counts = later if ended is None else {"ended": ended, "changed_meanwhile": wanted - ended}
-    _tell(counts, endings, as_json=as_json)
+    done = heard(source, end(source.settings, asked, wait, note, embedded=source.embedded))
+    counts = {"ended": done.ended, "changed_meanwhile": done.stay}
+    _tell(counts | ({"asked": done.asked} if done.waiting else {}), endings, as_json=as_json)
+    require_decided(done.waiting, wait)
 
 
 async def _due(

@@ -8,8 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from schemas.base import MemoryId, ScopeName
+from schemas.decisions import Marker
 from streams.adapters.clock import SystemClock
 from streams.apps import exporting, scrubbing
+from streams.apps.awaiting import is_out_of_date, undecided
 from streams.apps.forgetting import (
     Forgot,
     Unknown,
@@ -22,6 +24,7 @@ from streams.apps.reading import Ambiguous, reading
 from streams.apps.requests import author_of
 from streams.cli import options
 from streams.cli.console import note, quoted, say, say_object
+from streams.cli.replies import heard, places, require_decided
 from streams.core.explain import outcome, why
 from streams.core.forgetting import Plan
 from streams.core.lineage import Wish
@@ -61,20 +64,22 @@ def forget(
     kafka: options.Kafka = None,
     policy: options.Policy = None,
     config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
     """Forget a memory and all that it stands for: nothing that is kept says it any more.
 
     What stands for it now goes as well, and whatever else was said in that is decided anew,
     without it. A tombstone keeps it from coming back, and tells nothing. This cannot be undone. A
-    store forgets at once, a cluster's services when the request's turn comes; how long its topics
-    keep the bytes, docs/operations.md tells.
+    store forgets at once, a cluster's services when the request's turn comes; where something has
+    changed by then it is planned anew and asked again. How long its topics keep the bytes,
+    docs/operations.md tells.
     """
     wanted = _wanted(identity, scope, tenant)
     source = options.source(config, store, kafka, policy=policy)
     wish = Wish(author_of(source.settings, author), SystemClock().now(), note_)
     try:
-        forgot = asyncio.run(_forget(source, wanted, wish, dry_run=dry_run))
+        forgot = heard(source, _forget(source, wanted, wish, wait, dry_run=dry_run))
     except Unknown as error:
         raise options.NotFound(f"{error}: memsieve memories") from error
     except Ambiguous as error:
@@ -83,9 +88,12 @@ def forget(
         asyncio.run(scrubbing.scrub(source.settings, note))
     if as_json:
         say_object(_json(forgot))
-        return
-    for line in _told(forgot, dry_run=dry_run):
-        say(line)
+    else:
+        for line in _told(forgot, dry_run=dry_run):
+            say(line)
+    require_decided(forgot.replies, wait)
+    if any(isinstance(one, Marker) or is_out_of_date(one) for one in forgot.decided):
+        raise options.UsageError("not all of it is forgotten: give the command again")
 
 
 def scrub(
@@ -138,7 +146,9 @@ def _wanted(identity: str | None, scope: str | None, tenant: str | None) -> Want
     )
 
 
-async def _forget(source: options.Source, wanted: Wanted, wish: Wish, *, dry_run: bool) -> Forgot:
+async def _forget(
+    source: options.Source, wanted: Wanted, wish: Wish, wait: int, *, dry_run: bool
+) -> Forgot:
     async with reading(source.settings, embedded=source.embedded) as reader:
         if wanted.memory is not None:
             named = await reader.memory_named(wanted.memory)
@@ -149,7 +159,7 @@ async def _forget(source: options.Source, wanted: Wanted, wish: Wish, *, dry_run
         return await foreseen(source.settings, wanted, wish, note, embedded=source.embedded)
     if source.embedded:
         return await forget_in_store(source.settings, wanted, wish, note)
-    return await ask_to_forget(source.settings, wanted, wish, note)
+    return await ask_to_forget(source.settings, wanted, wish, wait, note)
 
 
 async def _export(source: options.Source, tenant: str, out: Path) -> exporting.Exported | None:
@@ -165,8 +175,7 @@ def _told(forgot: Forgot, *, dry_run: bool) -> Iterator[str]:
         yield from _planned(plan, with_words=dry_run)
     for one in forgot.decided:
         yield f"{one.kind}: {outcome(one)}, because {why(one)}"
-    for place in forgot.places:
-        yield f"published as {place}"
+    yield from places(forgot.replies)
 
 
 def _planned(plan: Plan, *, with_words: bool) -> Iterator[str]:
@@ -191,10 +200,11 @@ _WHAT = {True: "forget", False: "anew  "}
 
 def _json(forgot: Forgot) -> dict[str, Any]:
     return {
-        "forgotten": sorted(i for plan in forgot.plans for i in plan.kin.gone),
+        "forgotten": sorted({i for plan in forgot.plans for i in plan.kin.gone}),
         "decided_anew": [e.event_id for plan in forgot.plans for e in plan.again],
         "said_it_too": [e.event_id for plan in forgot.plans for e in plan.own],
         "records": sum(plan.decisions for plan in forgot.plans),
         "decisions": [one.decision_id for one in forgot.decided],
-        "published": list(forgot.places),
+        "published": [one.place for one in forgot.replies],
+        "undecided": [one.event.event_id for one in undecided(forgot.replies)],
     }

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
+from streams.apps.awaiting import Interrupted
 from streams.apps.labelled import Unmeasurable
 from streams.apps.settings import InvalidSettings
 from streams.cli import (
@@ -47,7 +48,7 @@ from streams.cli import (
     verify,
 )
 from streams.cli.console import note
-from streams.cli.options import NotFound, UsageError
+from streams.cli.options import NotFound, Undecided, UsageError
 from streams.core.policy import InvalidPolicy
 from streams.ports import (
     Fatal,
@@ -166,8 +167,9 @@ def exit_code(error: Exception) -> int:
         ((InvalidSettings, InvalidPolicy, Unmeasurable, UsageError, Unusable), 2),
         ((NoStore,), 3),
         ((NoModel,), 4),
-        ((NoServer, Unreachable), 7),
+        ((NoServer, Unreachable, Undecided), 7),
         ((NotFound,), 5),
         ((Fatal, Transient), 6),
+        ((Interrupted,), _INTERRUPTED),
     ]
     return next((code for types, code in codes if isinstance(error, types)), 1)

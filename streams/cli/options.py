@@ -24,6 +24,10 @@ class NotFound(Exception):
     """Nothing has the id that was asked for."""
 
 
+class Undecided(Exception):
+    """A cluster was asked for something, and no owner has decided on it in time."""
+
+
 Store = Annotated[
     Path | None, typer.Option("--store", help="The store's directory. [memsieve-store]")
 ]
@@ -47,6 +51,17 @@ Author = Annotated[
     str | None, typer.Option("--author", help="Who asks. [reviews.author, or the login name]")
 ]
 Note = Annotated[str, typer.Option("--note", help="Why, in a few words.")]
+Wait = Annotated[
+    int,
+    typer.Option(
+        "--wait",
+        metavar="SECONDS",
+        min=0,
+        max=86_400,
+        help="Wait so long for a cluster's decision; 0: only publish.",
+    ),
+]
+WAIT_SECONDS = 30
 
 From = Annotated[
     str | None,

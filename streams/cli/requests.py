@@ -1,19 +1,21 @@
 """`memsieve pin`, `unpin`, `retire`, `rate`: changes of memories that people ask for by name."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
-from schemas.decisions import Ignore, OnEvent, Reason
+from schemas.decisions import Decision, Marker
 from schemas.events import MEMBERS_MAX, Ended, Event, Pin, Rate, Retire
 from schemas.memories import Memory
+from streams.apps.awaiting import Asking, Reply, decisions_of, is_out_of_date, undecided
 from streams.apps.reading import StoreReader, reading
-from streams.apps.requests import Decider, author_of, publish, request
+from streams.apps.requests import Decider, author_of, request
 from streams.cli import options
 from streams.cli.console import note, say, say_object
+from streams.cli.replies import heard, places, require_decided
 from streams.core.decide import target_of
 from streams.core.explain import outcome, why
 from streams.core.history import standing
@@ -39,11 +41,12 @@ def pin(
     kafka: options.Kafka = None,
     policy: options.Policy = None,
     config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
     """Keep a memory as it is: it is not merged, replaced nor ended until it is unpinned."""
     source = options.source(config, store, kafka, policy=policy)
-    _pin(source, identity, author, note_, pinned=True, as_json=as_json)
+    _pin(source, identity, author, note_, pinned=True, wait=wait, as_json=as_json)
 
 
 def unpin(
@@ -55,11 +58,12 @@ def unpin(
     kafka: options.Kafka = None,
     policy: options.Policy = None,
     config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
     """Let a pinned memory go: it may be merged, replaced and ended again."""
     source = options.source(config, store, kafka, policy=policy)
-    _pin(source, identity, author, note_, pinned=False, as_json=as_json)
+    _pin(source, identity, author, note_, pinned=False, wait=wait, as_json=as_json)
 
 
 def retire(
@@ -74,6 +78,7 @@ def retire(
     kafka: options.Kafka = None,
     policy: options.Policy = None,
     config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
     """End memories, and none takes their place. Nothing is deleted: memsieve undo brings them back.
@@ -93,7 +98,7 @@ def retire(
             raise options.UsageError(f"at most {MEMBERS_MAX} memories of a scope can end at once")
         wish = {"memories": targets, "reason": reason}
         asked.append(request(Retire, scope, targets[0].memory_id, author=who, note=note_, **wish))
-    ask(source, asked, as_json=as_json)
+    ask(source, asked, wait=wait, as_json=as_json)
 
 
 def rate(
@@ -108,6 +113,7 @@ def rate(
     kafka: options.Kafka = None,
     policy: options.Policy = None,
     config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
     """Tell how often a memory was read, helped or misled since that was told last."""
@@ -123,43 +129,48 @@ def rate(
         "harmful": harmful,
     }
     asked = request(Rate, memory.scope, memory.id, author=who, note=note_, **wish)
-    ask(source, [asked], as_json=as_json)
+    ask(source, [asked], wait=wait, as_json=as_json)
 
 
-def ask(source: options.Source, events: Sequence[Event], *, as_json: bool) -> list[OnEvent]:
-    """Have a store decide on events at once, or publish them to the cluster; tell what came of it.
+def ask(source: options.Source, events: Sequence[Event], *, wait: int, as_json: bool) -> None:
+    """Have a store decide on events at once, or a cluster within so many seconds; tell the outcome.
 
-    Returns the decisions; none where a cluster decides later. Raises UsageError where what the
-    first of them asks for came too late.
+    Raises UsageError where what the first of them asks for came too late, or was set aside;
+    Undecided where no owner has decided in time.
     """
-    if not source.embedded:
-        _tell_places(events, asyncio.run(publish(source.settings, events)), as_json=as_json)
-        return []
-    decided = asyncio.run(Decider(source.settings, note).decide(*events))
-    _tell_decisions(decided, as_json=as_json)
-    if isinstance(decided[0], Ignore) and decided[0].evidence.reason is Reason.OUT_OF_DATE:
-        raise options.UsageError(f"nothing changed: {why(decided[0])}")
-    return decided
-
-
-def _tell_places(events: Sequence[Event], places: Sequence[str], *, as_json: bool) -> None:
-    published = zip(events, places, strict=True)
-    if as_json:
-        say_object({"published": [{"event_id": e.event_id, "place": p} for e, p in published]})
-        return
-    for event, place in published:
-        say(f"published as {place}; what comes of it: memsieve explain {event.event_id}")
-
-
-def _tell_decisions(decided: Sequence[OnEvent], *, as_json: bool) -> None:
+    decided, replies = _asked(source, events, wait)
     if as_json:
         told = [{"why": why(one), **one.model_dump(mode="json")} for one in decided]
-        say_object({"decisions": told})
-        return
+        say_object({"decisions": told} | ({} if source.embedded else _published(replies)))
+    else:
+        for line in [*_told(decided), *places(replies)]:
+            say(line)
+    require_decided(replies, wait)
+    if decided and (isinstance(decided[0], Marker) or is_out_of_date(decided[0])):
+        raise options.UsageError(f"nothing changed: {why(decided[0])}")
+
+
+def _asked(
+    source: options.Source, events: Sequence[Event], wait: int
+) -> tuple[Sequence[Decision], list[Reply]]:
+    if source.embedded:
+        return asyncio.run(Decider(source.settings, note).decide(*events)), []
+    replies = heard(source, Asking(source.settings, wait, note).ask(events))
+    return decisions_of(replies), replies
+
+
+def _told(decided: Sequence[Decision]) -> Iterator[str]:
     for one in decided:
-        say(f"{one.kind}: {outcome(one)}, because {why(one)}")
-        for refused in one.evidence.refused:
-            say(f"  not {refused}")
+        yield f"{one.kind}: {outcome(one)}, because {why(one)}"
+        if not isinstance(one, Marker):
+            yield from (f"  not {refused}" for refused in one.evidence.refused)
+
+
+def _published(replies: Sequence[Reply]) -> dict[str, Any]:
+    return {
+        "published": [{"event_id": one.event.event_id, "place": one.place} for one in replies],
+        "undecided": [one.event.event_id for one in undecided(replies)],
+    }
 
 
 def _pin(
@@ -169,13 +180,14 @@ def _pin(
     note_: str,
     *,
     pinned: bool,
+    wait: int,
     as_json: bool,
 ) -> None:
     who = author_of(source.settings, author)
     [memory] = asyncio.run(_memories(source, [identity]))
     wish = {"memory_id": memory.id, "pinned": pinned}
     asked = request(Pin, memory.scope, memory.id, author=who, note=note_, **wish)
-    ask(source, [asked], as_json=as_json)
+    ask(source, [asked], wait=wait, as_json=as_json)
 
 
 async def _memories(source: options.Source, identities: Sequence[str]) -> list[Memory]:

@@ -15,10 +15,12 @@ from schemas.decisions import OnEvent, Reason
 from schemas.events import Answer
 from schemas.memories import Memory
 from schemas.outcomes import Review
-from streams.apps.requests import Decider, author_of, publish
+from streams.apps.awaiting import Asking
+from streams.apps.requests import Decider, author_of
 from streams.apps.reviews import VERDICTS, Label, answer_to, reviewing
 from streams.cli import options
 from streams.cli.console import more, note, quoted, say, say_json, say_line, say_object
+from streams.cli.replies import places
 from streams.core.explain import opinions, outcome, why
 from streams.core.reviewing import Question, Questions
 
@@ -169,9 +171,10 @@ class _Desk:
         return decision
 
     def _publish(self, event: Answer) -> None:
-        [place] = asyncio.run(publish(self._settings, [event]))
+        replies = asyncio.run(Asking(self._settings, 0, note).ask([event]))
         say(f"answered  {event.review_id}  {event.verdict}")
-        say(f"published as {place}; what comes of it: memsieve explain {event.event_id}")
+        for line in places(replies):
+            say(line)
 
 
 def _in_turn(desk: _Desk, source: options.Source, scope: str | None) -> None:

@@ -13,6 +13,7 @@ from streams.apps.reading import reading
 from streams.apps.requests import author_of
 from streams.cli import options
 from streams.cli.console import more, note, say, say_json, say_object
+from streams.cli.replies import heard, require_decided
 from streams.core.sessions import Session, Sessions
 
 _app = typer.Typer(help="The sessions of an agent: episodes, conversations.", no_args_is_help=True)
@@ -65,6 +66,7 @@ def end(
     author: options.Author = None,
     policy: options.Policy = None,
     config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
     """End a session: its ephemeral memories that no other session has seen are not live any more.
@@ -75,10 +77,11 @@ def end(
     source = options.source(config, store, kafka, policy=policy)
     who = author_of(source.settings, author)
     requests = asyncio.run(_requests(source, session, scope, who))
-    wanted = sum(len(one.memories) for one in requests)
-    ended = asyncio.run(retiring.end(source.settings, requests, note, embedded=source.embedded))
-    later = {"asked": wanted}
-    _tell(session, later if ended is None else {"ended": ended, "stay": wanted - ended}, as_json)
+    asking = retiring.end(source.settings, requests, wait, note, embedded=source.embedded)
+    done = heard(source, asking)
+    counts = {"ended": done.ended, "stay": done.stay}
+    _tell(session, counts | ({"asked": done.asked} if done.waiting else {}), as_json)
+    require_decided(done.waiting, wait)
 
 
 async def _sessions(source: options.Source, scope: str | None) -> list[Session]:
@@ -107,7 +110,7 @@ def _tell(session: str, counts: dict[str, int], as_json: bool) -> None:  # noqa:
     means = {
         "ended": "ephemeral memories of this session alone",
         "stay": "pinned, or changed meanwhile",
-        "asked": "to end, of the services: ephemeral memories of this session alone",
+        "asked": "to end, of the services, which have not decided yet",
     }
     for name, count in counts.items():
         say(f"{name:<7}{count:>8,}   {means[name]}")

@@ -1,20 +1,21 @@
 """`memsieve undo`: a decision is taken back, with what rests on it."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from schemas.decisions import Ignore, OnEvent
+from schemas.decisions import Decision, Ignore, Marker
 from schemas.memories import Memory
 from streams.adapters.clock import SystemClock
-from streams.apps.lineages import CutOff, planned, undo_in_store
+from streams.apps.awaiting import Reply, decisions_of, undecided
+from streams.apps.lineages import CutOff, planned, undo_in_cluster, undo_in_store
 from streams.apps.reading import Ambiguous, reading
-from streams.apps.requests import author_of, publish
+from streams.apps.requests import author_of
 from streams.cli import options
 from streams.cli.console import note, quoted, say, say_object
+from streams.cli.replies import heard, places, require_decided
 from streams.cli.requests import ask
 from streams.core.explain import outcome, why
 from streams.core.history import standing
@@ -41,6 +42,7 @@ def undo(
     kafka: options.Kafka = None,
     policy: options.Policy = None,
     config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
     """Take a decision back: its memories are again what they were.
@@ -48,18 +50,18 @@ def undo(
     What a later event had added to a memory becomes a memory of its own. Decisions made since on
     the same memories are undone, too, and their events decided again. An undo is a decision as
     well: it can be undone. A store decides at once, a cluster's services when their turn comes;
-    where something has changed by then nothing is undone, and the command is to be given again.
+    where something has changed by then nothing is undone, and it is planned anew and asked again.
     """
     if not decision:
         raise options.UsageError("DECISION is empty")
     source = options.source(config, store, kafka, policy=policy)
     wish = Wish(author_of(source.settings, author), SystemClock().now(), note_)
     try:
-        told = asyncio.run(_undo(source, decision, wish, dry_run=dry_run))
+        told = heard(source, _undo(source, decision, wish, wait, dry_run=dry_run))
     except (CannotUndo, Ambiguous) as error:
         if isinstance(error, CutOff) and not dry_run:
             note(str(error))
-            ask(source, error.events, as_json=as_json)
+            ask(source, error.events, wait=wait, as_json=as_json)
             return
         raise options.UsageError(str(error)) from error
     if told is None:
@@ -69,17 +71,18 @@ def undo(
     else:
         for line in told.lines:
             say(line)
-    if told.decided and isinstance(told.decided[0], Ignore):
+    require_decided(told.replies, wait)
+    if told.decided and isinstance(told.decided[0], Ignore | Marker):
         raise options.UsageError(f"nothing was undone: {why(told.decided[0])}")
 
 
 @dataclass(frozen=True)
 class _Told:
-    """An undo as people are told of it: the plan, and what was decided, or published where."""
+    """An undo as people are told of it: the plan, what was decided, what a cluster answered."""
 
     plan: Plan
-    decided: Sequence[OnEvent] = ()
-    places: Sequence[str] = ()
+    decided: Sequence[Decision] = ()
+    replies: Sequence[Reply] = ()
 
     @property
     def lines(self) -> Iterator[str]:
@@ -94,9 +97,7 @@ class _Told:
             yield f"       {quoted(after.text, _TEXT_WIDTH)}"
         for one in self.decided:
             yield f"{one.kind}: {outcome(one)}, because {why(one)}"
-        if self.places:
-            event = plan.request.event_id
-            yield f"published as {self.places[0]}; what comes of it: memsieve explain {event}"
+        yield from places(undecided(self.replies)[:1])
 
     @property
     def as_json(self) -> dict[str, Any]:
@@ -106,21 +107,26 @@ class _Told:
             "republished": [event.model_dump(mode="json") for event in plan.republished],
             "to_be_looked_at": [one.decision_id for one in plan.unsettled],
             "decisions": [one.model_dump(mode="json") for one in self.decided],
-            "published": list(self.places),
+            "published": [one.place for one in self.replies],
+            "undecided": [one.event.event_id for one in undecided(self.replies)],
         }
 
 
 async def _undo(
-    source: options.Source, identity: str, wish: Wish, *, dry_run: bool
+    source: options.Source, identity: str, wish: Wish, wait: int, *, dry_run: bool
 ) -> _Told | None:
-    if source.embedded and not dry_run:
+    if dry_run:
+        async with reading(source.settings, embedded=source.embedded) as reader:
+            plan = await planned(reader, identity, wish)
+        return None if plan is None else _Told(plan)
+    if source.embedded:
         undone = await undo_in_store(source.settings, identity, wish, note)
         return None if undone is None else _Told(*undone)
-    async with reading(source.settings, embedded=source.embedded) as reader:
-        plan = await planned(reader, identity, wish)
-    if plan is None or dry_run:
-        return None if plan is None else _Told(plan)
-    return _Told(plan, places=await publish(source.settings, plan.events))
+    asked = await undo_in_cluster(source.settings, identity, wish, wait, note)
+    if asked is None:
+        return None
+    plan, replies = asked
+    return _Told(plan, decisions_of(replies), replies)
 
 
 def _in_a_line(decision: Changing) -> str:

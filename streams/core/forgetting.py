@@ -4,7 +4,7 @@ A fact lives on in whatever stood for it later. So all that it became goes with 
 was said in that is decided anew, without it.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TypeAlias
@@ -15,6 +15,7 @@ from schemas.decisions import (
     Decision,
     Erase,
     Fence,
+    Ignore,
     Marker,
     Merge,
     OnEvent,
@@ -35,7 +36,7 @@ from streams.core.ledger import advance, effects, memory_of, quoted, touched
 from streams.core.lineage import Wish
 from streams.core.merge import sentences
 from streams.core.neighbours import Stored
-from streams.core.tombstones import without, words_of
+from streams.core.tombstones import Key, tombstone_of, without, words_of
 
 _TOMBSTONE_BYTES = 4_096
 _MEMORIES_BYTES = 524_288
@@ -85,6 +86,19 @@ class Doubt:
 
     found: Found
     event: Remember
+
+
+@dataclass(frozen=True)
+class Said:
+    """What records say of what is to be forgotten, by their offsets.
+
+    `own`: their events say only that. `cut`: what their events say beside it. `told`: they came
+    while it was forgotten, and tell of it.
+    """
+
+    own: Collection[int]
+    cut: Mapping[int, str]
+    told: Collection[int]
 
 
 @dataclass(frozen=True)
@@ -183,39 +197,51 @@ def repeating(found: Sequence[Found], kin: Kin, gone: Collection[str]) -> dict[i
     return left
 
 
+def still_told(found: Sequence[Found], state: States, key: Key) -> dict[int, MemoryId]:
+    """Return which forgotten memory records still tell of, by their offsets.
+
+    They came while the request to forget was under way: an event came again and changed nothing, an
+    owner that was fenced out was late, a decision quoted it. To the first two nothing leads but
+    their words.
+    """
+    forgotten = ((identity, tombstone_of(stored.memory)) for identity, stored in state.items())
+    graves = {identity: left for identity, left in forgotten if left is not None}
+    words = {code: identity for identity, left in graves.items() for code in left.fingerprints}
+    asked, told = _asked_before(found), dict[int, MemoryId]()
+    for one in found if graves else ():
+        if one.offset not in asked and (gone := _tells(one, graves, words, key)) is not None:
+            told[one.offset] = gone
+    return told
+
+
 def planned(
     found: Sequence[Found],
     kin: Kin,
     state: States,
-    own: Collection[int],
-    cut: Mapping[int, str],
+    said: Said,
     left: Sequence[Forgotten],
     wish: Wish,
 ) -> Plan:
-    """Work out the requests that forget.
-
-    `own` are the offsets of decisions whose events say only what is to be forgotten; `cut` is what
-    others say beside it. `left` is what is kept of each of the kin, in its order.
-    """
-    decided = _to_erase(found, kin)
-    again = {one.offset for one in decided if _is_said_again(one, kin, state, own)}
+    """Work out the requests that forget; `left` is what is kept of each of the kin, in its order."""
+    decided = _to_erase(found, kin, said.told)
+    again = {one.offset for one in decided if _is_said_again(one, kin, state, said.own)}
     every = set(kin.every)
     erasures = [_Lost(_erasure(one, every, again), _beside(one, every, state)) for one in decided]
     erasures += [_Lost(before, ()) for one in decided for before in _erased_before(one, every)]
     stated = {identity for one in erasures for identity in one.beside}
-    said = [(one.offset, one.decision.event) for one in decided if one.counts]
-    events = [(offset, event) for offset, event in said if isinstance(event, Remember)]
+    on = [(one.offset, one.decision.event) for one in decided if one.counts]
+    events = [(offset, event) for offset, event in on if isinstance(event, Remember)]
     return Plan(
         requests=tuple(_requests(left, erasures, state, wish)),
         kin=kin,
         memories={i: state[i].memory for i in (*kin.every, *sorted(stated)) if i in state},
         stated=tuple(sorted(stated)),
         again=tuple(
-            event.model_copy(update={"text": cut.get(offset, event.text)})
+            event.model_copy(update={"text": said.cut.get(offset, event.text)})
             for offset, event in events
             if offset in again
         ),
-        own=tuple(event for offset, event in events if offset in own),
+        own=tuple(event for offset, event in events if offset in said.own),
         decisions=len(decided),
     )
 
@@ -310,15 +336,47 @@ def _joins(decision: OnEvent, kin: Kin) -> bool:
     return bool(targets & kin.gone)
 
 
-def _to_erase(found: Sequence[Found], kin: Kin) -> list[Found]:
-    """Return the records that say anything of what is to be forgotten, or repeat such an event."""
-    every, telling = set(kin.every), kin.telling
+def _to_erase(found: Sequence[Found], kin: Kin, beside: Collection[int] = ()) -> list[Found]:
+    """Return the records that say anything of what is to be forgotten, or repeat such an event.
+
+    And those `beside`, by their offsets. Whatever an earlier request has named goes by that.
+    """
+    every, telling, asked = set(kin.every), kin.telling, _asked_before(found)
     of_kin = {one.decision.decision_id for one in found if every & _told(one.decision)}
     return [
         one
         for one in found
-        if one.decision.decision_id in of_kin or telling & set(quoted(one.decision))
+        if one.offset not in asked
+        and (
+            one.offset in beside
+            or one.decision.decision_id in of_kin
+            or telling & set(quoted(one.decision))
+        )
     ]
+
+
+def _tells(
+    one: Found, graves: Container[MemoryId], words: Mapping[str, MemoryId], key: Key
+) -> MemoryId | None:
+    """Return the forgotten memory that a record quotes, or repeats without having changed it."""
+    event, unheeded = one.decision.event, not one.counts or isinstance(one.decision, Ignore)
+    said = (event.text, *sentences(event.text)) if isinstance(event, Remember) and unheeded else ()
+    codes = (key.fingerprint(event.scope, text) for text in said)
+    found = (
+        *(identity for identity in quoted(one.decision) if identity in graves),
+        *(words[code] for code in codes if code in words),
+    )
+    return next(iter(found), None)
+
+
+def _asked_before(found: Sequence[Found]) -> set[int]:
+    """Return what decisions have erased: a log that is compacted shows it for a while yet."""
+    return {
+        erasure.decision
+        for one in found
+        if one.counts and isinstance(one.decision, Erase)
+        for erasure in one.decision.erased
+    }
 
 
 def _told(decision: OnEvent) -> set[MemoryId]:

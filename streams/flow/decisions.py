@@ -199,9 +199,10 @@ class Fences:
         return admits(newest, _claimed(dict(record.headers)))
 
 
-def is_of_scope(record: Record, scope: ScopeName) -> bool:
-    """Tell whether a record of the topic is a decision on an event of a scope."""
-    return (record.key or b"").split(_SEPARATOR.encode(), 1)[0] == scope.encode()
+def scope_of(record: Record) -> ScopeName:
+    """Return the scope of the event that a record is a decision on, by its key alone."""
+    scope = (record.key or b"").split(_SEPARATOR.encode(), 1)[0]
+    return ScopeName(scope.decode("utf-8", "replace"))
 
 
 def is_decision(record: Record) -> bool:

@@ -5,12 +5,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from streams.adapters.clock import SystemClock
 from streams.cli.main import main
+from tests.fakes.clock import StandingClock
 from tests.support.models import models_dir
 
 COMMAND = (sys.executable, "-c", "from streams.cli import main; main()")
@@ -53,6 +56,18 @@ def memsieve(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         return Result(code if isinstance(code, int) else 0, printed.out, printed.err)
 
     return call
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> StandingClock:
+    """Return the clock by which commands tell the time, in this process."""
+    standing = StandingClock()
+
+    def now(_: SystemClock) -> datetime:
+        return standing.now()
+
+    monkeypatch.setattr(SystemClock, "now", now)
+    return standing
 
 
 def start(*arguments: object, cwd: Path) -> subprocess.Popen[str]:

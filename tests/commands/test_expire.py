@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.commands.conftest import Memsieve
+from tests.fakes.clock import StandingClock
+
+CENTURY = 36_525 * 86_400.0
+EXPIRE = ("expire", "--store", "store", "--policy", "mine.toml")
 
 RULES = """
 [expiry]
@@ -144,3 +148,60 @@ def test_what_is_asked_for_must_be_clear(memsieve: Memsieve) -> None:
         "memsieve: --at tomorrow: write a time such as 2026-03-01T09:00",
     )
     assert memsieve("expire", "--store", "nowhere").code == 3
+
+
+@pytest.mark.covers("B70")
+def test_a_clock_that_was_set_back_by_years_ends_nothing(
+    memsieve: Memsieve, clock: StandingClock
+) -> None:
+    clock.move(-CENTURY)
+    assert memsieve(*EXPIRE, "--json").json()["ended"] == 0
+    clock.move(2 * CENTURY)
+    ahead = {"scope": "acme/ana", "occurred_at": clock.now().isoformat()}
+    snow = {**ahead, "text": "Snow lies on the mole.", "persistence": "ephemeral"}
+    Path("ahead.jsonl").write_text(json.dumps(snow) + "\n", encoding="utf-8")
+    assert memsieve("run", "ahead.jsonl", "--store", "store").code == 0
+    clock.move(-CENTURY)
+    assert memsieve(*EXPIRE, "--json").json()["ended"] == 0
+    assert live(memsieve) == {"Ana's", "It", "Fog", "Ana", "Snow"}
+    assert memsieve("verify", "--store", "store").code == 0
+
+
+@pytest.mark.covers("B70", "B71")
+def test_what_a_clock_that_was_years_ahead_has_ended_can_be_brought_back(
+    memsieve: Memsieve, clock: StandingClock
+) -> None:
+    clock.move(CENTURY)
+    assert memsieve(*EXPIRE, "--json").json()["ended"] == 2
+    assert live(memsieve) == {"Fog", "Ana"}  # pinned, and what no rule ends
+    clock.move(-CENTURY)
+    [ended] = memsieve("decisions", "--store", "store", "--kind", "revise", "--json").json()
+    assert memsieve("undo", ended["decision_id"], "--store", "store").code == 0
+    assert live(memsieve) == {"Ana's", "It", "Fog", "Ana"}
+    assert memsieve(*EXPIRE, "--json").json()["ended"] == 0
+    assert memsieve("verify", "--store", "store").code == 0
+
+
+@pytest.mark.covers("B70")
+@pytest.mark.parametrize("asked_at", ["1926-03-01T09:00:00Z", "2126-03-01T09:00:00Z"])
+def test_a_request_to_end_counts_by_the_version_it_saw_and_not_by_its_time(
+    memsieve: Memsieve, asked_at: str
+) -> None:
+    """What was seen again since goes on, whenever the request claims to be from."""
+    again = {"scope": "acme/ana", "text": ROWS[1]["text"], "persistence": "ephemeral"}
+    again["occurred_at"] = "2026-03-02T09:00:00Z"
+    Path("again.jsonl").write_text(json.dumps(again) + "\n", encoding="utf-8")
+    assert memsieve("run", "again.jsonl", "--store", "store").code == 0
+    listed = memsieve("memories", "--store", "store", "--json").json()
+    ids = {one["text"].split()[0]: one["id"] for one in listed}
+    asked = {"kind": "retire", "schema_version": 1, "scope": "acme/ana", "author": "agent"}
+    asked |= {"reason": "expired", "occurred_at": asked_at}
+    requests = [
+        {**asked, "event_id": name, "memories": [{"memory_id": ids[name], "version": 1}]}
+        for name in ("It", "Ana's")
+    ]
+    lines = "".join(json.dumps(request) + "\n" for request in requests)
+    Path("requests.jsonl").write_text(lines, encoding="utf-8")
+    assert memsieve("run", "requests.jsonl", "--store", "store").code == 0
+    assert live(memsieve) == {"It", "Fog", "Ana"}
+    assert memsieve("verify", "--store", "store").code == 0

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from tests.commands.conftest import Memsieve, start
+from tests.fakes.clock import StandingClock
+
+CENTURY = 36_525 * 86_400.0
 
 WORD = "Zyxquorblat"
 """No word of any other text, and no part of one."""
@@ -141,6 +144,38 @@ def test_the_same_file_does_not_bring_it_back(
     assert files_with(tmp_path / "store", [WORD]) == []
 
 
+@pytest.mark.covers("B135", "B136", "D41")
+@pytest.mark.parametrize("jump", [-CENTURY, CENTURY], ids=["set back", "years ahead"])
+def test_a_clock_that_jumps_forgets_all_the_same_and_keeps_it_forgotten(
+    memsieve: Memsieve, tmp_path: Path, clock: StandingClock, vault: str, jump: float
+) -> None:
+    """The order of the log counts, and not when a request or an event claims to be from."""
+    clock.move(jump)
+    assert memsieve("forget", vault, "--store", "store").code == 0
+    clock.move(-jump)
+    assert texts(memsieve) == {TEA, MEETING}
+    for year in (1926, 2026, 2126):
+        said = rows(tmp_path / f"{year}.jsonl", VAULT, occurred_at=f"{year}-03-02T09:00:00Z")
+        told = memsieve("run", said, "--store", "store", "--json").json()
+        assert told["decisions"]["block"] == 1
+    assert texts(memsieve) == {TEA, MEETING}
+    assert files_with(tmp_path / "store", [WORD]) == []
+    healthy(memsieve)
+
+
+@pytest.mark.covers("B135")
+@pytest.mark.parametrize("year", [1926, 2126])
+def test_what_was_said_long_before_or_is_dated_ahead_is_forgotten_now(
+    memsieve: Memsieve, tmp_path: Path, year: int
+) -> None:
+    said = rows(tmp_path / "in.jsonl", VAULT, TEA, occurred_at=f"{year}-03-01T09:00:00Z")
+    assert memsieve("run", said, "--store", "store").code == 0
+    assert memsieve("forget", memories(memsieve)[VAULT]["id"], "--store", "store").code == 0
+    assert texts(memsieve) == {TEA}
+    assert files_with(tmp_path / "store", [WORD]) == []
+    healthy(memsieve)
+
+
 def test_another_number_is_another_fact(memsieve: Memsieve, tmp_path: Path, vault: str) -> None:
     other = VAULT.replace("47115820", "90356142")
     assert memsieve("forget", vault, "--store", "store").code == 0
@@ -217,20 +252,68 @@ def test_a_scope_is_forgotten_and_its_neighbours_are_not(
     healthy(memsieve)
 
 
+def refused(path: Path) -> Path:
+    """Write events that say what is to be forgotten, each unusable for a reason of its own."""
+    said = {"kind": "remember", "schema_version": 1, "scope": "acme/ana", "text": VAULT}
+    said |= {"event_id": "x", "occurred_at": "2026-03-01T09:00:00Z"}
+    reused = {**said, "event_id": "in-1", "text": f"{VAULT[:-1]}!"}
+    events = ({**said, "importance": 7}, {**said, "scope": "acme/*"}, reused)
+    path.write_text("".join(json.dumps(one) + "\n" for one in events), encoding="utf-8")
+    return path
+
+
 @pytest.mark.covers("B136", "D41")
-def test_a_dead_letter_does_not_bring_it_back(memsieve: Memsieve, tmp_path: Path) -> None:
-    bad = {"kind": "remember", "schema_version": 1, "event_id": "x", "scope": "acme/ana"}
-    bad |= {"text": VAULT, "occurred_at": "2026-03-01T09:00:00Z", "importance": 7}
-    good = rows(tmp_path / "in.jsonl", VAULT, TEA)
-    with good.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(bad) + "\n")
-    assert memsieve("run", good, "--store", "store").code == 0
+def test_a_dead_letter_that_is_requeued_does_not_bring_it_back(
+    memsieve: Memsieve, tmp_path: Path, vault: str
+) -> None:
+    """As it was, where only its id was wrong, and mended where it could not be read."""
+    assert memsieve("run", refused(tmp_path / "bad.jsonl"), "--store", "store").code == 0
+    forgotten = ("forget", vault, "--later", "--store", "store")
+    assert memsieve(*forgotten).code == 0
+    mended = {"kind": "remember", "schema_version": 1, "event_id": "y", "scope": "acme/ana"}
+    mended |= {"text": VAULT, "occurred_at": "2026-03-01T09:00:00Z"}
+    (tmp_path / "mended.json").write_text(json.dumps(mended), encoding="utf-8")
     letters = memsieve("dead-letters", "list", "--store", "store", "--json").json()
-    assert len(letters) == 1
-    vault = memories(memsieve)[VAULT]["id"]
+    assert sorted(one["stage"] for one in letters) == ["decide", "decode", "decode"]
+    for letter in letters:
+        with_ = () if letter["stage"] == "decide" else ("--with", "mended.json")
+        requeue = ("dead-letters", "requeue", letter["id"], *with_, "--store", "store")
+        assert memsieve(*requeue).code == 0
+    (tmp_path / "nothing.jsonl").touch()
+    told = memsieve("run", "nothing.jsonl", "--store", "store", "--json").json()
+    assert (told["events"], told["decisions"]["block"], told["dead_letters"]) == (3, 3, 0)
+    assert texts(memsieve) == {TEA, MEETING}
+    (tmp_path / "mended.json").unlink()
+    assert memsieve("scrub", "--store", "store").code == 0
+    assert files_with(tmp_path / "store", [WORD]) == []
+    healthy(memsieve)
+
+
+@pytest.mark.covers("B135", "B136", "D41")
+def test_a_dead_letter_that_says_it_goes_with_it_and_cannot_be_requeued(
+    memsieve: Memsieve, tmp_path: Path, vault: str
+) -> None:
+    assert memsieve("run", refused(tmp_path / "bad.jsonl"), "--store", "store").code == 0
+    letters = memsieve("dead-letters", "list", "--store", "store", "--json").json()
+    assert len(letters) == 3
     assert memsieve("forget", vault, "--store", "store").code == 0
-    assert memsieve("dead-letters", "list", "--store", "store", "--json").json() == []
-    assert texts(memsieve) == {TEA}
+    assert memsieve("dead-letters", "list", "--all", "--store", "store", "--json").json() == []
+    for letter in letters:
+        assert memsieve("dead-letters", "requeue", letter["id"], "--store", "store").code == 5
+    assert texts(memsieve) == {TEA, MEETING}
+    assert files_with(tmp_path / "store", [WORD]) == []
+    healthy(memsieve)
+
+
+@pytest.mark.covers("B135")
+def test_an_event_that_was_refused_loses_its_words_too(
+    memsieve: Memsieve, tmp_path: Path, vault: str
+) -> None:
+    reused = rows(tmp_path / "reused.jsonl", VAULT)
+    reused.write_text(reused.read_text().replace("reused-0", "in-1"), encoding="utf-8")
+    assert memsieve("run", reused, "--store", "store", "--json").json()["dead_letters"] == 1
+    assert memsieve("forget", vault, "--store", "store").code == 0
+    assert files_with(tmp_path / "store", [WORD, "47115820"]) == []
     healthy(memsieve)
 
 

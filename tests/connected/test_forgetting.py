@@ -1,5 +1,7 @@
 """Forgetting in a cluster: decided by a service, and gone from the broker's own files."""
 
+import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +98,9 @@ async def test_the_brokers_files_hold_no_forgotten_word_in_the_end(tmp_path: Pat
             assert files_with(tmp_path / "kafka", [WORD])
 
             told = installation.memsieve("forget", gone)
-            assert "published as memory.events/0/3" in told
-            wait_until(lambda: set(live(installation)) == {TEA, MEETING}, "it is forgotten")
+            assert "published as memory.events/0/3; waiting up to 30 s" in told
+            assert f"\nerase: memory {gone} is forgotten, because somebody has asked" in told
+            assert set(live(installation)) == {TEA, MEETING}
             await publish(connection, VAULT, first=3)
             wait_until(lambda: "block" in kinds(installation), "it is not learnt again")
 
@@ -113,3 +116,77 @@ async def test_the_brokers_files_hold_no_forgotten_word_in_the_end(tmp_path: Pat
             assert {TEA, MEETING} <= set(live(installation))
             assert VAULT not in live(installation)
             installation.memsieve("verify")
+
+
+@pytest.mark.timeout(300)  # a dozen commands, each a process of its own
+@pytest.mark.covers("B135", "D41")
+async def test_what_has_changed_since_it_was_planned_is_forgotten_all_the_same(
+    tmp_path: Path, kafka_bootstrap: str, topic_prefix: str
+) -> None:
+    """Between plan and turn the memory was seen again: that repeats its words, and goes as well."""
+    installation = Installation.on(
+        tmp_path, kafka_bootstrap, topic_prefix, index__kind="exact", forget__key=KEY
+    )
+    connection = Connection(kafka_bootstrap, topic_prefix)
+    installation.memsieve("topics", "create", "--partitions", "1")
+    with installation.running("serve") as service:
+        service.wait_until_ready()
+        await publish(connection, VAULT, TEA)
+        wait_until(lambda: len(live(installation)) == 2, "all is decided on", seconds=60)
+        assert service.stop() == 0
+    gone = live(installation)[VAULT]
+    await publish(connection, VAULT, first=2)
+    unheard = installation.memsieve("forget", gone, "--wait", "1", code=7)
+    assert "\npublished as memory.events/0/3; what comes of it: memsieve explain " in unheard
+    assert "no owner has decided on 1 of 1 requests within 1 s" in unheard
+    with installation.asking("forget", gone, "--wait", "90", "--json") as asking:
+        wait_until(lambda: published(asking), "it is published")
+        with installation.running("serve") as service:
+            told, said = asking.communicate(timeout=100)
+            assert asking.returncode == 0, said
+            assert service.stop() == 0
+    assert "1 of 1 refused: what it is about has changed since it was planned" in said
+    done = json.loads(told)
+    assert (done["forgotten"], done["undecided"]) == ([gone], [])
+    assert len(done["decisions"]) == len(done["published"]) == 1
+    assert set(live(installation)) == {TEA}
+    assert [kinds(installation).count(one) for one in ("erase", "ignore")] == [1, 2]
+    assert "every reject has its dead letter" in installation.memsieve("verify")
+
+
+@pytest.mark.timeout(300)  # a dozen commands, each a process of its own
+@pytest.mark.covers("B135")
+async def test_what_comes_again_while_it_is_asked_for_is_asked_for_too(
+    tmp_path: Path, kafka_bootstrap: str, topic_prefix: str
+) -> None:
+    """An event that is delivered again changes no version, and its record has the words."""
+    installation = Installation.on(
+        tmp_path, kafka_bootstrap, topic_prefix, index__kind="exact", forget__key=KEY
+    )
+    connection = Connection(kafka_bootstrap, topic_prefix)
+    installation.memsieve("topics", "create", "--partitions", "1")
+    with installation.running("serve") as service:
+        service.wait_until_ready()
+        await publish(connection, VAULT, TEA)
+        wait_until(lambda: len(live(installation)) == 2, "all is decided on", seconds=60)
+        assert service.stop() == 0
+    gone = live(installation)[VAULT]
+    await publish(connection, VAULT)
+    with installation.asking("forget", gone, "--wait", "90", "--json") as asking:
+        wait_until(lambda: published(asking), "it is published")
+        with installation.running("serve") as service:
+            told, said = asking.communicate(timeout=100)
+            assert asking.returncode == 0, said
+            assert "forgotten already" in installation.memsieve("forget", gone)
+            assert service.stop() == 0
+    done = json.loads(told)
+    assert (done["forgotten"], done["undecided"]) == ([gone], [])
+    assert [kinds(installation).count(one) for one in ("ignore", "erase")] == [1, 2]
+    assert set(live(installation)) == {TEA}
+    installation.memsieve("verify")
+
+
+def published(asking: subprocess.Popen[str]) -> bool:
+    """Read what a command says until it tells that it has published."""
+    assert asking.stderr is not None
+    return "waiting up to" in asking.stderr.readline()

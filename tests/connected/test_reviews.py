@@ -34,9 +34,16 @@ def served(tmp_path: Path, kafka_bootstrap: str, topic_prefix: str) -> Installat
 
 
 async def publish(
-    installation: Installation, scope: ScopeName, *texts: str, **fields: Sequence[object]
+    installation: Installation,
+    scope: ScopeName,
+    *texts: str,
+    first: int = 0,
+    **fields: Sequence[object],
 ) -> None:
-    """Publish events as a producer of the scope would; `fields` has a value for each."""
+    """Publish events as a producer of the scope would; `fields` has a value for each.
+
+    They are numbered from `first` on.
+    """
     variables = installation.variables
     log = KafkaLog(
         Connection(variables["MEMSIEVE_KAFKA__BOOTSTRAP"], variables["MEMSIEVE_KAFKA__PREFIX"])
@@ -52,8 +59,8 @@ async def publish(
                     event(
                         text,
                         scope=scope,
-                        event_id=f"e{n}",
-                        occurred_at=later(n),
+                        event_id=f"e{first + n}",
+                        occurred_at=later(first + n),
                         **{name: values[n] for name, values in fields.items()},
                     )
                 ),

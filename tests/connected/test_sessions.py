@@ -13,6 +13,7 @@ CELLAR = ScopeName("game/5")
 
 
 KEY, THIEF = "The grating needs a key.", "The thief is in the next room."
+LAMP = "The lamp is getting dim."
 
 
 @pytest.mark.timeout(200)
@@ -27,17 +28,21 @@ async def test_services_end_what_was_for_a_session_alone(
         await publish(
             served,
             CELLAR,
-            *(THIEF, KEY, KEY.upper()),
-            session=["3", "3", "3"],
-            persistence=["ephemeral", "permanent", "permanent"],
+            *(THIEF, KEY, KEY.upper(), LAMP),
+            session=["3", "3", "3", "4"],
+            persistence=["ephemeral", "permanent", "permanent", "ephemeral"],
         )
-        wait_until(lambda: len(served.json("memories")) == 2, "both are kept", seconds=60)
+        wait_until(lambda: len(served.json("memories")) == 3, "all are kept", seconds=60)
         printed = served.memsieve("sessions", "end", "3", "--author", "game")
-        assert printed.startswith("asked         1   to end")
-        wait_until(lambda: len(served.json("memories")) == 1, "one has ended", seconds=60)
-        assert [one["text"] for one in served.json("memories")] == [KEY]
+        assert printed.startswith("ended         1   ephemeral")
+        assert "\nstay          0   pinned" in printed
+        assert {one["text"] for one in served.json("memories")} == {KEY, LAMP}
         assert "duplicate found" in service.events
-        assert not any(word in service.said for word in (THIEF, KEY, KEY.upper()))
+        assert not any(word in service.said for word in (THIEF, KEY, KEY.upper(), LAMP))
         assert "memsieve_decide_seconds_count" in service.get("/metrics")
         assert service.stop() == 0
+    unheard = served.memsieve("sessions", "end", "4", "--author", "game", "--wait", "1", code=7)
+    assert unheard.startswith("ended         0   ephemeral")
+    assert "\nasked         1   to end, of the services, which have not decided yet" in unheard
+    assert "no owner has decided on 1 of 1 requests within 1 s" in unheard
     assert "every reject has its dead letter" in served.memsieve("verify")

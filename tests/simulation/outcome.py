@@ -150,10 +150,7 @@ def _require_successors(store: Store) -> None:
 
 
 def _require_forgotten(log: RememberingLog, found: Outcome) -> None:
-    """No record that is left says anything of a forgotten memory, and nobody learns it again.
-
-    But for events that came again, and changed nothing, after the request had been worked out.
-    """
+    """No record that is left says anything of a forgotten memory, and nobody learns it again."""
     memories = [memory for memory, _, _ in found.store.values()]
     gone = {memory.id for memory in memories if memory.status is Standing.FORGOTTEN}
     graves = buried(memories)
@@ -163,11 +160,14 @@ def _require_forgotten(log: RememberingLog, found: Outcome) -> None:
         telling = {_decision(r).decision_id for r in decided if _tells(_decision(r), gone)}
         for record in decided:
             decision = _decision(record)
-            if decision.decision_id not in telling or isinstance(decision, Erase | Ignore | Marker):
+            if decision.decision_id not in telling or isinstance(decision, Erase | Marker):
                 continue
             event = events[decision.source.offset]
             asked = decision.event
-            says_so = _is_forgotten(asked.scope, asked.text, graves)
+            said = [asked.text, *sentences(asked.text)]
+            says_so = any(_is_forgotten(asked.scope, one, graves) for one in said)
+            if isinstance(decision, Ignore) and not says_so:
+                continue
             for left in (record, *([event] if says_so else ())):
                 if not log.has_erased(left):
                     raise Divergence(f"{left.place} says what was forgotten")

@@ -71,6 +71,22 @@ class Installation:
         )
 
     @contextmanager
+    def asking(self, *arguments: str) -> "Generator[subprocess.Popen[str]]":
+        """Start a command and leave it alone; it is killed where it has not ended."""
+        with subprocess.Popen(
+            [*COMMAND, *arguments],
+            env=self.environment,
+            cwd=self.directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    @contextmanager
     def running(self, service: str, *arguments: str) -> "Generator[Running]":
         """Run a service meanwhile; it is killed where it has not ended."""
         process = Running(self, service, arguments)

@@ -300,6 +300,23 @@ async def test_what_has_changed_since_is_planned_again(bench: Bench) -> None:
     assert await bench.live() == {}
 
 
+@pytest.mark.covers("B135")
+async def test_what_came_again_while_it_was_under_way_goes_when_it_is_asked_for_again(
+    bench: Bench,
+) -> None:
+    [coffee, _] = await bench.say(event(COFFEE, event_id="c"), event(CHESS))
+    await bench.apply()
+    plan = await planned(bench, made(coffee).id)
+    [ignored, erase] = await bench.say(event(COFFEE, event_id="c"), *plan.requests)
+    assert (type(ignored), type(erase)) == (Ignore, Erase)
+    await bench.apply()
+    assert COFFEE.encode() in await bytes_of(bench)
+    await forget(bench, made(coffee).id, at=101)
+    assert COFFEE.encode() not in await bytes_of(bench)
+    await require_sound(bench)
+    assert set(await bench.live()) == {CHESS}
+
+
 async def test_records_of_another_scope_are_not_erased(bench: Bench) -> None:
     [coffee] = await bench.say(event(COFFEE))
     [other] = await bench.say(event(CHESS, scope="acme/ben"))
