@@ -45,7 +45,7 @@ demo-game: $(READY) ## From a game's turns to a Memories.md and the block for it
 	@$(BIN)/memsieve run $(GAME)/sentences.jsonl --store $(GAME)/sentences --policy memories-md
 	@$(BIN)/memsieve export-md $(GAME)/Sentences.md --world skerry --store $(GAME)/sentences
 	@echo; echo "IN A MODEL'S WORDS, answers played back"; echo
-	@$(BIN)/python examples/game/recorded_model.py \
+	@$(BIN)/python examples/model/recorded_model.py \
 		$(BIN)/memsieve extract examples/game/turns.jsonl --llm --out $(GAME)/worded.jsonl
 	@$(BIN)/memsieve run $(GAME)/worded.jsonl --store $(GAME)/worded --policy memories-md
 	@$(BIN)/memsieve export-md $(GAME)/Memories.md --world skerry --store $(GAME)/worded
@@ -116,6 +116,7 @@ bench: $(READY) ## Measure speed beside others (ten minutes); bench-full: all si
 	@$(BENCH)/memories_md.py --rounds 3 --out .bench/memories-md.json
 	@$(BENCH)/consolidation.py --memories 5000 --graded 500 --out .bench/consolidation.json
 	@$(BENCH)/location_memories.py --rounds 1 --out .bench/location-memories.json
+	@$(BENCH)/forgetting.py --memories 20000 --out .bench/forgetting.json
 	@$(BENCH)/game.py --out .bench/game.json
 	@$(BENCH)/loading.py --rounds 1 --out .bench/loading.json
 	@$(BENCH)/gate.py .bench
@@ -134,6 +135,7 @@ bench-full: $(READY)
 	@$(BENCH)/beside_afternoon.py --out .bench/afternoon.json
 	@$(BENCH)/memories_md.py --out .bench/memories-md.json
 	@$(BENCH)/location_memories.py --out .bench/location-memories.json
+	@$(BENCH)/forgetting.py --memories 1000000 --out .bench/forgetting.json
 	@$(BENCH)/game.py --out .bench/game.json
 	@$(BENCH)/loading.py --out .bench/loading.json
 	@$(BENCH)/beside_libraries.py --install --out .bench/libraries.json

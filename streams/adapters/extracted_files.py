@@ -69,11 +69,14 @@ class EventLines:
 
 
 class SetAside:
-    """A file of dead letters, a line each, made when there is one; that of before is removed."""
+    """A file of dead letters, a line each, made when there is one; that of before is removed.
+
+    `path` is where it lies.
+    """
 
     def __init__(self, path: Path) -> None:
         """Raise Unusable where a file is there that holds something else, or cannot be removed."""
-        self._path = path
+        self.path = path
         try:
             if path.exists():
                 _require_letters(path)
@@ -82,7 +85,7 @@ class SetAside:
             raise Unusable(f"{path} cannot be written: {error.strerror}") from error
 
     def add(self, letter: DeadLetter) -> None:
-        with self._path.open("ab") as file:
+        with self.path.open("ab") as file:
             file.write(DEAD_LETTER.encode(letter) + b"\n")
 
 

@@ -95,6 +95,7 @@ def extract(
         raise UsageError("--json and the events both want standard output: give --out FILE")
     wanted = rows.turns_scope(scope)
     [source] = rows.sources([file], "jsonl", None)
+    rejected: Path | None = None
     if dry_run:
         looked = Extraction(settings.extraction, Notes(), scope=wanted)
         counts = _look(source, looked, as_json=as_json)
@@ -107,10 +108,14 @@ def extract(
             asked = wiring.llm_extractor(settings, SystemClock()) if asks else None
             extraction = Extraction(settings.extraction, notes, model=asked, scope=wanted)
             counts = asyncio.run(_take(source, extraction, output))
+            rejected = output.rejected
         if as_json:
-            say_object(asdict(counts))
+            say_object({**asdict(counts), "rejects": rejected and str(rejected)})
     if not as_json:
-        _show(counts, note if out == _STDOUT and not dry_run else say)
+        tell = note if out == _STDOUT and not dry_run else say
+        _show(counts, tell)
+        if counts.refused and not dry_run:
+            _show_rejects(rejected, tell)
     if counts.refused:
         raise typer.Exit(CODE)
 
@@ -178,6 +183,11 @@ class _Output:
             return []
         return [event for event in self._lines.events if isinstance(event, Remember)]
 
+    @property
+    def rejected(self) -> Path | None:
+        """Where that lies what was set aside; None where nothing was, or nobody keeps it."""
+        return self._aside.path if self._aside is not None and self._refused else None
+
     def write(self, taken: Taken) -> None:
         if taken.events and self._lines is not None:
             self._lines.append(taken.events)
@@ -213,3 +223,8 @@ def _show(counts: Counts, tell: Callable[[str], None]) -> None:
     tell(f"known      {counts.known:>8,}   taken before")
     tell(f"declined   {counts.declined:>8,}   the model found nothing to remember")
     tell(f"set aside  {counts.refused:>8,}   could not be used; give the command again to retry")
+
+
+def _show_rejects(file: Path | None, tell: Callable[[str], None]) -> None:
+    where = "are kept nowhere: name a file with --rejects" if file is None else f"lie in {file}"
+    tell(f"{'':<21}they {where}")

@@ -3,7 +3,9 @@
 import json
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,13 +24,19 @@ from streams.core.merge import contains
 from streams.core.verdict import Pair
 from streams.flow.judging import Judging
 from tests.builders import event, later
-from tests.commands.conftest import Memsieve, start
+from tests.commands.conftest import Memsieve, start, write_events
 from tests.connected.test_consolidation import ORDER, SET, TWO, write
 from tests.fakes.judges import ScriptedVerifier
+from tests.standin.llm import Asked as Question
+from tests.standin.llm import LlmServer, Reply, opinion
 from tests.support.models import default_embedder
 from tests.support.stores import decisions
 
 KEPT = Path(__file__).parents[2] / "examples" / "load" / "crowded.jsonl"
+SEVEN = [json.loads(line)["text"] for line in KEPT.read_text(encoding="utf-8").splitlines()]
+COFFEE, BROKEN = (
+    {text for text in SEVEN if ("pour-over" in text) is of_the_set} for of_the_set in (False, True)
+)
 
 
 @pytest.fixture
@@ -95,6 +103,52 @@ def test_seven_memories_become_two_facts_and_nothing_is_lost(
     assert memsieve("verify", "--store", "s").code == 0
 
 
+@pytest.mark.covers("S2.2")
+def test_what_is_said_ten_times_in_seven_wordings_is_kept_and_found_once(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """Without a pass: what is stored and searched grows with the facts, and not with the events."""
+    rows = [
+        {"text": text, "scope": "cafe/ana", "occurred_at": f"2026-03-{day:02}T09:00:00Z"}
+        for day in range(1, 11)
+        for text in (*ORDER, *SET)
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (tmp_path / "seventy.jsonl").write_text(lines, encoding="utf-8")
+    assert memsieve("run", "seventy.jsonl", "--store", "s", "--json").json()["events"] == 70
+    assert live(memsieve) == TWO
+    kept = memsieve("memories", "--store", "s", "--retired", "--json").json()
+    assert len(kept) <= len((*ORDER, *SET))
+    load = ("load", "--scope", "cafe/ana", "--query", "What about coffee?", "--store", "s")
+    found = memsieve(*load, "--no-dedup", "--json").json()
+    assert {entry["text"] for entry in found["entries"]} == TWO
+    assert found["found"] == 2
+
+
+@pytest.mark.covers("S2.24")
+def test_a_pass_over_hundreds_of_memories_takes_less_than_half_a_minute(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    things = ["lamp", "ladder", "kettle", "saw", "rope", "tent", "drum", "clock", "pump"]
+    rooms = ["attic", "cellar", "garage", "hall", "kitchen", "loft", "porch", "shed", "study"]
+    wordings = [
+        text
+        for thing in things
+        for room in rooms
+        for text in (
+            f"Ana keeps the {thing} in the {room}.",
+            f"In the {room} Ana keeps the {thing}.",
+            f"The {thing} is kept in the {room} by Ana.",
+        )
+    ]
+    write_events(tmp_path / "many.jsonl", *wordings, scope="cafe/ana")
+    assert memsieve("run", "many.jsonl", "--store", "s", "--policy", "keep-both").code == 0
+    told = memsieve("consolidate", "--store", "s", "--json").json()
+    assert told["memories_before"] == len(wordings) > 200
+    assert told["groups"] > 0
+    assert told["duration_ms"] < 30_000
+
+
 @pytest.mark.covers("B92", "S2.21")
 def test_a_second_pass_finds_nothing_and_adds_nothing(memsieve: Memsieve, store: Path) -> None:
     memsieve("consolidate", "--store", "s", "--now")
@@ -151,6 +205,84 @@ def test_it_can_be_interrupted_and_goes_on(memsieve: Memsieve, store: Path) -> N
     assert memsieve("consolidate", "--store", "s", "--now").code == 0
     assert live(memsieve) == {*TWO, "Ben plays chess on Mondays."}
     assert memsieve("verify", "--store", "s").code == 0
+
+
+def discerning(asked: Question) -> Reply:
+    """Answer as a language model does that can tell the two facts apart."""
+    pair = {asked.data["new"]["text"], asked.data["known"]["text"]}
+    return opinion("same" if pair <= COFFEE or pair <= BROKEN else "distinct")
+
+
+def agreeing(_: Question) -> Reply:
+    """Answer as a language model does that holds whatever it is shown for the same."""
+    return opinion("same")
+
+
+def crowded(memsieve: Memsieve, *options: str) -> list[dict[str, Any]]:
+    """Return the memories of the store of seven."""
+    return memsieve("memories", "--store", "seven", "--json", *options).json()
+
+
+def end_of(memory: dict[str, Any], every: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return what stands for a memory now."""
+    while memory["superseded"] is not None:
+        memory = every[memory["superseded"]["by"]]
+    return memory
+
+
+@pytest.mark.covers("S4.1", "S4.2", "S4.9", "S4.16", "S4.24", "S4.25", "S4.29", "S4.36")
+@pytest.mark.covers("S1.9", "S1.43", "B82", "B90", "B92", "S2.21", "S2.26")
+@pytest.mark.parametrize("model", [discerning, agreeing])
+def test_seven_are_two_on_load_and_seven_in_the_store_until_a_language_model_joins_them(
+    memsieve: Memsieve, monkeypatch: pytest.MonkeyPatch, model: Callable[[Question], Reply]
+) -> None:
+    consolidate = ("consolidate", "--store", "seven", "--now", "--json")
+    assert memsieve("run", KEPT, "--store", "seven", "--policy", "keep-both").code == 0
+    load = ("load", "--scope", "cafe/tyler", "--query", "What about coffee?", "--store", "seven")
+    shown = memsieve(*load, "--json").json()
+    assert [{one["memory"]["text"] for one in entry["members"]} for entry in shown["entries"]] == [
+        COFFEE,
+        BROKEN,
+    ]
+    alone = memsieve(*consolidate).json()
+    assert (alone["groups"], alone["memories_after"]) == (0, 7)  # the built-in judge is unsure
+    assert sorted(one["text"] for one in crowded(memsieve)) == sorted(SEVEN)
+
+    with LlmServer(model) as server:
+        monkeypatch.setenv("MEMSIEVE_LLM__BASE_URL", server.url)
+        monkeypatch.setenv("MEMSIEVE_LLM__MODEL", "any")
+        told = memsieve(*consolidate, "--policy", "agent-memory").json()
+        assert (told["memories_before"], told["memories_after"], told["groups"]) == (7, 2, 2)
+        asked, end = len(server.asked), len(decisions(Path("seven")))
+        assert asked > 0
+        again = memsieve(*consolidate, "--policy", "agent-memory").json()
+        assert (again["groups"], again["memories_after"]) == (0, 2)
+        assert (len(server.asked), len(decisions(Path("seven")))) == (asked, end)
+
+    [scope] = told["scopes"]
+    groups = [{one["text"] for one in group["members"]} for group in scope["groups"]]
+    assert sorted(groups, key=len) == [COFFEE, BROKEN]
+    members = [one for group in scope["groups"] for one in group["members"]]
+    distances = [1 - one["similarity"] for one in members if one["similarity"] is not None]
+    assert 0.2 < max(distances) <= 0.35  # what the limit of before has left apart
+    every = {one["id"]: one for one in crowded(memsieve, "--retired")}
+    assert sorted(one["text"] for one in every.values()) == sorted(SEVEN)
+    live = [one for one in every.values() if one["status"] == "active"]
+    assert sorted(one["observation_count"] for one in live) == [3, 4]
+    for memory in every.values():
+        assert {memory["text"], end_of(memory, every)["text"]} <= (
+            COFFEE if memory["text"] in COFFEE else BROKEN
+        )
+    assert memsieve("verify", "--store", "seven").code == 0
+
+    first, second = (group["decision_id"] for group in scope["groups"])
+    assert memsieve("undo", first, "--store", "seven").code == 0
+    back = groups[0] | {one["text"] for one in live}
+    assert {one["text"] for one in crowded(memsieve)} == back
+    assert memsieve("undo", second, "--store", "seven").code == 0
+    assert sorted(one["text"] for one in crowded(memsieve)) == sorted(SEVEN)
+    assert {one["observation_count"] for one in crowded(memsieve)} == {1}
+    assert memsieve("verify", "--store", "seven").code == 0
 
 
 async def test_what_a_language_model_holds_for_one_fact_is_one_in_the_store() -> None:

@@ -14,7 +14,9 @@ from schemas.codec import TURN
 from streams.apps import policies
 from tests.commands.conftest import COMMAND, Memsieve
 
-GAME = Path(__file__).parents[2] / "examples" / "game"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+GAME = EXAMPLES / "game"
+RECORDED_MODEL = EXAMPLES / "model" / "recorded_model.py"
 TURNS = [TURN.decode(line) for line in (GAME / "turns.jsonl").read_bytes().splitlines()]
 ANSWERS = [json.loads(line) for line in (GAME / "answers.jsonl").read_text("utf-8").splitlines()]
 
@@ -24,9 +26,7 @@ def worded(tmp_path: Path) -> Path:
     """Return the events of the game in the words of the answers that are played back."""
     made = tmp_path / "worded.jsonl"
     extract = ("extract", str(GAME / "turns.jsonl"), "--llm", "--out", str(made))
-    subprocess.run(
-        [sys.executable, str(GAME / "recorded_model.py"), *COMMAND, *extract], check=True
-    )
+    subprocess.run([sys.executable, str(RECORDED_MODEL), *COMMAND, *extract], check=True)
     return made
 
 

@@ -104,6 +104,7 @@ def test_events_are_what_run_takes_and_come_once(memsieve: Memsieve, tmp_path: P
         "declined": 0,
         "refused": 0,
         "by_trigger": {"long-response": 1, "preference": 1},
+        "rejects": None,
     }
     taken = events(tmp_path / "events.jsonl")
     assert [event.text for event in taken] == [HATCH, DOG, "I like green tea."]
@@ -172,6 +173,29 @@ def test_a_turn_that_cannot_be_read_is_set_aside_until_it_is_mended(
     assert memsieve("extract", "turns.jsonl", "--out", "events.jsonl").code == 0
     assert len(events(tmp_path / "events.jsonl")) == 4
     assert not (tmp_path / "events.jsonl.rejects.jsonl").exists()
+
+
+@pytest.mark.covers("B125")
+def test_the_summary_says_where_that_lies_what_was_set_aside(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    write(tmp_path / "turns.jsonl", hatch(1), "[]")
+    told = memsieve("extract", "turns.jsonl", "--out", "e")
+    assert told.out.splitlines()[-2].startswith("set aside         1   could not be used")
+    assert told.out.splitlines()[-1].strip() == "they lie in e.rejects.jsonl"
+    named = memsieve("extract", "turns.jsonl", "--rejects", "bad.jsonl")
+    assert named.err.splitlines()[-1].strip() == "they lie in bad.jsonl"
+    assert len(letters(tmp_path / "bad.jsonl")) == 1
+    nowhere = memsieve("extract", "turns.jsonl")
+    assert nowhere.err.splitlines()[-1].strip() == (
+        "they are kept nowhere: name a file with --rejects"
+    )
+    assert "they" not in memsieve("extract", "turns.jsonl", "--dry-run").out
+    as_json = ("extract", "turns.jsonl", "--out", "e", "--json")
+    assert memsieve(*as_json).json()["rejects"] == "e.rejects.jsonl"
+    write(tmp_path / "turns.jsonl", hatch(1))
+    assert memsieve(*as_json).json()["rejects"] is None
+    assert "they" not in memsieve("extract", "turns.jsonl", "--out", "e").out
 
 
 @pytest.mark.covers("S3.8")
@@ -286,7 +310,7 @@ def test_the_model_is_told_what_a_good_memory_is_and_what_a_repeat(
     assert "{" not in told.replace('{"reasoning"', "")
 
 
-@pytest.mark.covers("S0.1", "D37", "S4.8", "B74")
+@pytest.mark.covers("S0.1", "S1.15", "D37", "S4.8", "B74")
 def test_what_a_model_repeats_all_the_same_is_counted_and_not_kept_twice(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
@@ -295,7 +319,8 @@ def test_what_a_model_repeats_all_the_same_is_counted_and_not_kept_twice(
         assert memsieve("extract", "turns.jsonl", "--llm", "--out", "e").code == 0
     (tmp_path / "memsieve.toml").unlink()
     assert len(events(tmp_path / "e")) == 3
-    assert memsieve("run", "e", "--store", "store").code == 0
+    ran = memsieve("run", "e", "--store", "store", "--json").json()
+    assert (ran["decisions"]["insert"], ran["decisions"]["reinforce"]) == (1, 2)
     (kept,) = memsieve("memories", "--store", "store", "--json").json()
     assert (kept["text"], kept["observation_count"]) == (HATCH, 3)
     assert kept["turns"] == {"first": 1, "last": 3}

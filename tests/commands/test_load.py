@@ -52,6 +52,16 @@ def test_of_the_issues_seven_memories_two_are_shown_and_seven_stay(memsieve: Mem
     assert sorted(memory["text"] for memory in kept) == sorted(TEXTS)
 
 
+@pytest.mark.covers("S1.2")
+def test_near_repeats_leave_room_for_what_else_was_found(memsieve: Memsieve) -> None:
+    """Of two places the first is the coffee's, and the second is free for the other fact."""
+    crowded = memsieve(*LOAD, "--limit", 2, "--no-dedup", "--json").json()
+    assert {entry["text"] for entry in crowded["entries"]} < set(COFFEE)
+    coffee, other = members(memsieve(*LOAD, "--limit", 2, "--json").json())
+    assert coffee == set(COFFEE)
+    assert other <= set(BROKEN)
+
+
 @pytest.mark.covers("S4.15")
 def test_people_get_a_line_for_each_text_and_how_many_memories_it_is_of(
     memsieve: Memsieve,

@@ -185,7 +185,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(memsieve: Memsieve, tmp_path:
         assert process.wait(timeout=60) == 0
 
 
-@pytest.mark.covers("B121", "S1.11")
+@pytest.mark.covers("B121", "S1.11", "S1.15")
 async def test_a_program_is_told_what_became_of_its_event_and_which_memory_stands() -> None:
     decider = Decider(settings.load({"store": Path("store")}), quiet)
     new = event("Ana has a blue canoe.", scope="acme/ana", event_id="canoe-1")

@@ -348,7 +348,7 @@ def test_what_an_event_names_and_does_not_retire_is_told() -> None:
     assert rename(case(said), OLD, OWN).evidence.refused == ("m7: it gives a memory new words",)
 
 
-@pytest.mark.covers("B1")
+@pytest.mark.covers("B1", "S1.14")
 @pytest.mark.parametrize("own", [OWN, PART])
 def test_a_memory_addressed_by_name_gets_the_events_text_in_place(own: Encoded) -> None:
     assert rename(case(), OLD, own) == Replace(

@@ -296,7 +296,7 @@ def test_a_renewed_memory_holds_when_its_new_text_does() -> None:
     assert renewed(before, event(title="Cake"), truncated=False).title == "Cake"
 
 
-@pytest.mark.covers("B1")
+@pytest.mark.covers("B1", "S1.14")
 def test_a_renewed_memory_has_the_events_text_and_standing_and_all_its_history() -> None:
     before = memory(
         "Ana likes tea.",

@@ -88,7 +88,7 @@ async def test_of_the_issues_seven_memories_two_remain() -> None:
     assert found == {USUALLY: 3, BROKE: 4}
 
 
-@pytest.mark.covers("S4.4", "B1", "B2", "B5")
+@pytest.mark.covers("S4.4", "S4.28", "B1", "B2", "B5")
 async def test_the_same_id_comes_before_the_same_words_and_these_before_what_is_near() -> None:
     here = world(0.2, always(Verdict.SAME))
     await here.tell(said(USUALLY, 0, memory_id="coffee"))
@@ -116,7 +116,7 @@ async def test_the_ten_nearest_of_the_own_scope_are_asked_about() -> None:
     assert elsewhere.evidence.neighbours == ()
 
 
-@pytest.mark.covers("S4.7", "S4.9", "B13", "B65")
+@pytest.mark.covers("S4.7", "S4.9", "S4.28", "B13", "B65")
 async def test_what_the_model_confirms_to_say_more_is_worded_as_one_and_the_old_one_retired() -> (
     None
 ):

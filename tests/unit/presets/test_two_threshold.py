@@ -75,7 +75,37 @@ async def test_one_match_is_acted_on_the_nearest() -> None:
     assert sorted(await here.texts()) == [SAME, other]
 
 
-@pytest.mark.covers("S1.5", "S1.17", "S1.42", "B13")
+@pytest.mark.covers("S1.13")
+@pytest.mark.parametrize(
+    ("similarities", "found"),
+    [
+        ((0.93, 0.97), [0.97]),
+        ((0.97, 0.93), [0.97]),
+        ((0.9, 0.5), [0.9]),
+        ((0.89999, 0.5), []),
+    ],
+)
+async def test_the_nearest_memory_from_the_lower_threshold_on_is_found_or_none(
+    similarities: tuple[float, float], found: list[float]
+) -> None:
+    other = "Boat sails at the dawn."
+    first, second = similarities
+    here = World(
+        "two-threshold",
+        {
+            SAME: unit(1),
+            SHORT: at_cosine(first),
+            other: unit(second, -((1 - second**2) ** 0.5)),
+        },
+        wordings=[SAME],
+    )
+    await here.hear(said(SHORT, 0), said(other, 0))
+    assert await here.texts() == [other, SHORT]
+    decision = await here.tell(said(SAME))
+    assert [one.similarity for one in decision.evidence.neighbours] == found
+
+
+@pytest.mark.covers("S1.5", "S1.16", "S1.17", "S1.42", "B13")
 async def test_two_similar_memories_are_worded_as_one_text_that_holds_both() -> None:
     """As in the document's example, at its similarity of .93."""
     vectors = {RABBIT: unit(1), PAWS: at_cosine(0.93), WORDED: at_cosine(0.97)}

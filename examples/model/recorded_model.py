@@ -2,15 +2,19 @@
 # requires-python = ">=3.11"
 # dependencies = []
 # ///
-"""A language model's answers, played back: an OpenAI-compatible endpoint for the example game.
+"""A language model's answers, played back: an OpenAI-compatible endpoint for the examples.
 
-Usage: python examples/game/recorded_model.py COMMAND ...
+Usage: python examples/model/recorded_model.py COMMAND ...
 
-Runs a command with MEMSIEVE_LLM__BASE_URL set to an endpoint that lives as long as the command. An
-answer of answers.jsonl belongs to the turn in which the world says what begins with its `world`.
-Written by hand, in place of a model: the same as ever, and without a network. Like a model it looks
-at what is known: a title that is there is not remembered again, and `supersedes` names titles, for
-which it gives the ids that it was shown.
+Runs a command with MEMSIEVE_LLM__BASE_URL set to an endpoint that lives as long as the command.
+Its answers were written by hand, in place of a model: the same as ever, and without a network.
+
+An answer of game/answers.jsonl belongs to the turn in which the world says what begins with its
+`world`. Like a model it looks at what is known: a title that is there is not remembered again, and
+`supersedes` names titles, for which it gives the ids that it was shown.
+
+A line of load/facts.jsonl has the texts that state one fact: of two that it is asked about, those
+of one line are the same, and any others are distinct.
 """
 
 import json
@@ -23,7 +27,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-ANSWERS = Path(__file__).with_name("answers.jsonl")
+_EXAMPLES = Path(__file__).parents[1]
+ANSWERS = _EXAMPLES / "game" / "answers.jsonl"
+FACTS = _EXAMPLES / "load" / "facts.jsonl"
 NOTHING: dict[str, Any] = {
     "should_remember": False,
     "category": "",
@@ -49,10 +55,22 @@ def main() -> None:
 
 
 def answer_to(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is answered about a turn and the memories that are known."""
+    """Return what is answered about a pair of texts, or about a turn."""
+    return _about_pair(shown) if "new" in shown else _about_turn(shown)
+
+
+def _about_pair(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Tell whether a new text and a known one state the same fact."""
+    pair = {shown["new"]["text"], shown["known"]["text"]}
+    if any(pair <= set(fact["texts"]) for fact in _lines(FACTS)):
+        return {"differs_in": [], "reason": "Both state this fact.", "verdict": "same"}
+    return {"differs_in": ["other"], "reason": "These are two facts.", "verdict": "distinct"}
+
+
+def _about_turn(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the memory of a turn, beside those that are known."""
     heard = [part["text"] for part in shown["now"]["said"] if part["by"] == "world"]
-    recorded = [json.loads(line) for line in ANSWERS.read_text("utf-8").splitlines()]
-    found = [one for one in recorded if any(text.startswith(one["world"]) for text in heard)]
+    found = [one for one in _lines(ANSWERS) if any(text.startswith(one["world"]) for text in heard)]
     if not found:
         return {**NOTHING, "reasoning": "The turn teaches nothing that lasts."}
     known = {one["title"]: one["id"] for one in shown["known"]}
@@ -69,6 +87,10 @@ def answer_to(shown: Mapping[str, Any]) -> dict[str, Any]:
         "said_by": "world",
         "supersedes": [known[title] for title in answer["supersedes"] if title in known],
     }
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
 
 
 class Endpoint(BaseHTTPRequestHandler):
