@@ -6,16 +6,14 @@ The store is generated: its memories lie in many small scopes, in one of a thous
 one. What is timed is what `memsieve forget --later` does once store and model are open.
 """
 
-import argparse
 import asyncio
-import json
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
 
 from benchmarks.deciding import POLICY, START, Deciding, local_log
 from benchmarks.filled_store import Layout
+from benchmarks.measuring import Result, Spread, arguments
 from benchmarks.vectors import DIMENSION, Given
 from schemas.base import EventId, Position
 from schemas.codec import DECISION, EVENT
@@ -88,9 +86,9 @@ async def _fill(log: LocalBroker, index: EdgeIndex, layout: Layout) -> None:
     await log.commit(DEDUPLICATOR_GROUP, EVENTS.name, 0, Committed(number))
 
 
-async def measured(memories: int) -> dict[str, float]:
-    """Return the seconds that forgetting one of so many takes: the median, and the longest."""
-    layout, embedder = Layout(memories), Given({})
+async def _measured(layout: Layout) -> list[float]:
+    """Return the seconds that it takes to forget one of so many, one after the other."""
+    embedder = Given({})
     means = Means(KEY, POLICY, embedder, Judging(Readings(english()), {}))
     taken: list[float] = []
     with tempfile.TemporaryDirectory() as directory:
@@ -110,21 +108,21 @@ async def measured(memories: int) -> dict[str, float]:
         await index.close()
     if any(one.memory.live for one in found.values()):
         raise RuntimeError("a memory was not forgotten")
-    return {"memories": memories, "median": median(taken[1:]), "longest": max(taken[1:])}
+    return taken[1:]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__, rounds=None)
     parser.add_argument("--memories", type=int, default=100_000)
-    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    result = asyncio.run(measured(options.memories))
-    print(
-        f"{result['memories']:,} memories: one forgotten in {result['median']:.3f} s, "
-        f"{result['longest']:.3f} s at most"
-    )
-    if options.out is not None:
-        options.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    taken = asyncio.run(_measured(Layout(options.memories)))
+    Result(
+        benchmark="forgetting",
+        method=str(__doc__),
+        material={"memories": options.memories, "forgotten": len(taken)},
+        figures={"seconds": Spread.of(taken, "lower")},
+        packages=("qdrant-edge-py",),
+    ).give(options.out)
 
 
 if __name__ == "__main__":

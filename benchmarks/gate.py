@@ -111,6 +111,8 @@ MEASURES = (
     ),
     Measure("consolidation of 100,000, MiB", "consolidation", "mebibytes", 1_536, "lower"),
     Measure("planted groups found, B³ F1", "consolidation", "b_cubed_f1", 0.95),
+    Measure("one memory of many forgotten, s", "forgetting", "seconds", 1, "lower"),
+    Measure("30 found memories put together, ms", "loading", "memories_first_ms", 20, "lower"),
     Measure("Memories.md of the game smaller by", "game", "file_smaller", 0.2),
     Measure("memory tokens of the game fewer by", "game", "context_tokens_fewer", 0.1),
     Measure("tokens for a prompt, at most", "game", "prompt_tokens_max", 300, "lower"),

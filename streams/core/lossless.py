@@ -10,6 +10,7 @@ refuses many good paraphrases; what is refused is kept.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from schemas.decisions import SAID_MAX, Carried
@@ -67,6 +68,8 @@ _COUNTS = frozenset([Kind.NUMBER, Kind.ORDINAL, Kind.SHARE])
 _DATE_PARTS = frozenset(["year", "month", "day", "weekday", "hour", "minute", "second"])
 """Parts that only make a date or time more exact."""
 
+_KEPT = 512
+"""Texts that stay taken apart: more than are compared with each other at a time."""
 _ONE = "text"
 _Match: TypeAlias = tuple[Item, Item]
 
@@ -90,7 +93,7 @@ def alone(
     kinds: frozenset[ItemKind] = ALL_KINDS,
 ) -> tuple[str, ...]:
     """Return what of these kinds a text says and the other does not, in the text's order."""
-    return _alone(_Text(text, lexicon), _Text(other, lexicon), kinds)
+    return _alone(_taken_apart(text, lexicon), _taken_apart(other, lexicon), kinds)
 
 
 def apart(
@@ -100,7 +103,7 @@ def apart(
     kinds: frozenset[ItemKind] = ALL_KINDS,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what each of two texts says alone: the same as asking twice, in half the time."""
-    here, there = _Text(text, lexicon), _Text(other, lexicon)
+    here, there = _taken_apart(text, lexicon), _taken_apart(other, lexicon)
     return _alone(here, there, kinds), _alone(there, here, kinds)
 
 
@@ -117,8 +120,8 @@ def lost(text: Reading, other: Reading, lexicon: Lexicon) -> tuple[str, ...]:
 
 def check(sources: Sequence[tuple[str, Reading]], result: Reading, lexicon: Lexicon) -> Lossless:
     """Compare (origin, text) pairs with a text that shall stand for them all."""
-    whole = _Text(result, lexicon)
-    texts = [(origin, _Text(reading, lexicon)) for origin, reading in sources]
+    whole = _taken_apart(result, lexicon)
+    texts = [(origin, _taken_apart(reading, lexicon)) for origin, reading in sources]
     missing: dict[str, tuple[str, ...]] = {}
     carried: list[Carried] = []
     for origin, text in texts:
@@ -185,6 +188,12 @@ class _Text:
 
     def _few(self) -> Sequence[Item]:
         return self.items if len(self.items) <= _RELATED_MAX else ()
+
+
+@lru_cache(_KEPT)
+def _taken_apart(text: Reading, lexicon: Lexicon) -> _Text:
+    """Take a text apart once: it is compared with several others, one after the other."""
+    return _Text(text, lexicon)
 
 
 # Items.
