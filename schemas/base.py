@@ -105,6 +105,8 @@ def _utc(moment: datetime) -> datetime:
 
 def _tame(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """Refuse what other readers choke on: deep nesting, U+0000, numbers without a value."""
+    if not metadata:
+        return metadata  # as most: not worth a walk
     level: list[JsonValue] = [metadata]
     for _ in range(METADATA_DEPTH_MAX + 1):
         if any(isinstance(value, float) and not math.isfinite(value) for value in level):

@@ -5,6 +5,7 @@ are not looked up when something is forgotten: so this reads all of them, and wr
 """
 
 import base64
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from streams.core.tombstones import Key, tombstone_of
 from streams.flow.decisions import KIND_HEADER, read_decision
 from streams.ports import Log, Outgoing, Record
 
+_QUOTED = re.compile(r'"([^"\r\n]+)"')
 _ERASE = Erase.model_fields["kind"].default.encode()
 
 
@@ -121,14 +123,24 @@ def _letter_tells(record: Record, forgotten: _Forgotten, key: Key) -> bool:
     """Tell whether any text in a dead letter's bytes is one that was forgotten."""
     try:
         letter = DEAD_LETTER.decode(record.value or b"")
-        said = from_json(base64.b64decode(letter.value)) if isinstance(letter, DeadLetter) else None
-    except (Unreadable, ValueError):
+    except Unreadable:
         return False
+    said = base64.b64decode(letter.value) if isinstance(letter, DeadLetter) else b""
     return any(
         key.fingerprint(scope, text) in known
-        for text in _texts(said)
+        for text in _texts_in(said)
         for scope, known in forgotten.fingerprints.items()
     )
+
+
+def _texts_in(said: bytes) -> Iterator[str]:
+    """Yield the texts of JSON, also of one that is cut short; of anything else what may be one."""
+    try:
+        yield from _texts(from_json(said, allow_partial="trailing-strings"))
+    except ValueError:
+        text = said.decode("utf-8", "replace")
+        yield from text.splitlines()
+        yield from (quoted.group(1) for quoted in _QUOTED.finditer(text))
 
 
 def _texts(value: JsonValue) -> Iterator[str]:

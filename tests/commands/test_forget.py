@@ -306,6 +306,27 @@ def test_a_dead_letter_that_says_it_goes_with_it_and_cannot_be_requeued(
 
 
 @pytest.mark.covers("B135")
+@pytest.mark.parametrize(
+    "broken",
+    [
+        f'{{"text": "{VAULT}", "scope": "acme/ana", "tags": [',
+        f'{{"text": "{VAULT}", "scope": acme/ana}}',
+        VAULT,
+    ],
+    ids=["cut short", "damaged", "no JSON"],
+)
+def test_a_row_that_could_not_be_read_loses_its_words_too(
+    memsieve: Memsieve, tmp_path: Path, vault: str, broken: str
+) -> None:
+    (tmp_path / "broken.jsonl").write_text(f"{broken}\n", encoding="utf-8")
+    ran = memsieve("run", "broken.jsonl", "--store", "store", "--json").json()
+    assert ran["dead_letters"] == 1
+    assert memsieve("forget", vault, "--store", "store").code == 0
+    assert files_with(tmp_path / "store", [WORD, "47115820"]) == []
+    healthy(memsieve)
+
+
+@pytest.mark.covers("B135")
 def test_an_event_that_was_refused_loses_its_words_too(
     memsieve: Memsieve, tmp_path: Path, vault: str
 ) -> None:
