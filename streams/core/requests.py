@@ -42,12 +42,14 @@ def ended(request: Retire, source: Position, policy: Policy, held: Held) -> Revi
 
 
 def pinned(request: Pin, source: Position, policy: Policy, held: Held) -> Revise | Ignore:
-    """Pin a memory, or let it go."""
+    """Pin a memory, or let it go.
+
+    Also where it is so already: what is ignored is not remembered, and the same request, delivered
+    again after another one, would take that back.
+    """
     memory = _live(held, request, request.memory_id)
     if memory is None:
         return ignore(request, source, policy, Reason.OUT_OF_DATE)
-    if memory.pinned == request.pinned:
-        return ignore(request, source, policy, Reason.NOTHING_TO_CHANGE)
     reason = Reason.PINNED if request.pinned else Reason.UNPINNED
     return _revise(request, source, policy, reason, [_next(memory, pinned=request.pinned)])
 

@@ -99,8 +99,13 @@ def test_a_memory_is_pinned_and_let_go() -> None:
     decision = pinned(pin(PINNED, on=False), PLACE, POLICY, HELD)
     assert decision.evidence.reason is Reason.UNPINNED
     assert [one.pinned for one in changed(decision)] == [False]
-    for wish in (pin(PINNED), pin(TEA, on=False)):
-        assert pinned(wish, PLACE, POLICY, HELD).evidence.reason is Reason.NOTHING_TO_CHANGE
+
+
+@pytest.mark.covers("B71", "B123")
+def test_what_is_pinned_already_is_pinned_again_so_that_the_request_counts_once() -> None:
+    for wish, known in ((pin(PINNED), PINNED.memory), (pin(TEA, on=False), TEA.memory)):
+        [again] = changed(pinned(wish, PLACE, POLICY, HELD))
+        assert again == known.model_copy(update={"version": known.version + 1})
 
 
 def test_what_a_memory_was_good_for_is_added_up() -> None:
