@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue, model_validator
 from schemas.base import (
     ContentKey,
     Count,
+    DecisionName,
     Label,
     MemoryName,
     Metadata,
@@ -72,6 +73,24 @@ class Feedback(Record):
     harmful: Count = 0
 
 
+SIDES_MAX = 64
+"""Undos that a memory remembers what they took apart: the newest."""
+
+
+class Side(Record):
+    """Where a memory stands since an undo took apart what had been joined.
+
+    Memories on different sides of one undo are not made one. `side` is the memory that came back,
+    or began; whatever it is made part of is on its side.
+    """
+
+    undo: DecisionName
+    side: MemoryName
+
+    def __str__(self) -> str:
+        return f"side {self.side} of undo {self.undo}"
+
+
 class Target(Record):
     """A memory that is to be changed, at the version that was seen."""
 
@@ -120,6 +139,7 @@ class Memory(Record):
     last_seen_at: Moment
     truncated: bool = False
     merged_from: tuple[MemoryName, ...] = ()
+    kept_apart: Annotated[tuple[Side, ...], Field(max_length=SIDES_MAX)] = ()
     feedback: Feedback | None = None
     superseded: Superseded | None = None
 

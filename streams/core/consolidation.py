@@ -14,6 +14,7 @@ from schemas.events import MEMBERS_MAX, Consolidate
 from schemas.memories import Memory, Target
 from streams.core import survivorship
 from streams.core.better import better
+from streams.core.cannot_link import are_apart
 from streams.core.decide import (
     Encoded,
     Unworded,
@@ -112,9 +113,12 @@ def paired(newer: Member, older: Member, rules: Rules) -> tuple[Memory, Neighbou
 def joinable(related: Related, rules: Rules) -> bool:
     """Tell whether two memories may become one, by the verdict or by what the policy does without.
 
-    What is said only for now, or as a guess, is not made to last, or believed, by one that is.
+    What an undo took apart may not. What is said only for now, or as a guess, is not made to last,
+    or believed, by one that is.
     """
     newer, older = related.newer, related.older.memory
+    if are_apart(newer, older):
+        return False
     if is_stronger(newer, older) and not _covers(newer, related, rules):
         return False
     if is_stronger(older, newer) and not _covers(older, related, rules):
@@ -147,10 +151,18 @@ def cohesive(
 
     Agglomerative, by complete linkage: the most similar pair is joined first, and two groups only
     where every pair across them is joinable, and together they have at most `members_max`. A pair
-    that the relations leave out is not; with `hopeful` it is. A memory that is alone is in no
-    group. The result depends on neither the order of the relations nor on that of the members.
+    that the relations leave out is not; with `hopeful` it is, unless an undo took it apart. A
+    memory that is alone is in no group. The result depends on neither the order of the relations nor on that of the members.
     """
     fits = {r.ids: joinable(r, rules) for r in relations}
+    memories = {one.id: one for r in relations for one in (r.newer, r.older.memory)}
+
+    def fitting(one: MemoryId, other: MemoryId) -> bool:
+        known = fits.get(frozenset({one, other}))
+        if known is None:
+            return hopeful and not are_apart(memories[one], memories[other])
+        return known
+
     groups: dict[MemoryId, tuple[MemoryId, ...]] = {}
     for related in sorted(relations, key=_nearest_first):
         if not fits[related.ids]:
@@ -158,7 +170,7 @@ def cohesive(
         first, second = (groups.get(one, (one,)) for one in sorted(related.ids))
         if first == second or len(first) + len(second) > members_max:
             continue
-        if all(fits.get(frozenset({a, b}), hopeful) for a in first for b in second):
+        if all(fitting(a, b) for a in first for b in second):
             whole = (*first, *second)
             groups.update(dict.fromkeys(whole, whole))
     return _in_order(groups.values())
@@ -332,8 +344,13 @@ class _Consolidating:
         )
 
     def _why_not(self, target: Target) -> str:
-        known = target.memory_id in self._members
-        return "not one fact with the others" if known else "changed since, pinned, or read in part"
+        known = self._members.get(target.memory_id)
+        if known is None:
+            return "changed since, pinned, or read in part"
+        for other in self._members.values():
+            if are_apart(known.memory, other.memory):
+                return f"kept apart from {other.memory.id}: somebody undid joining them"
+        return "not one fact with the others"
 
 
 def _in_time(memories: Sequence[Memory]) -> list[Memory]:

@@ -41,6 +41,7 @@ from schemas.memories import Memory, Persistence, Standing, Superseded, Target
 from schemas.outcomes import DeadLetter
 from streams.core import survivorship
 from streams.core.better import Preference, better
+from streams.core.cannot_link import compatible
 from streams.core.embedding import Vector
 from streams.core.identity import (
     decision_id,
@@ -319,13 +320,16 @@ class _Deciding:
         return self._act(self._rules.with_verdict.same, neighbour, judgement, Reason.SAME_FACT)
 
     def _refined(self, refined: Sequence[tuple[Neighbour, Judgement]]) -> Change | Unworded:
-        """Decide where the event says all of these and more."""
+        """Decide where the event says all of these and more.
+
+        With the nearest go those that nobody has taken apart from it, or from each other.
+        """
         memories = [neighbour.memory for neighbour, _ in refined]
         match self._rules.with_verdict.refines:
             case "keep-both":
                 return self._kept_both(Reason.UNSURE)
             case "replace" if all(self._may_go(n.memory, judgement) for n, judgement in refined):
-                return self._repeated(memories, Reason.ADDS_TO_KNOWN)
+                return self._repeated(compatible(memories), Reason.ADDS_TO_KNOWN)
             case "replace" | "merge":
                 return self._merged(memories, Reason.ADDS_TO_KNOWN)
 
@@ -464,9 +468,9 @@ class _Deciding:
         """Make one memory of the event and the nearest of these, oldest first.
 
         What the event says only for now, or as a guess, is not made to last, or believed, by a
-        memory that is.
+        memory that is. What an undo took apart is not joined by it.
         """
-        fitting = [m for m in memories if not (m.pinned or self._is_stronger(m))]
+        fitting = compatible(m for m in memories if not (m.pinned or self._is_stronger(m)))
         targets = fitting[: self._rules.merge.parts_max - 1]
         if not targets:
             return self._kept_both(Reason.UNSURE)

@@ -2,7 +2,9 @@
 
 An undo and what it took back cancel each other out: neither is looked at again. A memory returns to
 what it was before the first of the decisions undone that changed it; so what was decided since
-rests on them, is undone with them, and is decided again.
+rests on them, is undone with them, and is decided again. What an undone decision had joined is kept
+apart from then on, by a side for each: nobody joins again what somebody has taken apart, until the
+undo itself is undone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,8 +23,9 @@ from schemas.decisions import (
     Revision,
 )
 from schemas.events import CONCERNED_MAX, UNDOES_MAX, Event, Remember, Undo
-from schemas.memories import Memory, Superseded
+from schemas.memories import Memory, Side, Superseded
 from streams.core import survivorship
+from streams.core.cannot_link import sides
 from streams.core.identity import (
     content_key,
     decision_id,
@@ -246,7 +249,42 @@ def _without(
     if alone is not None:
         version = now[alone.id].version + 1 if alone.id in now else 1
         made[alone.id] = alone.model_copy(update={"version": version})
-    return [(now.get(identity), after) for identity, after in made.items()]
+    told = _told_since(changes, resting[0], now.values())
+    taken_apart = _taken_apart(resting[0], made, undo)
+    return [
+        (now.get(identity), _with_sides(after, [told, taken_apart.get(identity, ())]))
+        for identity, after in made.items()
+    ]
+
+
+def _told_since(
+    changes: Sequence[Changing], meant: Changing, now: Iterable[Memory]
+) -> tuple[Side, ...]:
+    """Return the sides on which later undos have put the memories concerned: those hold on."""
+    earlier = {one.decision_id for one in changes[: _place(changes, meant) + 1]}
+    return sides(tuple(one for one in m.kept_apart if one.undo not in earlier) for m in now)
+
+
+def _taken_apart(
+    meant: Changing, made: Mapping[MemoryId, Memory], undo: DecisionId
+) -> dict[MemoryId, tuple[Side, ...]]:
+    """Return a side for each memory of an undone decision that is live without it.
+
+    Whatever it did with them: in doubt they are two facts.
+    """
+    if isinstance(meant, Revision):
+        return {}
+    parts = {*touched(meant), memory_id(undo)}
+    live = [identity for identity, after in made.items() if identity in parts and after.live]
+    if len(live) == 1:
+        return {}
+    return {identity: (Side(undo=undo, side=identity),) for identity in live}
+
+
+def _with_sides(memory: Memory, more: Sequence[tuple[Side, ...]]) -> Memory:
+    if not memory.live:
+        return memory
+    return memory.model_copy(update={"kept_apart": sides([memory.kept_apart, *more])})
 
 
 def _states(

@@ -13,6 +13,7 @@ import numpy as np
 from schemas.base import MemoryId
 from schemas.decisions import Band
 from schemas.memories import Memory
+from streams.core.cannot_link import are_apart
 from streams.core.consolidation import Related, cohesive
 from streams.core.decide import part_of
 from streams.core.embedding import NEAR_TIE, SIMILARITY_DECIMALS, Vector, similarity
@@ -60,7 +61,8 @@ class Entry:
 def near(found: Sequence[Found], *, distance: float) -> list[tuple[Memory, Neighbour]]:
     """Return the pairs up to a cosine distance apart, the nearest first; the later seen leads each.
 
-    What is believed is paired with nothing tentative: shown as one, it could not be told which.
+    What is believed is paired with nothing tentative: shown as one, it could not be told which. What
+    an undo took apart is no pair.
     """
     if not found:
         return []
@@ -77,7 +79,9 @@ def near(found: Sequence[Found], *, distance: float) -> list[tuple[Memory, Neigh
         (
             (newer, older)
             for newer, older in pairs
-            if older.similarity >= floor and newer.status is older.memory.status
+            if older.similarity >= floor
+            and newer.status is older.memory.status
+            and not are_apart(newer, older.memory)
         ),
         key=lambda pair: (-pair[1].similarity, pair[0].id, pair[1].memory.id),
     )

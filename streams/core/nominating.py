@@ -1,6 +1,6 @@
 """Which memories of a scope may be one fact: each with those nearest to it, block by block."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from schemas.base import MemoryId
 from schemas.decisions import Band
 from schemas.memories import Memory
+from streams.core.cannot_link import pairs_apart
 from streams.core.consolidation import Member, by_time, paired
 from streams.core.embedding import NEAR_TIE
 from streams.core.neighbours import Neighbour
@@ -25,13 +26,14 @@ def near_pairs(
     """Return the pairs of one scope's memories that may say the same, the nearest first.
 
     Each memory with its `neighbours_max` nearest, as far as they are in the policy's bands `match`
-    and `review`; a pair that both nominate comes once. Of a pair the memory that was said later
+    and `review`; what an undo took apart is no pair, and a pair that both nominate comes once. Of a pair the memory that was said later
     leads.
     """
     in_time = by_time(members)
     if not in_time:
         return []
-    nominated = set(_nominated(np.stack([one.vector for one in in_time]), rules, neighbours_max))
+    matrix, apart = np.stack([one.vector for one in in_time]), _apart(in_time)
+    nominated = set(_nominated(matrix, apart, rules, neighbours_max))
     pairs = [paired(in_time[newer], in_time[older], rules) for older, newer in nominated]
     return sorted(
         (pair for pair in pairs if pair[1].band in _WORTH_A_LOOK),
@@ -39,8 +41,20 @@ def near_pairs(
     )
 
 
+def _apart(members: Sequence[Member]) -> dict[int, list[int]]:
+    """Return for a row the rows that an undo keeps it apart from, where there are any."""
+    apart: dict[int, list[int]] = {}
+    for first, second in pairs_apart([one.memory for one in members]):
+        apart.setdefault(first, []).append(second)
+        apart.setdefault(second, []).append(first)
+    return apart
+
+
 def _nominated(
-    matrix: NDArray[np.float32], rules: Rules, neighbours_max: int
+    matrix: NDArray[np.float32],
+    apart: Mapping[int, Sequence[int]],
+    rules: Rules,
+    neighbours_max: int,
 ) -> Iterator[tuple[int, int]]:
     """Yield pairs of rows, the smaller first; what measuring alone tells apart is left in."""
     titles_count = rules.nominate.same_title
@@ -49,6 +63,9 @@ def _nominated(
         cosines = matrix[start : start + _ROWS] @ matrix.T
         own = np.arange(len(cosines))
         cosines[own, own + start] = -1.0  # no memory is its own neighbour
+        for row, others in apart.items():
+            if 0 <= row - start < len(cosines):
+                cosines[row - start, others] = -1.0
         is_near = cosines >= floor - NEAR_TIE
         for row in np.flatnonzero(is_near.any(axis=1)).tolist():
             near = np.flatnonzero(is_near[row])

@@ -2,8 +2,9 @@
 
 Earliest created, latest seen, counts summed, labels united, importance and confidence the higher,
 persistence the stronger, belief the firmer, pinned if one is. Of title, category and metadata what
-was known first stays. Nothing here drops a value that only one side has, but for one: the end of a
-fact, where another fact in the same memory has none.
+was known first stays. What an undo keeps one of them apart from, it keeps the whole apart from.
+Nothing here drops a value that only one side has, but for one: the end of a fact, where another
+fact in the same memory has none.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ from pydantic import JsonValue
 from schemas.base import FEW_MAX, EventId, MemoryId
 from schemas.events import Remember
 from schemas.memories import Feedback, Memory, Persistence, Standing, Superseded, Turns
+from streams.core.cannot_link import sides
 from streams.core.identity import content_key
 
 SESSIONS_MAX = 64
@@ -51,6 +53,7 @@ def born(event: Remember, identity: MemoryId, *, truncated: bool) -> Memory:
         last_seen_at=event.occurred_at,
         truncated=truncated,
         merged_from=(),
+        kept_apart=(),
         feedback=None,
         superseded=None,
     )
@@ -199,6 +202,7 @@ def _united(memories: Sequence[Memory]) -> dict[str, object]:
         "valid_until": _end(memories),
         "pinned": any(memory.pinned for memory in memories),
         "metadata": _joined_metadata(memories),
+        "kept_apart": sides(memory.kept_apart for memory in memories),
         "observation_count": sum(memory.observation_count for memory in memories),
         "feedback": summed([memory.feedback for memory in memories]),
         "created_at": min(memory.created_at for memory in memories),

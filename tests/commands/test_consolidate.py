@@ -160,6 +160,32 @@ def test_a_second_pass_finds_nothing_and_adds_nothing(memsieve: Memsieve, store:
         assert scope["last_deduplicated_at"] > scope["deduplicated_before_at"]
 
 
+@pytest.mark.covers("S2.26", "B67", "B92")
+def test_what_somebody_has_undone_is_joined_by_no_later_pass_nor_shown_as_one(
+    memsieve: Memsieve, store: Path
+) -> None:
+    consolidate = ("consolidate", "--store", "s", "--scope", "cafe/ana", "--now", "--json")
+    groups = memsieve(*consolidate).json()["scopes"][0]["groups"]
+    [joined] = [one for one in groups if one["text_after"] == ORDER[2]]
+    undo = memsieve("undo", joined["decision_id"], "--store", "s", "--json").json()
+    apart = {*TWO, *ORDER, "Ben plays chess on Mondays."}
+    assert live(memsieve) == apart
+    count = len(decisions(store))
+    assert memsieve(*consolidate).json()["groups"] == 0
+    assert (len(decisions(store)), live(memsieve)) == (count, apart)
+    load = ("load", "--scope", "cafe/ana", "--query", "What about coffee?", "--store", "s")
+    shown = memsieve(*load, "--json").json()
+    assert {one["text"] for one in shown["entries"]} == {*TWO, *ORDER}
+
+    [told] = undo["decisions"]
+    assert memsieve("undo", told["decision_id"], "--store", "s").code == 0
+    assert live(memsieve) == {*TWO, "Ben plays chess on Mondays."}
+    kept = memsieve("memories", "--store", "s", "--retired", "--json").json()
+    assert [one["kept_apart"] for one in kept] == [[]] * 8
+    assert memsieve(*consolidate).json()["groups"] == 0
+    assert memsieve("verify", "--store", "s").code == 0
+
+
 @pytest.mark.covers("S2.5", "S2.6", "B88")
 def test_what_is_not_due_is_left_alone_and_told(memsieve: Memsieve, store: Path) -> None:
     assert store.is_dir()

@@ -87,6 +87,24 @@ def test_a_merge_is_undone_at_once_and_the_undo_too(memsieve: Memsieve) -> None:
     assert ask(memsieve, "verify").code == 0
 
 
+@pytest.mark.covers("S2.26", "B67")
+def test_the_two_sides_of_an_undone_merge_are_not_joined_by_a_consolidation(
+    memsieve: Memsieve,
+) -> None:
+    [joined] = memories(memsieve, "--scope", "acme/ana")
+    assert ask(memsieve, "undo", decision(memsieve, "merge")).code == 0
+    apart = live(memsieve)
+    consolidate = ("consolidate", "--now", "--json")
+    assert ask(memsieve, *consolidate).json()["groups"] == 0
+    assert live(memsieve) == apart
+    undo = decision(memsieve, "revise")
+    history = ask(memsieve, "history", joined["id"]).out
+    assert f"kept apart: none → side {joined['id']} of undo {undo}" in history
+    assert ask(memsieve, "undo", undo).code == 0
+    assert live(memsieve) == {joined["text"], GOATS}
+    assert ask(memsieve, "verify").code == 0
+
+
 @pytest.mark.covers("C6")
 def test_what_rests_on_a_decision_is_decided_again(memsieve: Memsieve) -> None:
     """The decision may be named by its event, too."""
@@ -147,7 +165,7 @@ def test_a_pinned_memory_is_neither_ended_nor_joined_until_it_is_let_go(
         f"revise: memory {identity} is at version 3, because somebody asked to keep it as it is\n"
     )
     twice = ask(memsieve, "pin", identity)
-    assert (twice.code, twice.out) == (0, "ignore: nothing changed, because it is so already\n")
+    assert (twice.code, twice.out) == (0, pinned.out.replace("version 3", "version 4"))
     refused = ask(memsieve, "retire", identity, "--reason", "invalid")
     assert refused.code == 2
     assert f"not {identity}: pinned" in refused.out

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from qdrant_client import AsyncQdrantClient
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
-from schemas.memories import Memory, Persistence, Standing, Superseded, Turns
+from schemas.memories import Memory, Persistence, Side, Standing, Superseded, Turns
 from streams.adapters.indexes.edge import EdgeIndex
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.indexes.qdrant import QdrantIndex, collection_name
@@ -232,6 +232,7 @@ class TestIndex:
                 last_seen_at=later(1),
                 truncated=True,
                 merged_from=(identity(8), identity(9)),
+                kept_apart=(Side(undo=DecisionId("5d0c"), side=MemoryId(identity(7))),),
             ),
             unit(3, -1, 2),
         )

@@ -26,7 +26,7 @@ from schemas.decisions import (
     Replace,
     Verdict,
 )
-from schemas.memories import Memory, Persistence, Standing, Superseded, Target, Turns
+from schemas.memories import Memory, Persistence, Side, Standing, Superseded, Target, Turns
 from schemas.outcomes import Applied, DeadLetter, Settled, Stage
 from streams.core import survivorship
 from streams.core.embedding import pack
@@ -67,6 +67,7 @@ FULL_MEMORY = memory(
     last_seen_at=later(30),
     truncated=True,
     merged_from=[identity(8), identity(9)],
+    kept_apart=[Side(undo=DecisionId("5d0c"), side=MemoryId(identity(7)))],
 )
 RETIRED = memory(
     "Ana lives in Paris.",

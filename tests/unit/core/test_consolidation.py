@@ -76,6 +76,11 @@ def all_pairs(count: int, verdict: Verdict) -> dict[tuple[int, int], Verdict]:
     return {(newer, older): verdict for older, newer in combinations(range(1, count + 1), 2)}
 
 
+def side(number: int, undo: str = "undo") -> list[dict[str, str]]:
+    """Put a memory on the side `number` of an undo."""
+    return [{"undo": undo, "side": identity(number)}]
+
+
 def proposal(facts: Sequence[Memory], rules: Policy = RULES, *, braked: bool = False) -> Proposal:
     event = proposed(facts[0].scope, "test", facts)
     return Proposal(event, SOURCE, rules, MODEL, braked)
@@ -135,6 +140,15 @@ class TestWhoBelongsTogether:
         pairs = [related(two, one, SAME), related(three, two, SAME)]
         assert [numbers(g) for g in cohesive(pairs, RULES)] == [[1, 2]]
         assert [numbers(g) for g in cohesive(pairs, RULES, hopeful=True)] == [[1, 2, 3]]
+
+    @pytest.mark.covers("S2.26", "B67")
+    def test_what_an_undo_took_apart_is_never_joined_again_nor_hoped_for(self) -> None:
+        one, two, three = fact(1, kept_apart=side(1)), fact(2), fact(3, kept_apart=side(3))
+        assert not joinable(related(three, one, SAME, 0.99), RULES)
+        every = relations_of([one, two, three], all_pairs(3, SAME))
+        assert [numbers(g) for g in cohesive(every, RULES)] == [[1, 2]]
+        pairs = [related(two, one, SAME), related(three, two, SAME)]
+        assert [numbers(g) for g in cohesive(pairs, RULES, hopeful=True)] == [[1, 2]]
 
     def test_a_group_has_no_more_members_than_allowed(self) -> None:
         pairs = relations_of([fact(n) for n in range(1, 8)], all_pairs(7, SAME))
@@ -301,6 +315,20 @@ class TestWhatIsDecided:
         assert ignored.evidence.reason is reason
         assert len(ignored.evidence.refused) == 2
 
+    @pytest.mark.covers("S2.26")
+    def test_what_an_undo_took_apart_stays_and_is_told_with_what_keeps_it(self) -> None:
+        facts = [fact(1, kept_apart=side(1)), fact(2, kept_apart=side(2)), fact(3)]
+        ignored = decided(facts[:2], all_pairs(2, SAME))
+        assert isinstance(ignored, Ignore)
+        assert ignored.evidence.reason is Reason.NOT_ONE_FACT
+        why = f"kept apart from {identity(1)}: somebody undid joining them"
+        assert f"{identity(2)}: {why}" in ignored.evidence.refused
+        replaced = decided(facts, all_pairs(3, SAME))
+        assert isinstance(replaced, Replace)
+        [left] = {one.id for one in facts} - {one.memory_id for one in replaced.targets}
+        assert left in {identity(1), identity(2)}
+        assert replaced.memory.kept_apart != ()
+
     def test_one_that_is_left_over_is_joined_with_nothing(self) -> None:
         both = proposal([fact(1), fact(2)])
         left = {identity(1): Member(fact(1), unit(1))}
@@ -359,6 +387,27 @@ class TestNomination:
         titled = policy(nominate={"same_title": True})
         [(newer, near)] = near_pairs(members, titled, neighbours_max=5)
         assert (newer.id, near.band) == (identity(2), Band.MATCH)
+
+    @pytest.mark.covers("S2.26")
+    @pytest.mark.parametrize("before", [0, 600])
+    def test_what_an_undo_took_apart_leaves_its_place_to_the_next_nearest(
+        self, before: int
+    ) -> None:
+        """Also where others, far from them, fill the block before."""
+        far = [Member(fact(n), unit(0, 0, 1)) for n in range(1, before + 1)]
+        one, two, three = (
+            Member(fact(before + n, kept_apart=noted), vector)
+            for n, noted, vector in [
+                (1, side(1), unit(1)),
+                (2, side(2), at_cosine(0.99)),
+                (3, [], at_cosine(0.97, 2)),
+            ]
+        )
+        members = {each.memory.id: each for each in [*far, one, two, three]}
+        found = near_pairs(members, RULES, neighbours_max=1)
+        near = {(newer.id, older.memory.id) for newer, older in found}
+        mine = {pair for pair in near if {one.memory.id, two.memory.id} & set(pair)}
+        assert mine == {(three.memory.id, one.memory.id), (three.memory.id, two.memory.id)}
 
     def test_of_nothing_nothing_is_nominated(self) -> None:
         assert near_pairs({}, RULES, neighbours_max=5) == []

@@ -237,6 +237,25 @@ def test_an_event_that_says_it_all_gives_the_merged_memory_its_own_words() -> No
     assert [target.memory_id for target in made.targets] == [known.id, other.id]
 
 
+@pytest.mark.parametrize("act", ["merge", "replace"])
+def test_what_an_undo_took_apart_is_not_joined_by_what_says_all_of_it(act: str) -> None:
+    """The nearest goes with those that may; the others stay as they are."""
+    one, two, three = (
+        memory(text, id=identity(number), kept_apart=[{"undo": "undo", "side": side}])
+        for number, (text, side) in enumerate(
+            [("Ana likes grapes.", "a"), ("Ben plays chess.", "b"), ("Cy swims.", "a")], 1
+        )
+    )
+    said = event("Ben plays chess. Ana likes grapes. Cy swims.", occurred_at=later(5))
+    rules = policy(with_verdict={"refines": act})
+    made = settled(
+        case(said, rules), [near(one), near(two), near(three)], [Verdict.REFINES] * 3, whole=OWN
+    )
+    assert made.kind == act
+    assert {target.memory_id for target in targets(made)} == {one.id, three.id}
+    assert {each.side for each in made.memory.kept_apart} == {"a"}
+
+
 def test_an_unsure_event_is_merged_with_the_nearest_only() -> None:
     other = memory("Ana likes red grapes.", id=identity(2))
     made = settled(case(), [near(), near(other)], [Verdict.UNSURE, Verdict.UNSURE])

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from schemas.base import DecisionId, MemoryId
 from schemas.decisions import Decision, Ignore, Insert, Merge, Reason, Reinforce, Revise
 from schemas.events import CONCERNED_MAX, UNDOES_MAX, Event, Pin, Rate, Remember, Retire, Undo
-from schemas.memories import Memory, Target
+from schemas.memories import Memory, Side, Target
 from streams.core import lineage
+from streams.core.cannot_link import are_apart
 from streams.core.embedding import Vector
 from streams.core.history import differences, said_by, standing, versions
 from streams.core.identity import decision_id, republished_id
@@ -117,7 +118,9 @@ async def test_a_merge_that_is_undone_gives_back_what_it_joined_and_keeps_what_w
     assert await story.live() == [COFFEE, TRULY]
     memories = await story.all()
     back, alone = memories[insert.memory.id], memories[merge.memory.id]
-    assert back == insert.memory.model_copy(update={"version": 3})
+    assert back.model_copy(update={"kept_apart": ()}) == (
+        insert.memory.model_copy(update={"version": 3})
+    )
     assert (alone.version, alone.merged_from, alone.observation_count) == (2, (), 1)
 
 
@@ -185,6 +188,74 @@ async def test_an_undo_can_be_undone_and_that_too() -> None:
     assert gone == {merge.decision_id: first.decision_id, second.decision_id: third.decision_id}
     await story.undo(insert)
     assert await story.live() == [TRULY]
+
+
+@pytest.mark.covers("S2.26", "B67")
+async def test_what_an_undo_takes_apart_stays_apart_until_the_undo_is_undone() -> None:
+    story = Story()
+    [_, merge] = await story.say(COFFEE, TRULY)
+    joined = await story.all()
+    undo = await story.undo(merge)
+    one, other = (await story.all()).values()
+    assert are_apart(one, other)
+    assert one.kept_apart == (Side(undo=undo.decision_id, side=one.id),)
+    again = await story.undo(undo)
+    for identity, memory in (await story.all()).items():
+        assert memory == joined[identity].model_copy(update={"version": memory.version})
+    await story.undo(again)
+    one, other = (await story.all()).values()
+    assert are_apart(one, other)
+
+
+async def test_what_was_taken_apart_stays_so_where_an_earlier_request_is_undone() -> None:
+    story = Story()
+    [insert] = await story.say(COFFEE)
+    assert isinstance(insert, Insert)
+    rated = await request(story, Rate, memory_id=insert.memory.id, helpful=3)
+    [merge] = await story.say(TRULY)
+    await story.undo(merge)
+    await story.undo(rated)
+    one, other = (await story.all()).values()
+    assert (one.live, one.feedback) == (True, None)
+    assert are_apart(one, other)
+
+
+async def test_what_was_taken_apart_from_a_whole_stays_apart_from_its_parts() -> None:
+    story = Story()
+    [coffee, first, second] = await story.say(COFFEE, TRULY, REALLY)
+    assert isinstance(coffee, Insert)
+    assert isinstance(first, Merge)
+    assert isinstance(second, Merge)
+    assert first.memory.id in second.memory.merged_from
+    await story.undo(second)
+    await story.undo(first)
+    assert await story.live() == [COFFEE, REALLY, TRULY]
+    memories = await story.all()
+    parts = [memories[one.memory.id] for one in (coffee, first)]
+    assert are_apart(*parts)
+    assert all(are_apart(part, memories[second.memory.id]) for part in parts)
+
+
+async def test_a_sighting_in_other_words_that_is_undone_stays_apart() -> None:
+    story = Story()
+    [insert] = await story.say(BOTH)
+    assert isinstance(insert, Insert)
+    [known] = repeats(insert, 1, REALLY)
+    planned = plan([insert, known], known.decision_id, Wish("cleo", START))
+    (_, one), (_, other) = planned.memories
+    assert are_apart(one, other)
+
+
+@pytest.mark.covers("C6")
+async def test_what_nobody_had_joined_is_kept_apart_from_nothing() -> None:
+    story = Story()
+    [coffee, chess] = await story.say(COFFEE, CHESS)
+    assert isinstance(coffee, Insert)
+    assert isinstance(chess, Insert)
+    both = [Target(memory_id=one.memory.id, version=1) for one in (coffee, chess)]
+    await story.undo(await request(story, Retire, memories=both, reason="invalid"))
+    await story.undo(chess)
+    assert [one.kept_apart for one in (await story.all()).values()] == [(), ()]
 
 
 @pytest.mark.covers("C6")
@@ -408,7 +479,7 @@ async def test_a_memorys_versions_are_told_with_what_made_them_and_what_differs(
         ["pinned: False → True"],
         ["pinned: True → False"],
         [f"superseded by {merge.memory.id}: nearly-identical"],
-        ["active"],
+        ["active", f"kept apart: none → side {insert.memory.id} of undo {undo.decision_id}"],
     ]
     assert standing(life[-1].memory) == "active"
     product = versions(merge.memory.id, story.decisions)

@@ -67,6 +67,13 @@ def test_what_is_believed_is_no_pair_with_what_is_tentative() -> None:
     assert near([found("a"), found("b", status="tentative")], distance=0.4) == []
 
 
+def test_what_an_undo_took_apart_is_not_shown_as_one() -> None:
+    a, b = (found(name, kept_apart=[{"undo": "undo", "side": name}]) for name in ("a", "b"))
+    assert near([a, b], distance=0.4) == []
+    relations = [related(b, a, Verdict.SAME)]
+    assert texts(entries([a, b], relations, policy(), together)) == ["a", "b"]
+
+
 @pytest.mark.covers("B33", "S4.29")
 def test_a_chain_is_not_one_fact() -> None:
     a, b, c = found("a"), found("b"), found("c")

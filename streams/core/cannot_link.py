@@ -1,0 +1,41 @@
+"""What an undo has taken apart, and nothing joins again until the undo is undone."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+
+from schemas.memories import SIDES_MAX, Memory, Side
+
+
+def are_apart(one: Memory, other: Memory) -> bool:
+    """Tell whether two memories, or what they are made of, were taken apart."""
+    return any(
+        mine.undo == theirs.undo and mine.side != theirs.side
+        for mine in one.kept_apart
+        for theirs in other.kept_apart
+    )
+
+
+def compatible(memories: Iterable[Memory]) -> list[Memory]:
+    """Return those that may be made one with the first, and with each other, in their order."""
+    found: list[Memory] = []
+    for memory in memories:
+        if not any(are_apart(memory, other) for other in found):
+            found.append(memory)
+    return found
+
+
+def pairs_apart(memories: Sequence[Memory]) -> Iterator[tuple[int, int]]:
+    """Yield the places of every two that were taken apart, the smaller first; some twice."""
+    places: dict[str, list[int]] = {}
+    for place, memory in enumerate(memories):
+        for undo in {one.undo for one in memory.kept_apart}:
+            places.setdefault(undo, []).append(place)
+    for of_one_undo in places.values():
+        for first, second in combinations(of_one_undo, 2):
+            if are_apart(memories[first], memories[second]):
+                yield first, second
+
+
+def sides(groups: Iterable[Sequence[Side]]) -> tuple[Side, ...]:
+    """Return the sides that several memories leave to one, each once; of too many the last."""
+    return tuple(dict.fromkeys(side for group in groups for side in group))[-SIDES_MAX:]
