@@ -68,7 +68,7 @@ async def test_requests_of_a_batch_see_each_other_as_one_by_one() -> None:
     first = (await inserted(together)).memory
     await inserted(alone)
     pinned = first.model_copy(update={"version": 2})
-    unpinned = first.model_copy(update={"version": 3})
+    unpinned = first.model_copy(update={"version": 4})
     asked: list[Event] = [
         pin(first.id, 1),
         end(pinned),
@@ -81,7 +81,7 @@ async def test_requests_of_a_batch_see_each_other_as_one_by_one() -> None:
     one_by_one = [one for wish in asked for one in await alone.hear(wish)]
     assert made == one_by_one
     assert [one.kind for one in made] == [
-        *("revise", "ignore", "ignore", "revise", "revise", "insert"),
+        *("revise", "ignore", "revise", "revise", "revise", "insert"),
     ]
     assert isinstance(made[1], Ignore)
     assert made[1].evidence.refused == (f"{first.id}: pinned",)

@@ -343,7 +343,7 @@ async def test_what_cannot_be_undone_is_told() -> None:
     story = Story()
     [insert] = await story.say(COFFEE)
     assert isinstance(insert, Insert)
-    await request(story, Pin, memory_id=insert.memory.id, pinned=False)
+    await request(story, Rate, memory_id=insert.memory.id)
     ignored = story.decisions[-1]
     assert isinstance(ignored, Ignore)
     with pytest.raises(CannotUndo, match="changed nothing that could be undone: ignore"):
