@@ -152,7 +152,8 @@ def cohesive(
     Agglomerative, by complete linkage: the most similar pair is joined first, and two groups only
     where every pair across them is joinable, and together they have at most `members_max`. A pair
     that the relations leave out is not; with `hopeful` it is, unless an undo took it apart. A
-    memory that is alone is in no group. The result depends on neither the order of the relations nor on that of the members.
+    memory that is alone is in no group. The result depends on neither the order of the relations
+    nor on that of the members.
     """
     fits = {r.ids: joinable(r, rules) for r in relations}
     memories = {one.id: one for r in relations for one in (r.newer, r.older.memory)}

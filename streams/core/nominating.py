@@ -26,8 +26,8 @@ def near_pairs(
     """Return the pairs of one scope's memories that may say the same, the nearest first.
 
     Each memory with its `neighbours_max` nearest, as far as they are in the policy's bands `match`
-    and `review`; what an undo took apart is no pair, and a pair that both nominate comes once. Of a pair the memory that was said later
-    leads.
+    and `review`; what an undo took apart is no pair, and a pair that both nominate comes once. Of a
+    pair the memory that was said later leads.
     """
     in_time = by_time(members)
     if not in_time:

@@ -24,7 +24,7 @@ from streams.core.language.function_words import (
 from streams.core.language.lexicon import Lexicon
 from streams.core.language.quantities import Kind, Quantity, quantity_at
 from streams.core.language.reading import Reading, Word
-from streams.core.language.tokens import Form, Token, tokens
+from streams.core.language.tokens import Form, Token
 
 _SUBJECT_MAX = 6
 """A subject longer than this is not looked for."""
@@ -198,7 +198,7 @@ def sentences_of(reading: Reading, lexicon: Lexicon) -> tuple[Sentence, ...]:
 
 def _places(reading: Reading) -> tuple[list[_Place], tuple[Token, ...]]:
     """Find each word in its text; return the marks behind the last one, too."""
-    found = tokens(reading.text)
+    found = reading.tokens
     places: list[_Place] = []
     marks: list[Token] = []
     words = iter(reading.words)

@@ -160,11 +160,11 @@ class Reading:
     @cached_property
     def question(self) -> str | None:
         """The question's word, "how many" with its second; "" for one without; None: no question."""
-        return _question(self._tokens, self._pieces)
+        return _question(self.tokens, self._pieces)
 
     @cached_property
     def sentences(self) -> int:
-        return _sentences(self._tokens)
+        return _sentences(self.tokens)
 
     @cached_property
     def content(self) -> tuple[Word, ...]:
@@ -193,12 +193,12 @@ class Reading:
         return frozenset(number for number, group in enumerate(groups, 1) if group & self.lowers)
 
     @cached_property
-    def _tokens(self) -> Sequence[Token]:
+    def tokens(self) -> Sequence[Token]:
         return tokens(self.text)
 
     @cached_property
     def _pieces(self) -> "tuple[_Piece, ...]":
-        return tuple(_pieces(self._tokens, self.text, self.lexicon))
+        return tuple(_pieces(self.tokens, self.text, self.lexicon))
 
 
 class Readings:
