@@ -114,7 +114,7 @@ bench: $(READY) ## Measure speed beside others (ten minutes); bench-full: all si
 	@$(BENCH)/latency.py --seconds 20 --starts 1 --out .bench/latency.json
 	@$(BENCH)/beside_afternoon.py --rounds 3 --events 300 --out .bench/afternoon.json
 	@$(BENCH)/memories_md.py --rounds 3 --out .bench/memories-md.json
-	@$(BENCH)/consolidation.py --memories 5000 --graded 500 --out .bench/consolidation.json
+	@OPENBLAS_NUM_THREADS=1 $(BENCH)/consolidation.py --memories 5000 --graded 500 --out .bench/consolidation.json
 	@$(BENCH)/location_memories.py --rounds 1 --out .bench/location-memories.json
 	@$(BENCH)/forgetting.py --memories 20000 --out .bench/forgetting.json
 	@$(BENCH)/game.py --out .bench/game.json
@@ -139,7 +139,7 @@ bench-full: $(READY)
 	@$(BENCH)/game.py --out .bench/game.json
 	@$(BENCH)/loading.py --out .bench/loading.json
 	@$(BENCH)/beside_libraries.py --install --out .bench/libraries.json
-	@$(BENCH)/consolidation.py --peers --out .bench/consolidation.json
+	@OPENBLAS_NUM_THREADS=1 $(BENCH)/consolidation.py --peers --out .bench/consolidation.json
 	@$(BENCH)/gate.py .bench --keep
 
 quality: $(READY) ## Measure what is found and what is lost, on labelled pairs

@@ -6,6 +6,7 @@ Generated facts, a hundred in each scope, are kept apart by the policy keep-both
 one says an earlier one of its scope in other words, of each fifty one says it with another number.
 Speed: one pass over the embedded store of N memories by the policy default, without a language
 model, opening it left out; vectors are given, so that only the texts of merges would be encoded.
+The command has numpy keep to one core, so give this OPENBLAS_NUM_THREADS=1.
 Memory: the most that the process has held by then, the making of the store included. Quality: B³
 F1 of the groups against the planted ones over the first texts, with the default model's vectors.
 Linkage: over the same texts, and over the locomo observations where they lie beside the project,

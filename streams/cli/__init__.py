@@ -9,6 +9,9 @@ from types import FrameType
 def main() -> None:
     """Start the command line. The imports take a moment, in which Ctrl-C must work as well."""
     signal.signal(signal.SIGINT, _interrupted)
+    # Read when numpy is imported. Its threads spin between two small products, of which a pass over
+    # many scopes makes thousands: that takes a core from the encoder and from everybody else.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # noqa: TID251 - numpy asks nowhere else
     from streams.cli.main import main as start  # noqa: PLC0415 - see above
     from streams.runtime.collector import search_seldom  # noqa: PLC0415
 
