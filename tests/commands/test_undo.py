@@ -265,7 +265,7 @@ def test_an_event_id_of_several_scopes_is_not_guessed_at(
 
 def test_a_decision_that_changed_nothing_is_not_undone(memsieve: Memsieve) -> None:
     ask(memsieve, "pin", goats(memsieve)["id"])
-    ask(memsieve, "pin", goats(memsieve)["id"])
+    ask(memsieve, "retire", goats(memsieve)["id"], "--reason", "invalid")
     ignored = decision(memsieve, "ignore")
     result = ask(memsieve, "undo", ignored)
     assert (result.code, result.out) == (2, "")

@@ -4,6 +4,7 @@
 """
 
 import os
+from collections.abc import Sequence
 
 import pytest
 
@@ -53,8 +54,15 @@ def test_no_schedule_shows_in_what_comes_of_it(part: str, *, harder: bool) -> No
     base = int.from_bytes(os.urandom(4))
     print(f"{part} {RUNS:,} schedules, from seed {base}")  # noqa: T201
     played = [well(seed, harder=harder) for seed in range(base, base + RUNS)]
-    assert set[str]().union(*(one.kinds for one in played)) == KINDS
+    more = (well(seed, harder=harder) for seed in range(base + RUNS, base + 10 * RUNS))
+    while kinds_of(played) != KINDS:  # one in eighty schedules joins what was proposed
+        played.append(next(more))
     assert set[str]().union(*(one.happened for one in played)) >= TROUBLES
+
+
+def kinds_of(played: Sequence[Played]) -> set[str]:
+    """Return the kinds of decisions that came of schedules."""
+    return set[str]().union(*(one.kinds for one in played))
 
 
 @pytest.mark.parametrize("seed", REGRESSIONS)
