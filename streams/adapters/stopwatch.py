@@ -46,8 +46,8 @@ class TimedProcess:
 
 def time_limit(seconds: float) -> Callable[[], bool]:
     """Return what tells whether so many seconds have passed since now."""
-    ends = time.perf_counter() + seconds
-    return lambda: time.perf_counter() >= ends
+    left = seconds_left(seconds)
+    return lambda: not left()
 
 
 def seconds_left(seconds: float) -> Callable[[], float]:

@@ -1,6 +1,6 @@
 """Forgetting: what must go is read in the log, asked for, and taken from every copy."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -111,7 +111,7 @@ async def plans(
     Raises Unknown where there is no such thing. `indexed`: the log finds records by their headers
     without reading all of them.
     """
-    fences = Fences(await log.find_beginning(DECISIONS.name, [FENCE_HEADER], ""))
+    fences = await _fences(log)
     if wanted.memory is not None:
         return await _plans_of_memory(log, wanted.memory, fences, means, wish, indexed=indexed)
     by_scope = await _by_scope(log, fences, wanted.holds)
@@ -120,9 +120,10 @@ async def plans(
     found: list[Plan] = []
     for decisions in by_scope.values():
         state = states(decisions)
-        told = set(still_told(decisions, state, means.key).values())
-        if left := [i for i, stored in state.items() if _has_text(stored) or i in told]:
-            found.append(await _planned(decisions, left, state, means, wish))
+        told = still_told(decisions, state, means.key)
+        again = set(told.values())
+        if left := [i for i, stored in state.items() if _has_text(stored) or i in again]:
+            found.append(await _planned(decisions, left, state, told, means, wish))
     return found
 
 
@@ -133,17 +134,14 @@ async def left_over(
 
     It came to the log between the plan and its decision.
     """
-    gone = {
-        scope: {identity for plan in forgotten for identity in plan.kin.gone}
-        for scope in {plan.requests[0].scope for plan in forgotten}
-    }
-    fences = Fences(await log.find_beginning(DECISIONS.name, [FENCE_HEADER], ""))
+    scopes = {plan.requests[0].scope for plan in forgotten}
+    gone = {identity for plan in forgotten for identity in plan.kin.gone}
     found: list[Plan] = []
-    for scope, decisions in (await _by_scope(log, fences, gone.__contains__)).items():
+    for decisions in (await _by_scope(log, await _fences(log), scopes.__contains__)).values():
         state = states(decisions)
-        told = set(still_told(decisions, state, means.key).values())
-        if left := sorted(told & gone[scope]):
-            found.append(await _planned(decisions, left, state, means, wish))
+        told = still_told(decisions, state, means.key)
+        if left := sorted(gone.intersection(told.values())):
+            found.append(await _planned(decisions, left, state, told, means, wish))
     return found
 
 
@@ -168,7 +166,8 @@ async def _plans_of_memory(
         state = states(found)
     if named not in state:
         raise Unknown(f"no memory has the id {named}")
-    plan = await _planned(found, [named], state, means, wish)
+    told = still_told(found, state, means.key)
+    plan = await _planned(found, [named], state, told, means, wish)
     return [plan] if _has_text(state[named]) or plan.decisions else []
 
 
@@ -180,6 +179,7 @@ async def _planned(
     found: Sequence[Found],
     named: Sequence[MemoryId],
     state: States,
+    told: Mapping[int, MemoryId],
     means: Means,
     wish: Wish,
 ) -> Plan:
@@ -188,8 +188,7 @@ async def _planned(
     cut = repeating(found, kin, [text for said in texts.values() for text in said])
     own = await _own(doubts(found, kin), kin, state, means)
     own |= {offset for offset, text in cut.items() if not text}
-    told = still_told(found, state, means.key).items()
-    said = Said(own, cut, {offset for offset, gone in told if gone in kin.gone})
+    said = Said(own, cut, {offset for offset, gone in told.items() if gone in kin.gone})
     repeated = [one.decision.event.text for one in found if one.offset in cut]
     left = [
         _left(
@@ -262,6 +261,10 @@ async def _related(log: SearchableLog, named: MemoryId, fences: Fences) -> list[
     ids = [one.decision.decision_id for one in gathered.read(fences)]
     gathered.add(await log.find(DECISIONS.name, DECISION_ID_HEADER, ids))
     return gathered.read(fences)
+
+
+async def _fences(log: SearchableLog) -> Fences:
+    return Fences(await log.find_beginning(DECISIONS.name, [FENCE_HEADER], ""))
 
 
 async def _by_scope(

@@ -26,6 +26,7 @@ from streams.apps.reading import records
 from streams.apps.settings import Settings
 from streams.core.tombstones import Key, tombstone_of
 from streams.flow.decisions import KIND_HEADER, read_decision
+from streams.flow.forgetting import erase
 from streams.ports import Log, Outgoing, Record
 
 _QUOTED = re.compile(r'"([^"\r\n]+)"')
@@ -87,16 +88,25 @@ async def _take(log: LocalBroker, key: Key) -> int:
 
 async def _drop(log: LocalBroker, found: Sequence[Record]) -> None:
     """Say of dead letters that they are given up, and erase the events that they repeat."""
-    for record in found:
-        letter = DEAD_LETTER.decode(record.value or b"")
-        if not isinstance(letter, DeadLetter):
-            raise TypeError(f"{record.place} is no dead letter")
-        settled = Settled(dead_letter_id=letter.id, how="dropped", attempts=letter.attempts)
-        value = DEAD_LETTER.encode(settled)
-        await log.append([Outgoing(DEAD_LETTERS.name, record.partition, record.key, value)])
-        source = letter.position
-        if source is not None and source.topic == EVENTS.name:
-            await log.erase(source.topic, source.partition, [source.offset])
+    letters = [_letter(record) for record in found]
+    settled = [_dropped(*one) for one in zip(found, letters, strict=True)]
+    await log.append(settled)
+    sources = (one.position for one in letters if one.position is not None)
+    await erase(log, [source for source in sources if source.topic == EVENTS.name])
+
+
+def _letter(record: Record) -> DeadLetter:
+    letter = DEAD_LETTER.decode(record.value or b"")
+    if not isinstance(letter, DeadLetter):
+        raise TypeError(f"{record.place} is no dead letter")
+    return letter
+
+
+def _dropped(record: Record, letter: DeadLetter) -> Outgoing:
+    """Return the record that says of a dead letter that it is gone on purpose."""
+    settled = Settled(dead_letter_id=letter.id, how="dropped", attempts=letter.attempts)
+    value = DEAD_LETTER.encode(settled)
+    return Outgoing(DEAD_LETTERS.name, record.partition, record.key, value)
 
 
 async def _forgotten(log: Log) -> _Forgotten:

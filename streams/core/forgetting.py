@@ -34,9 +34,8 @@ from schemas.memories import Memory, Standing, Target
 from streams.core.identity import request_id
 from streams.core.ledger import advance, effects, memory_of, quoted, touched
 from streams.core.lineage import Wish
-from streams.core.merge import sentences
 from streams.core.neighbours import Stored
-from streams.core.tombstones import Key, tombstone_of, without, words_of
+from streams.core.tombstones import Key, recognisable, tombstone_of, without, words_of
 
 _TOMBSTONE_BYTES = 4_096
 _MEMORIES_BYTES = 524_288
@@ -184,7 +183,7 @@ def repeating(found: Sequence[Found], kin: Kin, gone: Collection[str]) -> dict[i
 
     By the offsets of the decisions on them, of those that have to do with what stays.
     """
-    words = {words_of(one) for text in gone for one in [text, *sentences(text)]}
+    words = {words_of(one) for text in gone for one in recognisable(text)}
     stays = kin.standing | kin.others
     left: dict[int, str] = {}
     for one in found:
@@ -360,7 +359,7 @@ def _tells(
 ) -> MemoryId | None:
     """Return the forgotten memory that a record quotes, or repeats without having changed it."""
     event, unheeded = one.decision.event, not one.counts or isinstance(one.decision, Ignore)
-    said = (event.text, *sentences(event.text)) if isinstance(event, Remember) and unheeded else ()
+    said = recognisable(event.text) if isinstance(event, Remember) and unheeded else ()
     codes = (key.fingerprint(event.scope, text) for text in said)
     found = (
         *(identity for identity in quoted(one.decision) if identity in graves),

@@ -88,6 +88,11 @@ def words_of(text: str) -> str:
     return normalised(text).rstrip(" .!?…")
 
 
+def recognisable(text: str) -> list[str]:
+    """Return what is known again of a text: the whole of it, and each of its sentences alone."""
+    return [text, *sentences(text)]
+
+
 def without(text: str, is_gone: Callable[[str], bool]) -> str:
     """Return a text without the sentences that are gone; empty where all of them are."""
     said = sentences(text)
@@ -123,7 +128,7 @@ def tombstone(
 
     Each sentence of what was its own is known again, also by itself.
     """
-    said = [one for text in [memory.text, *texts.own] for one in [text, *sentences(text)]]
+    said = [one for text in [memory.text, *texts.own] for one in recognisable(text)]
     prints = dict.fromkeys(key.fingerprint(memory.scope, one) for one in [*said, *texts.repeating])
     return Forgotten(
         memory_id=memory.id,

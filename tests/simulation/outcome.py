@@ -30,6 +30,7 @@ from streams.adapters.memory_log import MemoryLog
 from streams.core.ledger import fold, touched
 from streams.core.merge import contains, sentences
 from streams.core.neighbours import Stored
+from streams.core.tombstones import recognisable
 from streams.flow.decisions import EPOCH_HEADER, FENCE_HEADER
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.incoming import FORWARDED_HEADER
@@ -164,7 +165,7 @@ def _require_forgotten(log: RememberingLog, found: Outcome) -> None:
                 continue
             event = events[decision.source.offset]
             asked = decision.event
-            said = [asked.text, *sentences(asked.text)]
+            said = recognisable(asked.text)
             says_so = any(_is_forgotten(asked.scope, one, graves) for one in said)
             if isinstance(decision, Ignore) and not says_so:
                 continue
