@@ -1,8 +1,9 @@
 """Which fields live on when a memory is born, seen again, merged or retired.
 
 Earliest created, latest seen, counts summed, labels united, importance and confidence the higher,
-persistence the stronger, belief the firmer, pinned if one is. Of title, category and metadata what
-was known first stays. What an undo keeps one of them apart from, it keeps the whole apart from.
+persistence the stronger, belief the firmer, pinned if one is. Title and metadata belong to a text:
+where the text stays, what was known first stays; where another text takes its place, the newest
+goes first. What an undo keeps one of them apart from, it keeps the whole apart from.
 Nothing here drops a value that only one side has, but for one: the end of a fact, where another
 fact in the same memory has none.
 """
@@ -93,11 +94,18 @@ def merged(
     *,
     truncated: bool,
 ) -> Memory:
-    """Return the memory that takes the place of the targets, and of the event if there is one."""
+    """Return the memory that takes the place of the targets, and of the event if there is one.
+
+    Its title and values of metadata are the newest's, and where that has none, those of the one
+    before it. Its category is the first that was known: guards part memories by it.
+    """
     seen = [] if event is None else [born(event, identity, truncated=truncated)]
     sources = [*targets, *seen]
+    newest_first = sorted(sources, key=lambda memory: memory.last_seen_at)[::-1]
     update = {
         **_united(sources),
+        "title": _first(memory.title for memory in newest_first),
+        "metadata": _joined_metadata(newest_first),
         "id": identity,
         "version": 1,
         "text": text,

@@ -109,7 +109,6 @@ UNITED: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"turns": TURNS_2_5}, {"turn": 3}, {"turns": TURNS_2_5}),
     ({"turns": TURNS_2_5}, {}, {"turns": TURNS_2_5}),
     ({}, {"turn": 3}, {"turns": Turns(first=3, last=3)}),
-    ({"title": "Tea"}, {"title": "Drinks"}, {"title": "Tea"}),
     ({}, {"title": "Drinks"}, {"title": "Drinks"}),
     ({"pinned": True}, {}, {"pinned": True}),
     ({}, {"pinned": True}, {"pinned": True}),
@@ -123,8 +122,9 @@ UNITED: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"valid_until": later(3)}, {}, {"valid_until": None}),
     ({}, {"valid_until": later(3)}, {"valid_until": None}),
     ({"metadata": {"a": 1}}, {"metadata": {"b": 2}}, {"metadata": {"a": 1, "b": 2}}),
-    ({"metadata": {"a": 1}}, {"metadata": {"a": 2}}, {"metadata": {"a": 1}}),
 ]
+LABELS: dict[str, Any] = {"title": "Tea", "metadata": {"a": 1, "b": 1}}
+OTHER_LABELS: dict[str, Any] = {"title": "Drinks", "metadata": {"a": 2, "c": 2}}
 
 
 def survivor(before: dict[str, Any], after: dict[str, Any], **fields: Any) -> Memory:
@@ -152,6 +152,30 @@ def test_what_a_merged_memory_keeps_of_its_target(
     both = "Ana likes tea. Ben plays chess."
     whole = merged([target], event("Ben plays chess.", **said), NEW, both, truncated=False)
     assert whole == survivor(known, expected, text=both, id=NEW, merged_from=(target.id,))
+
+
+def test_a_text_that_is_seen_again_keeps_its_labels() -> None:
+    after = seen_again(memory(**LABELS), event(**OTHER_LABELS, occurred_at=later(1)))
+    assert after.title == "Tea"
+    assert after.metadata == {"a": 1, "b": 1, "c": 2}
+
+
+@pytest.mark.covers("S1.24")
+@pytest.mark.parametrize(
+    ("hours", "newest", "older"),
+    [
+        pytest.param(1, OTHER_LABELS, LABELS, id="the event"),
+        pytest.param(0, OTHER_LABELS, LABELS, id="of one time, the one that came last"),
+        pytest.param(-1, LABELS, OTHER_LABELS, id="the memory: the event came late"),
+    ],
+)
+def test_a_merged_memory_has_the_labels_of_the_newest(
+    hours: float, newest: dict[str, Any], older: dict[str, Any]
+) -> None:
+    said = event("Ben plays chess.", **OTHER_LABELS, occurred_at=later(hours))
+    whole = merged([memory(**LABELS)], said, NEW, "All.", truncated=False)
+    assert whole.title == newest["title"]
+    assert whole.metadata == older["metadata"] | newest["metadata"]
 
 
 def test_a_merged_memory_unites_all_its_targets_oldest_first() -> None:

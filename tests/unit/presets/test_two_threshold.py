@@ -132,14 +132,19 @@ async def test_the_wording_is_asked_for_with_both_texts_oldest_first_by_whom_and
 
 
 @pytest.mark.covers("S1.24", "B50")
-async def test_a_merge_takes_the_highest_importance_and_counts_both() -> None:
-    """The document's intensity. Of title and metadata what was known first stays here."""
+@pytest.mark.parametrize(("first", "second"), [(0.9, 0.4), (0.4, 0.9)])
+async def test_a_merge_takes_the_newest_metadata_and_the_maximum_intensity(
+    first: float, second: float
+) -> None:
+    """What only the older one tells is kept as well."""
     here = world(RABBIT, PAWS, 0.93, [BOTH])
-    await here.tell(said(RABBIT, 0, importance=0.9, metadata={"channel": "a"}))
-    await here.tell(said(PAWS, 1, importance=0.4, metadata={"mood": "glad"}))
+    known = {"channel": "a", "mood": "glad"}
+    await here.tell(said(RABBIT, 0, importance=first, title="Rabbit", metadata=known))
+    await here.tell(said(PAWS, 1, importance=second, title="Paws", metadata={"channel": "b"}))
     [memory] = await here.memories()
+    assert memory.title == "Paws"
+    assert memory.metadata == {"channel": "b", "mood": "glad"}
     assert (memory.importance, memory.observation_count) == (0.9, 2)
-    assert memory.metadata == {"channel": "a", "mood": "glad"}
 
 
 @pytest.mark.covers("S1.24", "S1.4")
