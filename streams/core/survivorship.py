@@ -1,7 +1,7 @@
 """Which fields live on when a memory is born, seen again, merged or retired.
 
 Earliest created, latest seen, counts summed, labels united, importance and confidence the higher,
-persistence the stronger, belief the firmer, pinned if one is. Title and metadata belong to a text:
+but confidence raised where a text is confirmed; persistence the stronger, belief the firmer, pinned if one is. Title and metadata belong to a text:
 where the text stays, what was known first stays; where another text takes its place, the newest
 goes first. What an undo keeps one of them apart from, it keeps the whole apart from.
 Nothing here drops a value that only one side has, but for one: the end of a fact, where another
@@ -23,6 +23,9 @@ SESSIONS_MAX = 64
 LABELS_MAX = 256
 """A memory that is seen for years, by everybody, must not grow for ever: of sessions the newest
 are kept, of other labels the first. The log has them all."""
+
+_CONFIDENCE_PLACES = 9
+"""Enough for any figure that people tell; a sum in binary has more, which say nothing."""
 
 
 def born(event: Remember, identity: MemoryId, *, truncated: bool) -> Memory:
@@ -61,9 +64,14 @@ def born(event: Remember, identity: MemoryId, *, truncated: bool) -> Memory:
 
 
 def seen_again(memory: Memory, event: Remember) -> Memory:
-    """Return the memory after one more observation; its text stays."""
+    """Return the memory after one more observation; its text stays, and is the more certain."""
     seen = born(event, memory.id, truncated=memory.truncated)
-    return memory.model_copy(update={**_united([memory, seen]), "version": memory.version + 1})
+    update = {
+        **_united([memory, seen]),
+        "confidence": _confirmed(memory.confidence, seen.confidence),
+        "version": memory.version + 1,
+    }
+    return memory.model_copy(update=update)
 
 
 def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
@@ -269,6 +277,17 @@ def _strongest(memories: Sequence[Memory]) -> Persistence | None:
 
 def _first(values: Iterable[str | None]) -> str | None:
     return next((value for value in values if value is not None), None)
+
+
+def _confirmed(known: float | None, said: float | None) -> float | None:
+    """Return how sure a memory is after an observation that is so sure by itself.
+
+    It is wrong only where both are: each confirmation takes its share of the doubt that is left, in
+    whichever order they come. An observation that tells no confidence changes none.
+    """
+    if known is None or said is None:
+        return said if known is None else known
+    return round(1 - (1 - known) * (1 - said), _CONFIDENCE_PLACES)
 
 
 def _highest(values: Iterable[float | None]) -> float | None:

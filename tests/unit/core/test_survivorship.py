@@ -93,8 +93,8 @@ UNITED: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"importance": 0.5}, {"importance": 0.2}, {"importance": 0.5}),
     ({"importance": 0.5}, {}, {"importance": 0.5}),
     ({}, {"importance": 0.0}, {"importance": 0.0}),
-    ({"confidence": 0.5}, {"confidence": 0.7}, {"confidence": 0.7}),
-    ({"confidence": 0.5}, {"confidence": 0.2}, {"confidence": 0.5}),
+    ({"confidence": 0.5}, {}, {"confidence": 0.5}),
+    ({}, {"confidence": 0.5}, {"confidence": 0.5}),
     ({"persistence": "permanent"}, {"persistence": "ephemeral"}, {"persistence": "permanent"}),
     ({"persistence": "permanent"}, {"persistence": "core"}, {"persistence": "core"}),
     ({"persistence": "ephemeral"}, {}, {"persistence": "ephemeral"}),
@@ -152,6 +152,23 @@ def test_what_a_merged_memory_keeps_of_its_target(
     both = "Ana likes tea. Ben plays chess."
     whole = merged([target], event("Ben plays chess.", **said), NEW, both, truncated=False)
     assert whole == survivor(known, expected, text=both, id=NEW, merged_from=(target.id,))
+
+
+@pytest.mark.covers("S4.26")
+@pytest.mark.parametrize(
+    ("known", "said", "sure"),
+    [(0.6, 0.9, 0.96), (0.9, 0.6, 0.96), (0.5, 0.2, 0.6), (0.5, 0.0, 0.5), (1.0, 0.5, 1.0)],
+)
+def test_a_confirmation_leaves_less_doubt_than_either_of_the_two(
+    known: float, said: float, sure: float
+) -> None:
+    after = seen_again(memory(confidence=known), event(confidence=said))
+    assert after.confidence == sure
+
+
+def test_what_a_merge_adds_confirms_nothing() -> None:
+    whole = merged([memory(confidence=0.5)], event(confidence=0.7), NEW, "All.", truncated=False)
+    assert whole.confidence == 0.7
 
 
 def test_a_text_that_is_seen_again_keeps_its_labels() -> None:

@@ -151,8 +151,13 @@ async def test_nothing_that_nobody_confirms_is_merged(
 
 @pytest.mark.covers("S4.26")
 async def test_a_confirmation_raises_the_confidence_and_adds_no_entry() -> None:
-    here = world(0.3, always(Verdict.SAME))
-    await here.tell(said(USUALLY, 0, confidence=0.6))
-    await here.tell(said(ESPECIALLY, confidence=0.9))
+    """The document's delta: it "updates confidence, not new entry"."""
+    known, delta = "User likes flat white", "Confirmed: still prefers flat white"
+    vectors = {known: unit(1), delta: at_cosine(0.7)}
+    here = World("agent-memory", vectors, verdicts=always(Verdict.SAME))
+    await here.tell(said(known, 0, confidence=0.6))
+    assert isinstance(await here.tell(said(delta, confidence=0.6)), Reinforce)
     [memory] = await here.memories()
-    assert (memory.confidence, memory.observation_count) == (0.9, 2)
+    assert (memory.text, memory.confidence, memory.observation_count) == (known, 0.84, 2)
+    await here.tell(said(delta, 2, event_id="untold"))
+    assert [one.confidence for one in await here.memories()] == [0.84]
