@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from schemas.codec import EVENT
+from schemas.decisions import Change, Reason
 from schemas.events import Consolidate
 from streams.apps.loading import load
 from tests.commands.conftest import Memsieve, write_events
@@ -138,7 +139,7 @@ def test_the_querys_own_words_may_count(memsieve: Memsieve) -> None:
     assert len(others) == 6
 
 
-@pytest.mark.covers("B86", "C14", "S4.27")
+@pytest.mark.covers("B86", "S4.27")
 def test_what_is_found_can_be_proposed_to_the_owner_who_judges_for_himself(
     memsieve: Memsieve,
 ) -> None:
@@ -154,7 +155,29 @@ def test_what_is_found_can_be_proposed_to_the_owner_who_judges_for_himself(
     assert Path("again.jsonl").read_bytes().splitlines() == lines
     taken = memsieve("run", "hints.jsonl", "--store", "store", "--json")
     assert taken.code == 0
-    assert len(decisions(Path("store"))) == 7 + 2
+    made = decisions(Path("store"))[7:]
+    assert [decision.kind for decision in made] == ["ignore", "ignore"]
+
+
+@pytest.mark.covers("B86", "C14")
+def test_a_search_finds_a_repeat_that_the_owner_then_joins(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """What was kept twice is shown once, and proposed; by the same judge the owner joins it."""
+    once, again = "Ana likes coffee in the morning.", "In the morning, Ana likes coffee."
+    write_events(tmp_path / "twice.jsonl", once, again, "Bo works in Lisbon.", scope="cafe/ana")
+    memsieve("run", "twice.jsonl", "--store", "twice", "--policy", "keep-both")
+    asked = ("load", "--scope", "cafe/ana", "--query", "coffee", "--store", "twice")
+    shown = memsieve(*asked, "--hints", "hints.jsonl", "--json").json()
+    assert {once, again} in members(shown)
+    memsieve("run", "hints.jsonl", "--store", "twice")
+    made = decisions(Path("twice"))[3:]
+    assert [(one.kind, one.evidence.reason) for one in made if isinstance(one, Change)] == [
+        ("replace", Reason.ONE_FACT)
+    ]
+    kept = memsieve("memories", "--store", "twice", "--json").json()
+    assert len(kept) == 2
+    assert {memory["text"] for memory in kept} < {once, again, "Bo works in Lisbon."}
 
 
 @pytest.mark.parametrize(
