@@ -51,7 +51,7 @@ async def test_more_than_three_quarters_is_a_duplicate(
     assert [near.band for near in decision.evidence.neighbours] == ([band] if band else [])
 
 
-@pytest.mark.covers("S2.10", "D8")
+@pytest.mark.covers("S2.12", "D8")
 @pytest.mark.parametrize(
     ("first", "second", "similarity", "kind"),
     [
@@ -61,7 +61,7 @@ async def test_more_than_three_quarters_is_a_duplicate(
         ("Likes coffee", "Enjoys croissants", 0.68, Insert),
     ],
 )
-async def test_the_documents_table_at_its_own_similarities(
+async def test_texts_like_those_of_the_documents_table_at_its_similarities(
     first: str, second: str, similarity: float, kind: type
 ) -> None:
     here = world(first, second, similarity)

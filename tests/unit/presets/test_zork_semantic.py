@@ -287,8 +287,8 @@ async def test_two_wordings_become_one_memory_that_keeps_both(similarity: float)
     assert await here.retired() == {ajar: f"{ajar} {open_}"}
 
 
-@pytest.mark.covers("S0.2", "S0.47")
-async def test_nine_sightings_of_the_trap_door_are_one_memory() -> None:
+@pytest.mark.covers("S0.8")
+async def test_nine_sightings_that_differ_in_articles_are_one_memory() -> None:
     wordings = [
         "The trap door bars after the descent.",
         "Trap door bars after descent.",

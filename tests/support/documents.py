@@ -1,0 +1,48 @@
+"""The source documents' own examples, decided on as a user would have them decided.
+
+`PENDING` marks an example that today's judges or merges refuse: it must fail, so that whoever mends
+it has to take the mark away.
+"""
+
+from collections.abc import Sequence
+
+import pytest
+
+from schemas.memories import Memory
+from streams.adapters.verifiers.built_in import BuiltInVerifier
+from streams.apps import policies
+from streams.apps.rehearsing import Means, Rehearsal
+from streams.core.language.reading import Readings
+from streams.flow.judging import Judging
+from tests.builders import event, later
+from tests.support.deciding import lexicon
+from tests.support.models import default_embedder
+
+PENDING = pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="needs the judge that reads both texts"
+)
+
+
+async def kept(texts: Sequence[str], policy: str = "default") -> list[Memory]:
+    """Return what a policy keeps of texts of one scope: the real model, the judge that we ship."""
+    readings = Readings(lexicon())
+    judging = Judging(readings, {"built-in": BuiltInVerifier(readings)})
+    rehearsal = Rehearsal(policies.load(policy), Means(default_embedder(), judging))
+    said = [
+        event(text, scope="user/ana", event_id=f"e{at}", occurred_at=later(at))
+        for at, text in enumerate(texts)
+    ]
+    await rehearsal.hear(said, batch_records=len(said))
+    return [one.memory async for one in rehearsal.index.scan() if one.memory.live]
+
+
+async def is_one(texts: Sequence[str], policy: str = "default") -> None:
+    """Assert that texts became one memory that counts them all."""
+    memories = await kept(texts, policy)
+    assert [memory.observation_count for memory in memories] == [len(texts)]
+
+
+async def are_apart(texts: Sequence[str], policy: str = "default") -> None:
+    """Assert that each text is a memory of its own."""
+    memories = await kept(texts, policy)
+    assert sorted(memory.text for memory in memories) == sorted(texts)
