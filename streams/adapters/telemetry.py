@@ -11,13 +11,13 @@ from typing import Any
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from schemas.base import ModelId
+from schemas.base import MemoryId, ModelId
 from schemas.decisions import Decision, Insert, Marker, Reason
 from schemas.events import Remember
 from schemas.outcomes import Applied
 from streams.core.embedding import Embedded
 from streams.core.extraction.synthesis import Declined, Material, Refused
-from streams.core.noticing import Notice, checked, compared, notice, unworded
+from streams.core.noticing import Notice, checked, compared, loose, notice, unworded
 from streams.ports import Embedder, Extracting, NoAnswer
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -361,7 +361,7 @@ class MeasuredExtractor:
 
 
 class DecisionLines:
-    """Logs what was found of repeats, and merges that failed.
+    """Logs what was found of repeats, what is like a memory but kept, and merges that failed.
 
     Where `debug`, each event, too, with titles and times.
     """
@@ -369,6 +369,11 @@ class DecisionLines:
     def __init__(self, log: structlog.stdlib.BoundLogger, *, debug: bool) -> None:
         self._log = log
         self._debug = debug
+        self._titles: Mapping[MemoryId, str] = {}
+
+    def named(self, titles: Mapping[MemoryId, str]) -> None:
+        """Note what the memories are called that the next decisions were compared with."""
+        self._titles = titles
 
     def took(self, seconds: float) -> None:
         """Note how long the batch was decided on whose decisions this task tells next."""
@@ -378,7 +383,8 @@ class DecisionLines:
         for decision in decisions:
             self._tell(logging.DEBUG, checked(decision))
             self._tell(logging.WARNING, unworded(decision))
-            self._tell(logging.INFO, notice(decision))
+            self._tell(logging.WARNING, loose(decision, self._titles))
+            self._tell(logging.INFO, notice(decision, self._titles))
         if self._debug:
             self._log.debug(
                 "deduplication check",

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from typing import Any, Protocol
 
+from schemas.base import MemoryId
 from schemas.codec import DECISION
 from schemas.decisions import Block, Decision, Erase, Marker, Reason, Reject
 from schemas.events import Remember
@@ -221,12 +222,17 @@ class _Observer(Protocol):
     def rebuilt(self, memories: int, seconds: float) -> None: ...
 
 
+class _Lines(_Observer, Protocol):
+    def named(self, titles: Mapping[MemoryId, str]) -> None: ...
+
+
 class _Watched:
     """Tells everybody who counts or logs how a run goes."""
 
-    def __init__(self, others: Sequence[_Observer], report: Callable[[str], None]) -> None:
+    def __init__(self, lines: _Lines | None, report: Callable[[str], None]) -> None:
         self.tally, self.figures = Tally(), Figures()
-        self._observers = (self.figures, *others)
+        self._lines = lines
+        self._observers: list[_Observer] = [self.figures, *([] if lines is None else [lines])]
         self._report = report
 
     async def restore(self, index: Index, log: Log) -> None:
@@ -239,6 +245,10 @@ class _Watched:
     def took(self, seconds: float) -> None:
         for observer in self._observers:
             observer.took(seconds)
+
+    def named(self, titles: Mapping[MemoryId, str]) -> None:
+        if self._lines is not None:
+            self._lines.named(titles)
 
     def decided(self, decisions: Sequence[Decision]) -> None:
         self.tally.add(decisions)
@@ -284,8 +294,7 @@ async def embedded(
             index = wiring.index(manifest.index, directory.index, manifest.dimension)
             stack.push_async_callback(index.close)
             sinks = await stack.enter_async_context(wiring.sinks(settings.sinks, report))
-            lines = wiring.decision_lines("run", settings.logging)
-            watched = _Watched([] if lines is None else [lines], report)
+            watched = _Watched(wiring.decision_lines("run", settings.logging), report)
             await watched.restore(index, broker)
             remembering, decided = RememberingEmbedder(embedder), DecidedInLog(broker)
             judging = await stack.enter_async_context(wiring.judging(settings, SystemClock()))
@@ -298,6 +307,7 @@ async def embedded(
                 token=wiring.owner_token(),
                 clock=SystemClock(),
                 limits=wiring.limits(settings.service),
+                named=watched.named,
                 warn=report,
                 screener=wiring.screener(policy),
             )

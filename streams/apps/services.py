@@ -2,12 +2,13 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from schemas.base import MemoryId
 from schemas.decisions import Decision, Reject
 from schemas.topics import DECISIONS
 from streams.adapters.clock import SystemClock
@@ -242,6 +243,7 @@ class Service:
                 clock=SystemClock(),
                 limits=wiring.limits(self._settings.service),
                 claimed=self._claimed,
+                named=self._named,
                 warn=self._warn,
                 screener=wiring.screener(policy),
             )
@@ -295,6 +297,10 @@ class Service:
         self._metrics.decide_seconds.observe(seconds)
         if self._lines is not None:
             self._lines.took(seconds)
+
+    def _named(self, titles: Mapping[MemoryId, str]) -> None:
+        if self._lines is not None:
+            self._lines.named(titles)
 
     def _decided(self, decisions: Sequence[Decision]) -> None:
         self._metrics.decided(decisions)

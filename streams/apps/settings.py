@@ -346,8 +346,9 @@ class LoggingSettings(_Group):
     decisions: Literal["none", "info", "debug"] = Field(
         default="none",
         description=(
-            "A line for each duplicate found, each memory that gave way to a similar one, and each "
-            "merge that no model worded. info: by ids, with the similarity. debug: each event, too, "
+            "A line for each duplicate found and each memory that gave way to a similar one, and a "
+            "warning for each that is kept though it is somewhat like a memory (band log), and for "
+            "each merge that no model worded. info: by ids, with the similarity. debug: each event, too, "
             "with titles, and how long each batch took. Never the text of a memory."
         ),
     )

@@ -2,8 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from schemas.decisions import Decision, Marker, Merge, OnEvent, Reason, Reinforce, Replace
+from schemas.base import MemoryId
+from schemas.decisions import (
+    Band,
+    Decision,
+    Insert,
+    Marker,
+    Merge,
+    OnEvent,
+    Reason,
+    Reinforce,
+    Replace,
+)
 from schemas.events import Remember
 from streams.core.merge import UNWORDED
 from streams.core.sessions import NEAR_DUPLICATE
@@ -21,20 +33,35 @@ class Notice:
 
     what: str
     fields: Mapping[str, object]
-    titles: Mapping[str, str | None]
+    titles: Mapping[str, object]
 
 
-def notice(decision: Decision) -> Notice | None:
+Titles: TypeAlias = Mapping[MemoryId, str]
+"""What memories that were compared with are called."""
+
+
+def notice(decision: Decision, titles: Titles) -> Notice | None:
     """Return what there is to tell; None of what is new, ignored, or was asked for."""
     if isinstance(decision, Marker) or not isinstance(decision.event, Remember):
         return None
     if isinstance(decision, Reinforce):
-        return _of(decision, "duplicate found", "metadata_update", {})
+        return _of(decision, "duplicate found", "metadata_update", {}, {})
     if isinstance(decision, Merge | Replace) and decision.evidence.reason in NEAR_DUPLICATE:
         action = "merge" if isinstance(decision, Merge) else "supersession"
         old = [target.memory_id for target in decision.targets]
-        return _of(decision, "near-duplicate superseded", action, {"superseded": old})
+        called = {"superseded_titles": [titles.get(one) for one in old]}
+        return _of(decision, "near-duplicate superseded", action, {"superseded": old}, called)
     return None
+
+
+def loose(decision: Decision, titles: Titles) -> Notice | None:
+    """Return that an event is somewhat like a memory, and was kept all the same."""
+    if not isinstance(decision, Insert) or not (near := decision.evidence.neighbours):
+        return None
+    if near[0].band is not Band.LOG:
+        return None
+    called = {"similar_title": titles.get(near[0].memory_id)}
+    return _of(decision, "similar memory kept", "insert", {"similar": near[0].memory_id}, called)
 
 
 def checked(decision: Decision) -> Notice | None:
@@ -74,7 +101,11 @@ def compared(decision: Decision) -> int:
 
 
 def _of(
-    decision: Reinforce | Merge | Replace, what: str, action: str, more: Mapping[str, object]
+    decision: Insert | Reinforce | Merge | Replace,
+    what: str,
+    action: str,
+    more: Mapping[str, object],
+    titles: Mapping[str, object],
 ) -> Notice:
     event, memory = decision.event, decision.memory
     fields = {
@@ -86,7 +117,8 @@ def _of(
         **more,
     }
     said = event.title if isinstance(event, Remember) else None
-    return Notice(what, fields, {"candidate_title": said, "memory_title": memory.title})
+    called = {"candidate_title": said, "memory_title": memory.title, **titles}
+    return Notice(what, fields, called)
 
 
 def _nearest(decision: OnEvent) -> float | None:

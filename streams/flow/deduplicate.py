@@ -123,13 +123,14 @@ class Decisions:
     """One decision per received record, in order, with what they refer to.
 
     `encoded` are the decisions as they travel; rejects refer to `dead_letters`, inserts to
-    `reviews`.
+    `reviews`. `titles` are those of the memories that were compared with.
     """
 
     decisions: list[Decision] = field(default_factory=list[Decision])
     encoded: list[bytes] = field(default_factory=list[bytes])
     dead_letters: list[DeadLetter] = field(default_factory=list[DeadLetter])
     reviews: list[Review] = field(default_factory=list[Review])
+    titles: dict[MemoryId, str] = field(default_factory=dict[MemoryId, str])
 
 
 _Asked: TypeAlias = tuple[ScopeName, EventId, str, MemoryId, int]
@@ -150,6 +151,7 @@ class _Seen:
     )
     judgements: dict[_Asked, Judgement] = field(default_factory=dict[_Asked, Judgement])
     reviews: dict[DecisionId, list[Review]] = field(default_factory=dict[DecisionId, list[Review]])
+    titles: dict[MemoryId, str] = field(default_factory=dict[MemoryId, str])
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ class Deduplicator:
         """
         events = [i.event for i in batch if not isinstance(i.event, Elsewhere | Withheld | Poison)]
         seen = await self._look_up(events, fork)
-        made = Decisions()
+        made = Decisions(titles=seen.titles)
         for number, item in enumerate(batch):
             if number % _BREATH == 0:
                 await asyncio.sleep(0)  # heartbeats go out meanwhile
@@ -370,6 +372,7 @@ class Deduplicator:
         """Judge an event against what is near it."""
         encoded = await self._encoded(case.event.text, seen)
         near = await self._near(case, encoded.vector, seen, fork)
+        seen.titles.update((n.memory.id, n.memory.title) for n in near if n.memory.title)
         questions_on = [Question(case.event, neighbour, case.rules) for neighbour in near]
         await self._judge(questions_on, seen)
         judgements = [seen.judgements[_asked(question)] for question in questions_on]

@@ -1,10 +1,11 @@
 """The deduplicator as a process on the events topic: read, decide, hand out what to append."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from schemas.base import MemoryId
 from schemas.codec import EVENT, REVIEW
 from schemas.decisions import Change, Decision, Erase
 from schemas.events import Event, Forget
@@ -93,11 +94,13 @@ class Owner:
         clock: Clock,
         limits: Limits = Limits(),
         claimed: Callable[[Claim], None] = lambda _: None,
+        named: Callable[[Mapping[MemoryId, str]], None] = lambda _: None,
         warn: Callable[[str], None] = lambda _: None,
         screener: Screener | None = None,
     ) -> None:
         """`observe` is told the decisions that the log has acknowledged, `claimed` each claim.
 
+        `named` is told, before them, the titles of the memories that they were compared with.
         `token` is this process's alone: its fences carry it. `warn` is told, in a line, where the
         brake goes on or off. `screener` looks through events, where the policy wants it.
         """
@@ -109,6 +112,7 @@ class Owner:
         self._clock = clock
         self._limits = limits
         self._claimed = claimed
+        self._named = named
         self._warn = warn
         self._screener = screener
         self._owned = dict[int, _Owned]()
@@ -165,6 +169,7 @@ class Owner:
             await self._require_owned(partition, owned, own)
             owned.overlay.adopt(fork, own)
             owned.decided.append((own[-1], self._clock.now()))
+            self._named(made.titles)
             self._observe(made.decisions)
             self._watch_brakes(owned, made.decisions)
 

@@ -201,9 +201,10 @@ def test_each_decision_tells_what_it_was_compared_with(game: Game) -> None:
     assert near.similarity > 0.85
 
 
-def logged(level: str) -> list[dict[str, Any]]:
+def logged(level: str, policy: str = "default") -> list[dict[str, Any]]:
     """Take in two rows that repeat what is known, as a process of its own; return what it logs."""
-    process = start("run", "rows.jsonl", "--store", "s", "--log", level, cwd=Path.cwd())
+    run = ("run", "rows.jsonl", "--store", "s", "--policy", policy, "--log", level)
+    process = start(*run, cwd=Path.cwd())
     _, told = process.communicate()
     assert process.returncode == 0, told
     return [json.loads(line) for line in told.splitlines() if line.startswith("{")]
@@ -228,6 +229,24 @@ def test_deduplication_logging(game: Game) -> None:
     assert [(one["action"], one["level"]) for one in checked] == [("reinforce", "debug")] * 2
     assert (check["event"], check["level"], check["events"]) == ("deduplication check", "debug", 2)
     assert check["duration_ms"] > 0
+
+
+@pytest.mark.covers("S0.11", "S0.68")
+def test_what_gives_way_and_what_is_somewhat_like_a_memory_is_logged(game: Game) -> None:
+    """The real model has the guess and the finding at .89, and the two on a lamp at .83."""
+    guess, finding = "The troll may be dangerous.", "The troll is dangerous."
+    lamp, light = "The lamp hangs in the hall.", "The lamp in the hall gives light."
+    known = sighting(guess, 5, 3, status="tentative", title="Troll")
+    game.sees(known, sighting(lamp, 6, 4, title="Lamp"))
+    rows = [sighting(finding, 5, 9, title="Mean troll"), sighting(light, 6, 10, title="Light")]
+    Path("rows.jsonl").write_text("\n".join(rows), "utf-8")
+    gone, similar = (one for one in logged("debug", "zork-semantic") if one["level"] != "debug")
+    assert (gone["event"], gone["level"]) == ("near-duplicate superseded", "info")
+    assert (gone["superseded_titles"], gone["memory_title"]) == (["Troll"], "Mean troll")
+    assert (gone["action"], gone["similarity"]) == ("supersession", 0.89)
+    assert (similar["event"], similar["level"]) == ("similar memory kept", "warning")
+    assert (similar["similar_title"], similar["memory_title"]) == ("Lamp", "Light")
+    assert 0.75 <= similar["similarity"] < 0.85
 
 
 @pytest.mark.covers("S0.67")

@@ -65,6 +65,7 @@ class World:
         verifiers: dict[JudgeName, Verifier] = {} if self.judge is None else {"llm": self.judge}
         self._index = ExactIndex() if index is None else index
         self._heard = 0
+        self.titles: Mapping[MemoryId, str] = {}
         self._overlay = Overlay()
         self._deduplicator = Deduplicator(
             embedder,
@@ -77,7 +78,8 @@ class World:
     async def hear(self, *events: Event) -> list[Decision]:
         """Decide on a batch of events, and apply what was decided."""
         batch = [Received(record(b"", self._heard + at), said) for at, said in enumerate(events)]
-        made = (await self._deduplicator.deduplicate(batch, self._overlay.fork())).decisions
+        decided = await self._deduplicator.deduplicate(batch, self._overlay.fork())
+        made, self.titles = decided.decisions, decided.titles
         self._overlay.recall(made)
         places = (
             Position(topic="memory.decisions", partition=0, offset=self._heard + at)

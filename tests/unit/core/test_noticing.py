@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from schemas.decisions import Change
-from streams.core.noticing import checked, compared, notice, unworded
+from streams.core.noticing import Titles, checked, compared, loose, notice, unworded
 from streams.ports import NoAnswer
 from tests.builders import at_cosine, event, later, unit
 from tests.support.deciding import World
@@ -19,6 +19,13 @@ DOOR, AGAIN, FULLER = (
 
 async def decided(*said: tuple[str, dict[str, Any]], similarity: float = 0.8999) -> list[Change]:
     """Decide on texts that are so similar to DOOR, each in a title of its own."""
+    return [decision for decision, _ in await told(*said, similarity=similarity)]
+
+
+async def told(
+    *said: tuple[str, dict[str, Any]], similarity: float = 0.8999
+) -> list[tuple[Change, Titles]]:
+    """Decide on them, and tell with each decision what the memories beside it are called."""
     near = {text: at_cosine(similarity, 1 + at) for at, text in enumerate((AGAIN, FULLER))}
     world = World("zork-semantic", {DOOR: unit(1)} | near)
     events = [
@@ -32,22 +39,22 @@ async def decided(*said: tuple[str, dict[str, Any]], similarity: float = 0.8999)
         )
         for at, (text, fields) in enumerate(said)
     ]
-    return [await world.tell(one) for one in events]
+    return [(await world.tell(one), world.titles) for one in events]
 
 
 @pytest.mark.covers("S0.67")
 async def test_a_repeat_is_told_with_its_memory_and_the_similarity() -> None:
     first, again, exact = await decided((DOOR, {}), (AGAIN, {}), (DOOR.upper(), {}))
-    assert notice(first) is None
-    told, same = notice(again), notice(exact)
-    assert told is not None
+    assert notice(first, {}) is None
+    near, same = notice(again, {}), notice(exact, {})
+    assert near is not None
     assert same is not None
-    memory_id = told.fields["memory_id"]
+    memory_id = near.fields["memory_id"]
     common = {"action": "metadata_update", "scope": "zork/193", "memory_id": memory_id}
-    assert told.what == same.what == "duplicate found"
-    assert told.fields == {**common, "event_id": "e1", "similarity": 0.9}
+    assert near.what == same.what == "duplicate found"
+    assert near.fields == {**common, "event_id": "e1", "similarity": 0.9}
     assert same.fields == {**common, "event_id": "e2", "similarity": 1.0}
-    assert told.titles == {"candidate_title": "Title 1", "memory_title": "Title 0"}
+    assert near.titles == {"candidate_title": "Title 1", "memory_title": "Title 0"}
     assert [compared(one) for one in (first, again, exact)] == [0, 1, 0]
 
 
@@ -55,29 +62,59 @@ async def test_a_repeat_is_told_with_its_memory_and_the_similarity() -> None:
 @pytest.mark.parametrize(
     ("similarity", "action"), [(0.8999, "supersession"), (0.96, "merge")], ids=str
 )
-async def test_what_gives_way_is_told_with_its_successor(similarity: float, action: str) -> None:
-    first, fuller = await decided((DOOR, {}), (FULLER, {}), similarity=similarity)
-    told = notice(fuller)
-    assert told is not None
-    assert told.what == "near-duplicate superseded"
-    assert (told.fields["action"], told.fields["similarity"]) == (action, round(similarity, 2))
-    assert told.fields["superseded"] == [first.memory.id]
-    assert told.fields["memory_id"] == fuller.memory.id
+async def test_what_gives_way_is_told_with_both_titles(similarity: float, action: str) -> None:
+    (first, _), (fuller, titles) = await told((DOOR, {}), (FULLER, {}), similarity=similarity)
+    line = notice(fuller, titles)
+    assert line is not None
+    assert line.what == "near-duplicate superseded"
+    assert (line.fields["action"], line.fields["similarity"]) == (action, round(similarity, 2))
+    assert line.fields["scope"] == "zork/193"
+    assert line.fields["superseded"] == [first.memory.id]
+    assert line.fields["memory_id"] == fuller.memory.id
+    assert (line.titles["superseded_titles"], line.titles["memory_title"]) == (
+        ["Title 0"],
+        "Title 1",
+    )
+
+
+@pytest.mark.covers("S0.11")
+@pytest.mark.parametrize("similarity", [0.84999, 0.75])
+async def test_what_is_somewhat_like_a_memory_is_told_and_kept(similarity: float) -> None:
+    (first, _), (second, titles) = await told((DOOR, {}), (AGAIN, {}), similarity=similarity)
+    line = loose(second, titles)
+    assert line is not None
+    assert line.what == "similar memory kept"
+    assert line.fields == {
+        "action": "insert",
+        "scope": "zork/193",
+        "event_id": "e1",
+        "memory_id": second.memory.id,
+        "similarity": round(similarity, 2),
+        "similar": first.memory.id,
+    }
+    assert line.titles["similar_title"] == "Title 0"
+
+
+@pytest.mark.covers("S0.11")
+@pytest.mark.parametrize("similarity", [0.95, 0.85, 0.74999])
+async def test_what_is_known_or_far_away_is_not_told_as_somewhat_like(similarity: float) -> None:
+    for decision in await decided((DOOR, {}), (AGAIN, {}), similarity=similarity):
+        assert loose(decision, {}) is None
 
 
 @pytest.mark.covers("S0.67", "S0.68")
 async def test_nothing_that_is_told_is_a_memorys_text() -> None:
-    for decision in await decided((DOOR, {}), (AGAIN, {}), (FULLER, {})):
-        for told in (checked(decision), notice(decision)):
-            assert told is None or DOOR[4:] not in f"{told.fields} {told.titles}"
+    for decision, titles in await told((DOOR, {}), (AGAIN, {}), (FULLER, {})):
+        for line in (checked(decision), notice(decision, titles), loose(decision, titles)):
+            assert line is None or DOOR[4:] not in f"{line.fields} {line.titles}"
 
 
 @pytest.mark.covers("S1.37")
 async def test_each_event_is_told_with_what_is_nearest_and_what_was_done() -> None:
     first, again, exact = await decided((DOOR, {}), (AGAIN, {}), (DOOR.upper(), {}))
-    told = [checked(one) for one in (first, again, exact)]
-    assert all(one is not None and one.what == "event checked" for one in told)
-    assert [one.fields for one in told if one] == [
+    lines = [checked(one) for one in (first, again, exact)]
+    assert all(one is not None and one.what == "event checked" for one in lines)
+    assert [one.fields for one in lines if one] == [
         {"scope": "zork/193", "event_id": f"e{at}"} | outcome
         for at, outcome in enumerate(
             [
@@ -108,10 +145,10 @@ async def test_a_merge_is_told_with_what_it_joins_and_what_stands_in_for_its_wor
     world = World("two-threshold", {GOAT: unit(1), WHITE: at_cosine(0.93)}, wordings=wordings)
     first = await world.tell(event(GOAT, event_id="e0"))
     merge = await world.tell(event(WHITE, event_id="e1", occurred_at=later(1)))
-    told, failure = notice(merge), unworded(merge)
-    assert told is not None
-    assert (told.fields["action"], told.fields["similarity"]) == ("merge", 0.93)
-    assert told.fields["superseded"] == [first.memory.id]
+    line, failure = notice(merge, world.titles), unworded(merge)
+    assert line is not None
+    assert (line.fields["action"], line.fields["similarity"]) == ("merge", 0.93)
+    assert line.fields["superseded"] == [first.memory.id]
     assert (failure is None) == (failed is None)
     if failure is not None:
         assert failure.what == "merge failed"
