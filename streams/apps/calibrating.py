@@ -149,7 +149,7 @@ async def _samples(
     batch_records: int,
     done: Callable[[int], None],
 ) -> list[Sample]:
-    """Have every pair judged, however far apart: what the bands are fitted on."""
+    """Have every pair judged that bands can reach: what they are fitted on."""
     open_ = everything(base)
     made = await evaluate(
         Labelled(pairs=list(pairs)), open_, known, batch_records=batch_records, done=done
@@ -158,10 +158,10 @@ async def _samples(
 
 
 def everything(base: Policy) -> Policy:
-    """Return a policy that has every pair judged, whatever its similarity."""
+    """Return a policy that has every pair judged that any bands could reach."""
     content = base.model_dump(mode="json")
     content["scopes"] = {}
-    content["bands"] = {"match": 1.0, "review": -1.0, "log": -1.0}
+    content["bands"] = {"match": 1.0, "review": 0.0, "log": 0.0}
     content["nominate"]["similarity_min"] = -1.0
     content["judges"]["shared_words_min"] = 0.0
     return Policy.model_validate(content)

@@ -4,16 +4,19 @@ from typing import Self
 
 from pydantic import model_validator
 
-from schemas.base import Cosine, Record
+from schemas.base import Record, Unit
 from schemas.decisions import Band
 
 
 class Bands(Record):
-    """Lower bounds, inclusive, in cosine. Below `log` nothing is said about a pair."""
+    """Lower bounds, inclusive, in cosine. Below `log` nothing is said about a pair.
 
-    match: Cosine
-    review: Cosine
-    log: Cosine
+    None lies below 0: texts that point away from each other are not near.
+    """
+
+    match: Unit
+    review: Unit
+    log: Unit
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

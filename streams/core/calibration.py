@@ -19,7 +19,7 @@ Marks = NDArray[np.bool_]
 
 _STEPS = [step / 100 for step in range(50, 101)]
 """The least probabilities that are tried: below a half a judge would be believed against itself."""
-_COSINES = [step / 100 for step in range(100, -101, -1)]
+_COSINES = [step / 100 for step in range(100, -1, -1)]
 """The cosines that are tried as a band's bound; finer ones would follow the sample's noise."""
 _SHARE = 0.99
 """What a band has to hold: of the duplicates that a judge finds (review), or of all (log)."""
@@ -91,7 +91,7 @@ def fit(samples: Sequence[Sample], rules: Rules, wanted: float) -> Fit:
     bands = Bands(
         match=match,
         review=review,
-        log=max(-1.0, min(review, _holding(seen.similarity[seen.known]))),
+        log=min(review, _holding(seen.similarity[seen.known])),
     )
     return Fit(bands, same_min, refines_min, seen.lost(outcome), seen.found(outcome))
 
@@ -212,10 +212,11 @@ def _least(seen: Samples, match: float, wanted: float) -> tuple[float, float]:
 
 
 def _holding(similarities: NDArray[np.float64]) -> float:
-    """Return the highest bound that has nearly all of these at or above it."""
+    """Return the highest bound that has nearly all of these at or above it; 0 where none has."""
     if not len(similarities):
         return 1.0
-    return next(bound for bound in _COSINES if (similarities >= bound).mean() >= _SHARE)
+    holding = (bound for bound in _COSINES if (similarities >= bound).mean() >= _SHARE)
+    return next(holding, 0.0)
 
 
 def _upper(rate: Rate) -> float:

@@ -85,6 +85,18 @@ def test_the_two_thresholds_say_what_is_near(
     assert told["memories_after"] == left
 
 
+@pytest.mark.covers("S1.26", "S1.27")
+@pytest.mark.parametrize("option", ["--upper", "--lower"])
+@pytest.mark.parametrize("outside", ["-0.5", "1.5"])
+def test_a_threshold_outside_of_0_to_1_is_refused(
+    memsieve: Memsieve, tmp_path: Path, option: str, outside: str
+) -> None:
+    (tmp_path / "mem0.json").write_text(json.dumps(mem0(COFFEE, AGAIN)))
+    told = memsieve("dedupe", "mem0.json", option, outside)
+    assert (told.code, told.out) == (2, "")
+    assert option in told.err
+
+
 def test_an_export_of_chroma_is_read(memsieve: Memsieve, tmp_path: Path) -> None:
     export = {
         "ids": ["a", "b", "c"],

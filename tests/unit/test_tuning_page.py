@@ -81,7 +81,7 @@ def test_the_two_thresholds_are_bounded_and_can_be_switched_off() -> None:
     assert not parse(f"enabled = false\n{written}").enabled
     for key, value in (("match", 0.95), ("review", 0.9)):
         [line] = re.findall(rf"^{key} = {value}0?\b", written, re.MULTILINE)
-        for outside in (1.01, -1.01):
+        for outside in (1.01, -0.01, -0.5):
             with pytest.raises(InvalidPolicy, match=f"bands.{key}"):
                 parse(written.replace(line, f"{key} = {outside}"))
 
