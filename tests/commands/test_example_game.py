@@ -116,7 +116,7 @@ def kept(memsieve: Memsieve, directory: Path, policy: str) -> tuple[str, list[di
     ]
 
 
-@pytest.mark.covers("S0.74", "S0.75", "S0.3", "S2.32")
+@pytest.mark.covers("S0.74", "S0.3", "S2.32")
 def test_file_and_context_are_smaller_than_without_dedup(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:

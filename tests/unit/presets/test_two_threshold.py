@@ -54,7 +54,7 @@ async def test_the_newer_replaces_is_worded_with_the_older_or_stands_beside_it(
     assert await here.retired() == ({} if kind is Insert else {SHORT: SAME})
 
 
-@pytest.mark.covers("S1.4", "D20")
+@pytest.mark.covers("D20")
 async def test_a_newer_text_that_says_less_replaces_nothing() -> None:
     """The document takes the newer for the fuller one; here what only the older says is kept."""
     here = world(RABBIT, PAWS, 0.97, [WORDED])
@@ -223,7 +223,7 @@ class Unanswering(ExactIndex):
         return await super().search(queries)
 
 
-@pytest.mark.covers("S1.33", "B77")
+@pytest.mark.covers("B125")
 async def test_a_search_that_fails_is_tried_again_and_nothing_is_stored_unchecked() -> None:
     """The document stores anyway. Here the event waits in the log, so nothing is lost by waiting."""
     here = World("two-threshold", {SHORT: unit(1), SAME: at_cosine(0.97)}, index=Unanswering())
@@ -253,7 +253,7 @@ async def test_a_crash_in_the_middle_of_a_replacement_loses_neither() -> None:
     assert sorted(await here.texts()) == [SAME, SHORT]
 
 
-@pytest.mark.covers("S1.4")
+@pytest.mark.covers("B16")
 async def test_exact_words_are_counted_and_not_replaced() -> None:
     here = world(SHORT, SAME, 0.96)
     await here.tell(said(SHORT, 0))
