@@ -1,6 +1,8 @@
 """Policies by name or file: read, checked, compared."""
 
 import difflib
+import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -12,7 +14,15 @@ from streams.apps.settings import Settings
 from streams.core.bands import Bands
 from streams.core.calibration import as_toml
 from streams.core.embedding import base_model
-from streams.core.policy import ANY_MODEL, InvalidPolicy, Policy, Rules, dotted, parse
+from streams.core.policy import (
+    ANY_MODEL,
+    InvalidPolicy,
+    Policy,
+    Rules,
+    dotted,
+    overlaid,
+    parse,
+)
 
 _POLICIES = resources.files("streams") / "policies"
 
@@ -72,7 +82,48 @@ def load(name: str) -> Policy:
 
 
 def text(name: str) -> str:
-    """Return a policy's TOML, as it was written. Raises InvalidPolicy where there is none."""
+    """Return a policy's TOML, as it was written. Raises InvalidPolicy where there is none.
+
+    Behind the name, single keys may have other values: `two-threshold {bands.match = 0.97}`.
+    """
+    changed = _CHANGED.fullmatch(name)
+    if changed is None:
+        return _written(name)
+    base, written = changed["base"], _written(changed["base"])
+    content = overlaid(_table(base, written), _changes(name, changed["changes"]))
+    return as_toml(content, [f"{base}, with {changed['changes']}"])
+
+
+_CHANGED = re.compile(r"(?P<base>.*?)\s*(?P<changes>\{.*\})\s*", re.DOTALL)
+_ITS_OWN = ("name", "model", "calibration")
+"""What a policy is known by: with another model or origin it would be another policy."""
+
+
+def _changes(name: str, written: str) -> dict[str, Any]:
+    """Read the keys behind a policy's name, an inline table of TOML."""
+    try:
+        changes = tomllib.loads(f"changes = {written}")["changes"]
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidPolicy(
+            f"policy {name}: {written} is no inline table of TOML ({error}); write keys with their "
+            "values, such as {bands.match = 0.97, judges.chain = []}"
+        ) from error
+    if own := [key for key in _ITS_OWN if key in changes]:
+        raise InvalidPolicy(
+            f"policy {name}: {own[0]} is the policy's own and cannot be changed behind its name; "
+            "write a policy file"
+        )
+    return changes
+
+
+def _table(name: str, written: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(written)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidPolicy(f"policy {name}: not TOML: {error}") from error
+
+
+def _written(name: str) -> str:
     if name in names():
         return (_POLICIES / f"{name}.toml").read_text(encoding="utf-8")
     try:

@@ -603,7 +603,11 @@ class Settings(BaseSettings):
         default=Path("memsieve-store"), description="The directory of the embedded store."
     )
     policy: str = Field(
-        default="default", description="A policy that comes with memsieve, or a TOML file."
+        default="default",
+        description=(
+            "A policy that comes with memsieve, or a TOML file; behind it other values for single "
+            "keys, as in `two-threshold {bands.match = 0.97}`."
+        ),
     )
     embedder: EmbedderSettings = EmbedderSettings()
     index: IndexSettings = IndexSettings()

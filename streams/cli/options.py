@@ -31,7 +31,13 @@ class Undecided(Exception):
 Store = Annotated[
     Path | None, typer.Option("--store", help="The store's directory. [memsieve-store]")
 ]
-Policy = Annotated[str | None, typer.Option("--policy", help="A policy's name or file. [default]")]
+Policy = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        help="A policy's name or file, and single keys: 'NAME {bands.match = 0.97}'. [default]",
+    ),
+]
 Kafka = Annotated[
     str | None,
     typer.Option("--kafka", metavar="HOST:PORT", help="A Kafka broker. [kafka.bootstrap]"),

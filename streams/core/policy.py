@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
@@ -301,7 +301,7 @@ class Policy(Rules):
 
     def _overridden(self, scope: ScopeName) -> Rules:
         content = self.model_dump(mode="json", include=set(Rules.model_fields))
-        return Rules.model_validate(_deeply(content, self.scopes[scope]))
+        return Rules.model_validate(overlaid(content, self.scopes[scope]))
 
 
 def _is_blind(rules: Rules) -> bool:
@@ -317,13 +317,13 @@ def ancestry(scope: str) -> Iterator[str]:
         scope = scope.rpartition("/")[0]
 
 
-def _deeply(base: dict[str, JsonValue], over: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def overlaid(base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Return a tree with another's leaves in place of its own."""
     joined = dict(base)
     for key, value in over.items():
         before = base.get(key)
         if isinstance(before, dict) and isinstance(value, dict):
-            joined[key] = _deeply(before, value)
+            joined[key] = overlaid(before, value)
         else:
             joined[key] = value
     return joined

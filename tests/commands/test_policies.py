@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from schemas.base import ScopeName
+from schemas.decisions import Insert, Reason
 from streams.adapters.embedders import HASHING
 from streams.apps import policies
-from streams.core.policy import ANY_MODEL, Rules, parse
-from tests.commands.conftest import Memsieve
+from streams.core.policy import ANY_MODEL, Policy, Rules, parse
+from tests.commands.conftest import Memsieve, write_events
+from tests.support.stores import decisions
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 ZORK = policies.text("zork-semantic")
@@ -231,3 +234,66 @@ def test_what_is_in_force_in_a_scope_is_a_policy_but_for_its_name(memsieve: Mems
     mine = parse(f"{head}{rules}\n{tail}")
     found = policies.differences(mine, policies.load("adr-004"))
     assert [one.key for one in found] == ["name"]
+
+
+THRESHOLDS = "bands.match = 0.97, bands.review = 0.88, bands.log = 0.88, enabled = false"
+CHANGED = f"two-threshold {{{THRESHOLDS}, nominate.similarity_min = 0.88}}"
+
+
+@pytest.mark.covers("S1.28", "S1.25", "S1.26", "S1.27", "B108")
+@pytest.mark.parametrize("where", ["file", "variable", "flag"])
+def test_the_switch_and_the_thresholds_can_be_set_without_a_policy_file(
+    where: str, memsieve: Memsieve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    match where:
+        case "file":
+            write(tmp_path / "memsieve.toml", f'policy = "{CHANGED}"\n')
+        case "variable":
+            monkeypatch.setenv("MEMSIEVE_POLICY", CHANGED)
+        case _:
+            pass
+    flag = ("--policy", CHANGED) if where == "flag" else ()
+    write_events(tmp_path / "events.jsonl", "Ana likes tea.", "Ana likes her tea.", scope="u/ana")
+    assert memsieve("run", "events.jsonl", "--store", "store", *flag).code == 0
+    made = decisions(tmp_path / "store")
+    in_force = policies.load(CHANGED)
+    assert in_force.id.startswith("two-threshold-")
+    assert in_force.id != policies.load("two-threshold").id
+    assert [(one.policy_id, one.evidence.reason) for one in made if isinstance(one, Insert)] == [
+        (in_force.id, Reason.SWITCHED_OFF)
+    ] * 2
+    assert (in_force.bands.match, in_force.bands.review, in_force.enabled) == (0.97, 0.88, False)
+    assert in_force.merge == policies.load("two-threshold").merge
+    kept = (tmp_path / "store" / "policies" / f"{in_force.id}.json").read_text("utf-8")
+    assert Policy.model_validate_json(kept) == in_force
+
+
+def test_a_file_of_ones_own_can_be_changed_like_one_that_ships(tmp_path: Path) -> None:
+    own = write(tmp_path / "mine.toml", ZORK)
+    changed = policies.load(f'{own} {{scopes."zork/193".enabled = false}}')
+    assert changed.rules(ScopeName("zork/193")).enabled is False
+    assert changed.rules(ScopeName("zork/81")).enabled
+    same = policies.load(f"{own} {{bands.match = 0.95}}")
+    assert same.id == policies.load("zork-semantic").id
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (
+            "default {bands.mach = 0.9}",
+            "bands.mach is no key of a policy; did you mean bands.match",
+        ),
+        ("default {bands.match = -0.5}", "bands.match: should be greater than or equal to 0"),
+        ("default {bands.match}", "is no inline table of TOML"),
+        ("default {model = 'other'}", "model is the policy's own"),
+        ("zork-semantc {enabled = false}", "did you mean zork-semantic?"),
+        ("{enabled = false}", "there is no such policy"),
+    ],
+)
+def test_a_key_that_cannot_be_changed_is_explained(
+    memsieve: Memsieve, policy: str, told: str
+) -> None:
+    refused = memsieve("policies", "show", policy)
+    assert (refused.code, refused.out) == (2, "")
+    assert told in refused.err
