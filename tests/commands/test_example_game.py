@@ -135,7 +135,7 @@ def test_file_and_context_are_smaller_than_without_dedup(
     assert tokens[0] <= 0.9 * tokens[1]
 
 
-@pytest.mark.covers("S3.1", "S3.4", "S3.6", "S3.48", "S3.49")
+@pytest.mark.covers("S3.1", "S3.4", "S3.6")
 def test_every_place_that_was_visited_is_recalled_in_few_tokens(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:

@@ -354,7 +354,7 @@ def test_the_model_sees_a_store_and_may_retire_what_is_in_it(
     assert event.metadata["invalidates"] == {stored[DOG]: "There was never a dog."}
 
 
-@pytest.mark.covers("B125", "S3.53")
+@pytest.mark.covers("B125")
 def test_an_answer_that_cannot_be_taken_is_asked_for_again_and_then_set_aside(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
@@ -379,7 +379,6 @@ def test_an_answer_that_cannot_be_taken_is_asked_for_again_and_then_set_aside(
     assert [event.turn for event in events(tmp_path / "e")] == [2, 1]
 
 
-@pytest.mark.covers("S3.53")
 @pytest.mark.parametrize("failure", [Reply(hangs_up=True), Reply(401), Reply(429)], ids=repr)
 def test_where_nobody_answers_nothing_is_lost_and_the_next_run_goes_on(
     memsieve: Memsieve, tmp_path: Path, failure: Reply

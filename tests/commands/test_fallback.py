@@ -206,7 +206,6 @@ def test_a_store_never_gets_vectors_of_a_second_model(
     assert memsieve("decisions", "--store", "store", "--json").out == decided
 
 
-@pytest.mark.covers("S0.53", "S0.54")
 def test_while_the_endpoint_is_away_nothing_is_decided_and_nothing_lost(
     memsieve: Memsieve,
 ) -> None:

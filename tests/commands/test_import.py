@@ -134,7 +134,7 @@ def test_importing_again_changes_nothing(memsieve: Memsieve, tmp_path: Path) -> 
     assert live(memsieve) == before
 
 
-@pytest.mark.covers("S3.7", "S3.52", "S0.36", "S3.49")
+@pytest.mark.covers("S3.7", "S3.52", "S0.36")
 def test_a_correction_by_hand_gives_the_memory_its_text(memsieve: Memsieve, tmp_path: Path) -> None:
     file = write(tmp_path / "Memories.md", FILE)
     memsieve("import", "Memories.md", "--store", "store")

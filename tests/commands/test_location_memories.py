@@ -104,7 +104,7 @@ def test_observation_count_increment(game: Game) -> None:
     assert "T25→T48, seen 3x" in game.file
 
 
-@pytest.mark.covers("S0.47", "S0.9", "S0.13", "S0.15")
+@pytest.mark.covers("S0.47", "S0.9", "S0.15")
 def test_near_duplicate_supersession(game: Game) -> None:
     """The second scenario, with a guess and a finding that the real model has at .89."""
     guess, finding = "The troll may be dangerous.", "The troll is dangerous."
@@ -210,7 +210,7 @@ def logged(level: str, policy: str = "default") -> list[dict[str, Any]]:
     return [json.loads(line) for line in told.splitlines() if line.startswith("{")]
 
 
-@pytest.mark.covers("S0.47", "S0.67", "S0.69", "S0.70", "S1.37")
+@pytest.mark.covers("S0.47", "S0.67", "S0.69", "S0.70")
 def test_deduplication_logging(game: Game) -> None:
     game.sees(sighting(TRAP_DOOR, 193, 1, title="Bars"), policy="default")
     shutil.rmtree("s/index")

@@ -240,7 +240,7 @@ def test_cache_batch_on_rebuild(memsieve: Memsieve, server: LlmServer) -> None:
 
 
 @pytest.mark.usefixtures("store")
-@pytest.mark.covers("S0.46", "S0.54")
+@pytest.mark.covers("S0.46")
 def test_cache_corruption_recovery(memsieve: Memsieve, server: LlmServer) -> None:
     Path("store/index/edge_config.json").write_text("damaged", "utf-8")
     refused = remember(memsieve, WINDOW)

@@ -14,7 +14,7 @@ TEXTS = ["Ana likes tea.", "Bo works in Lisbon.", "The printer is out of toner."
 
 
 @pytest.mark.timeout(200)
-@pytest.mark.covers("S0.53", "B131", "D39")
+@pytest.mark.covers("B131", "D39")
 async def test_services_wait_for_their_endpoint_and_take_no_other_model(
     tmp_path: Path, kafka_bootstrap: str, topic_prefix: str
 ) -> None:

@@ -98,7 +98,7 @@ def test_a_decision_and_a_rebuild_stay_within_what_the_document_allows(
     assert 0 < figure("location-memories", name) < most
 
 
-@pytest.mark.covers("S3.33", "S3.48")
+@pytest.mark.covers("S3.33")
 def test_a_memories_md_is_read_and_written_within_ten_milliseconds() -> None:
     measured = newest("memories-md")["material"]["bytes"]
     assert measured > AT_100_EPISODES

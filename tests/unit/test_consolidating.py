@@ -396,7 +396,7 @@ class TestLimits:
         assert (done.groups, done.scopes[0].judged) == (0, 0)
 
 
-@pytest.mark.covers("D14", "S2.19", "S2.20", "S2.18")
+@pytest.mark.covers("D14", "S2.19", "S2.18")
 async def test_no_fact_is_left_without_a_survivor(bench: Bench) -> None:
     """Pairwise, each of a chain removes the less important: the end is left with nobody like it."""
     adr_004 = policy(

@@ -30,7 +30,7 @@ CHECKED, FAILED = ("event checked", "debug"), ("merge failed", "warning")
 MERGED, BATCH = ("near-duplicate superseded", "info"), ("deduplication check", "debug")
 
 
-@pytest.mark.covers("S1.37", "S1.38", "S1.39")
+@pytest.mark.covers("S1.39")
 @pytest.mark.parametrize(
     ("detail", "lines"),
     [("info", [FAILED, MERGED]), ("debug", [CHECKED, CHECKED, FAILED, MERGED, BATCH])],

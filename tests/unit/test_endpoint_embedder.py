@@ -128,7 +128,7 @@ async def test_a_busy_server_says_when_to_ask_again() -> None:
         (Reply(trickles=True), "no vectors within 0.5 s"),
     ],
 )
-@pytest.mark.covers("S0.44", "S0.53")
+@pytest.mark.covers("S0.44")
 async def test_a_server_that_does_not_answer_now_is_waited_for(reply: Reply, told: str) -> None:
     async with served(in_turn(GOOD, reply), timeout_seconds=0.5) as (embedder, server):
         with pytest.raises(Unreachable, match=told) as caught:

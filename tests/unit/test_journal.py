@@ -111,7 +111,6 @@ async def test_what_is_ephemeral_ends_with_the_episode(tmp_path: Path) -> None:
     assert thief not in (tmp_path / "Memories.md").read_text("utf-8")
 
 
-@pytest.mark.covers("S3.53")
 @pytest.mark.parametrize("failure", [Reply(hangs_up=True), Reply(401), said("{")], ids=repr)
 async def test_the_agent_goes_on_where_a_memory_cannot_be_made(
     tmp_path: Path, failure: Reply

@@ -74,7 +74,7 @@ async def test_a_wording_that_loses_something_is_repaired_once() -> None:
     assert "2023" in " ".join(repair.missing)
 
 
-@pytest.mark.covers("B37", "D16", "S1.34")
+@pytest.mark.covers("B37", "D16")
 @pytest.mark.parametrize(
     ("said", "why"),
     [

@@ -19,7 +19,7 @@ def preference(said: dict[str, Any], known: dict[str, Any], **rule: Any) -> Pref
     return better(event(texts[0], **said), memory(texts[1], **known), BetterRule(**rule))
 
 
-@pytest.mark.covers("S0.13", "B19", "B21")
+@pytest.mark.covers("B19", "B21")
 @pytest.mark.parametrize(
     ("said", "known", "winner", "by"),
     [

@@ -145,7 +145,7 @@ def test_a_turn_has_one_event_whatever_is_said_of_it_and_a_mended_one_another() 
     assert event_id_of(TURN.model_copy(update={"number": 10})) != other.event_id
 
 
-@pytest.mark.covers("S3.20", "B17")
+@pytest.mark.covers("S3.20")
 def test_nothing_is_remembered_where_the_model_says_so() -> None:
     silent: dict[str, Any] = {"should_remember": False, "reasoning": "Known already."}
     assert understood(silent, material()) == Declined("Known already.")

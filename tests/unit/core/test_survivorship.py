@@ -69,7 +69,6 @@ def test_a_born_memory_of_a_bare_event_was_seen_once_and_has_nothing_else() -> N
     assert born(event("Ana likes tea."), NEW, truncated=False) == memory("Ana likes tea.", id=NEW)
 
 
-@pytest.mark.covers("S4.30")
 def test_what_nobody_has_told_of_a_memory_is_counted_from_nothing() -> None:
     bare = event("Ana likes tea.")
     kept = born(bare, NEW, truncated=False)

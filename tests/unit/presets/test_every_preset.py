@@ -90,7 +90,7 @@ async def test_two_facts_stay_two_however_similar_and_whatever_a_judge_holds(
         assert await here.texts() == [older, newer]
 
 
-@pytest.mark.covers("D16", "D20", "S1.34", "S4.9")
+@pytest.mark.covers("D16", "D20", "S4.9")
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("similarity", [0.99, 0.92, 0.87, 0.78, 0.66])
 async def test_no_judge_and_no_writer_that_fails_costs_a_fact(

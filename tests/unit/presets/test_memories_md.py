@@ -106,7 +106,7 @@ async def test_older_news_that_comes_late_does_not_win() -> None:
     assert await here.retired() == {OPENS: FIXED}
 
 
-@pytest.mark.covers("S3.53", "D16")
+@pytest.mark.covers("D16")
 @pytest.mark.parametrize("verdicts", [None, silent])
 async def test_without_an_answer_both_are_kept(
     verdicts: Callable[[Pair], Said] | None,

@@ -159,7 +159,7 @@ async def test_what_replaces_has_its_own_metadata_and_the_highest_importance() -
 TIMEOUT = NoAnswer("timeout")
 
 
-@pytest.mark.covers("S1.22", "S1.34", "S1.35", "D16", "B26")
+@pytest.mark.covers("S1.22", "S1.35", "D16", "B26")
 @pytest.mark.parametrize(
     ("wordings", "why"),
     [
@@ -186,7 +186,7 @@ async def test_where_no_wording_can_be_taken_both_facts_are_kept(
     assert await here.retired() == {RABBIT: BOTH}
 
 
-@pytest.mark.covers("S1.34", "D16")
+@pytest.mark.covers("D16")
 async def test_where_they_cannot_be_joined_either_both_stand() -> None:
     """Two people say "I": one text would not tell who."""
     mine, yours = "I keep a grey rabbit.", "I keep a rabbit with white paws."

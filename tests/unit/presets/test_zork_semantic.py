@@ -104,7 +104,7 @@ EPHEMERAL: dict[str, Any] = {"persistence": "ephemeral"}
 PERMANENT: dict[str, Any] = {"persistence": "permanent"}
 
 
-@pytest.mark.covers("S0.13", "S0.47", "S0.82", "D22", "B19", "B20")
+@pytest.mark.covers("S0.47", "S0.82", "D22", "B19", "B20")
 @pytest.mark.parametrize(
     ("new", "old", "kind"),
     [
@@ -132,7 +132,7 @@ async def test_of_two_similar_memories_the_better_stands(
     assert await here.retired() == ({DOOR: DOOR_AGAIN} if kind is Replace else {})
 
 
-@pytest.mark.covers("S0.13", "B21")
+@pytest.mark.covers("B21")
 @pytest.mark.parametrize(
     ("new", "surplus", "kind"),
     [
@@ -151,7 +151,7 @@ async def test_a_text_wins_by_length_above_one_and_a_half_times_the_old(
     assert isinstance(decision, kind)
 
 
-@pytest.mark.covers("S0.13", "D22")
+@pytest.mark.covers("D22")
 async def test_a_longer_text_that_holds_shorter_replaces_nothing() -> None:
     """Length comes before persistence in the document: the permanent fact would end at reset."""
     here = world(DOOR, DOOR_IN_FULL, 0.9)
@@ -170,7 +170,6 @@ async def test_nor_does_one_that_repeats_it_word_for_word() -> None:
     assert kept == [(DOOR, "permanent"), (more, "ephemeral")]
 
 
-@pytest.mark.covers("S0.13")
 async def test_a_guess_is_not_believed_because_it_begins_with_a_known_fact() -> None:
     guess = f"{DOOR} Grues might lurk below."
     here = world(DOOR, guess, 0.9)
@@ -307,7 +306,6 @@ async def test_nine_sightings_that_differ_in_articles_are_one_memory() -> None:
     assert memory.observation_count == 9
 
 
-@pytest.mark.covers("S0.52")
 @pytest.mark.parametrize("text", ["", "   "])
 def test_a_blank_text_is_no_event(text: str) -> None:
     """The document stores it unchecked; it becomes a dead letter."""
@@ -316,7 +314,7 @@ def test_a_blank_text_is_no_event(text: str) -> None:
         EVENT.decode(blank)
 
 
-@pytest.mark.covers("S0.55", "B81")
+@pytest.mark.covers("B81")
 async def test_nothing_is_decided_on_a_text_that_is_read_in_part() -> None:
     """The document cuts at 500 characters and compares what is left: here both are kept."""
     long = f"{DOOR} " + "The stairs are steep and dark. " * 16
