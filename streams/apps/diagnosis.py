@@ -56,7 +56,7 @@ async def _finding(subject: str, examined: Awaitable[str]) -> Finding:
 
 async def _policy(settings: Settings) -> str:
     policy = policies.load(settings.policy)
-    policies.require_model(policy, settings.embedder.model)
+    policies.require_model(policy, wiring.named_model(settings.embedder))
     return policy.id
 
 

@@ -41,7 +41,8 @@ def for_store(settings: Settings, report: Callable[[str], None]) -> Chosen:
     InvalidPolicy.
     """
     first = of_store(settings)
-    policies.require_model(policies.load(first.policy), first.embedder.model)  # nothing fetched yet
+    named = wiring.named_model(first.embedder)
+    policies.require_model(policies.load(first.policy), named)  # nothing fetched yet
     is_new = StoreDirectory(settings.store).manifest() is None
     with_model, embedder = _first(settings, report) if is_new else _kept(first, report)
     policy = policies.load(with_model.policy)

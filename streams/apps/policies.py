@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from schemas.base import ScopeName
+from streams.apps import wiring
 from streams.apps.settings import Settings
 from streams.core.bands import Bands
 from streams.core.calibration import as_toml
@@ -194,9 +195,10 @@ def _summary(written: str) -> str:
 
 
 def _warnings(policy: Policy, settings: Settings) -> Iterator[str]:
-    if not is_for(policy, settings.embedder.model):
+    model = wiring.named_model(settings.embedder)
+    if not is_for(policy, model):
         yield (
-            f"model: the settings embed with {settings.embedder.model}, which this policy will "
+            f"model: the settings embed with {model}, which this policy will "
             "refuse; set embedder.model, or calibrate a policy for that model"
         )
     if settings.llm.base_url is not None:

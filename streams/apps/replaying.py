@@ -159,7 +159,7 @@ async def replay(
     `into` is a new store, or one that was begun as the same replay; None keeps nothing.
     """
     policy = policies.load(settings.policy)
-    policies.require_model(policy, settings.embedder.model)
+    policies.require_model(policy, wiring.named_model(settings.embedder))
     async with AsyncExitStack() as stack:
         source = await stack.enter_async_context(opened(settings, embedded=embedded))
         embedder = wiring.embedder(settings.embedder, report)

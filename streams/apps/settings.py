@@ -77,14 +77,15 @@ class EndpointSettings(_Group):
 class EmbedderSettings(_Group):
     """The embedding model."""
 
-    model: Annotated[str, Field(min_length=1, max_length=200)] = Field(
+    model: Annotated[str, Field(min_length=1, max_length=4_096)] = Field(
         default=DEFAULT_MODEL,
         description=(
-            "Any text embedding model that fastembed lists, endpoint:NAME for one behind "
-            f"embedder.endpoint, or {HASHING}, which needs neither files nor server."
+            "Any text embedding model that fastembed lists, folder:PATH for an ONNX model of your "
+            "own, endpoint:NAME for one behind embedder.endpoint, or "
+            f"{HASHING}, which needs neither files nor server."
         ),
     )
-    fallback: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = Field(
+    fallback: tuple[Annotated[str, Field(min_length=1, max_length=4_096)], ...] = Field(
         default=(),
         description=(
             "Models for a new store of `run`, in this order, where embedder.model cannot be had. A "

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.base import ModelId
-from streams.adapters.embedders import ENDPOINT, HASHING
+from streams.adapters.embedders import ENDPOINT, FOLDER, HASHING
 from streams.adapters.local_broker import LocalBroker
 from streams.adapters.store_directory import IndexKind, StoreDirectory
 from streams.apps.settings import (
@@ -144,6 +144,11 @@ def base_model_of(settings: EmbedderSettings) -> str:
     from streams.adapters.embedders.install import describe
 
     return describe(settings.model).model if _has_files(settings) else settings.model
+
+
+def named_model(settings: EmbedderSettings) -> str:
+    """Return what a policy calls the model of the settings: a folder's by its content."""
+    return base_model_of(settings) if settings.model.startswith(FOLDER) else settings.model
 
 
 def shared_model_of(settings: EmbedderSettings) -> ModelId:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from streams.apps import capacity as measuring
-from streams.apps import policies
+from streams.apps import policies, wiring
 from streams.apps.rehearsing import means
 from streams.apps.settings import Settings
 from streams.cli import options
@@ -53,7 +53,7 @@ def capacity(
     """
     settings = options.load(config, policy=policy, embedder__model=model)
     chosen = policies.load(settings.policy)
-    policies.require_model(chosen, settings.embedder.model)
+    policies.require_model(chosen, wiring.named_model(settings.embedder))
     costs = asyncio.run(_measure(settings, chosen))
     try:
         plans = [plan(costs, one, memories=memories, repeats=repeats) for one in rate or _RATES]

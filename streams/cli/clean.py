@@ -8,7 +8,7 @@ import typer
 
 from streams.adapters.memories_md.file import MemoriesFile
 from streams.adapters.memories_md.level import level_of
-from streams.apps import cleaning, policies, undoing
+from streams.apps import cleaning, policies, undoing, wiring
 from streams.apps.cleaning import Cleaned
 from streams.apps.rehearsing import means
 from streams.apps.settings import Settings
@@ -80,7 +80,7 @@ def clean(
     before = _read(memories, to_write=apply)
     settings = options.load(config, policy=policy, embedder__model=model)
     chosen = policies.load(settings.policy)
-    policies.require_model(chosen, settings.embedder.model)
+    policies.require_model(chosen, wiring.named_model(settings.embedder))
     if threshold is not None:
         chosen = cleaning.at_threshold(chosen, threshold)
     cleaned = asyncio.run(_clean(before, chosen, settings))

@@ -106,7 +106,7 @@ def dedupe(
 
 def _policy(settings: Settings, upper: float | None, lower: float | None) -> Policy:
     policy = policies.load(settings.policy)
-    policies.require_model(policy, settings.embedder.model)
+    policies.require_model(policy, wiring.named_model(settings.embedder))
     try:
         return deduping.between(policy, upper=upper, lower=lower)
     except ValidationError as error:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from streams.apps import labelled, policies, report
+from streams.apps import labelled, policies, report, wiring
 from streams.apps.evaluated import Evaluation, Measures, Row, measured
 from streams.apps.evaluation import evaluate as evaluated
 from streams.apps.labelled import Labelled
@@ -64,7 +64,7 @@ def evaluate(
     """
     settings = options.load(config, policy=policy, embedder__model=model)
     chosen = policies.load(settings.policy)
-    policies.require_model(chosen, settings.embedder.model)
+    policies.require_model(chosen, wiring.named_model(settings.embedder))
     if html is not None:
         report.require()
     found = labelled.read(rows.sources(files, None, None), limit)

@@ -85,7 +85,8 @@ To = Annotated[
 ]
 Rate = Annotated[float | None, typer.Option("--rate", min=0.001, help="Events per second at most.")]
 Model = Annotated[
-    str | None, typer.Option("--model", help="An embedding model that fastembed lists.")
+    str | None,
+    typer.Option("--model", help="An embedding model: one of fastembed's, or folder:PATH."),
 ]
 
 _LIMIT = 50

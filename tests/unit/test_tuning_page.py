@@ -15,11 +15,16 @@ from streams.core.policy import InvalidPolicy, parse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tuning.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```toml\n# memsieve\.toml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-ENDPOINT, FALLBACK, FAST, GOOD, CHEAP = BLOCKS
+OWN, ENDPOINT, FALLBACK, FAST, GOOD, CHEAP = BLOCKS
 
 
 def loaded(block: str) -> Settings:
     return load(tomllib.loads(block))
+
+
+@pytest.mark.covers("S0.20")
+def test_the_documents_other_local_model_is_a_folder() -> None:
+    assert loaded(OWN).embedder.model == "folder:/models/all-mpnet-base-v2"
 
 
 @pytest.mark.parametrize("block", BLOCKS)

