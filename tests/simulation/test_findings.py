@@ -5,17 +5,19 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from schemas.codec import EVENT
+from schemas.events import Event, Undo
 from schemas.topics import DECISIONS, EVENTS, TOPICS
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.memory_log import MemoryLog
 from streams.core.embedding import Embedded
+from streams.core.identity import decision_id, memory_id
 from streams.core.neighbours import Stored
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.owner import Owner
 from streams.flow.writer import Writer
 from streams.ports import Outgoing, Transient
 from streams.runtime.consumer import work
-from tests.builders import event, judging
+from tests.builders import event, judging, memory
 from tests.fakes.clock import StandingClock
 from tests.fakes.sentences import SentenceEmbedder
 from tests.simulation.stream import POLICY, TABLE
@@ -62,10 +64,16 @@ class Bench:
         )
 
     async def publish(self, *texts: str) -> None:
-        said = [event(text) for text in texts]
+        await self.send(*(event(text) for text in texts))
+
+    async def send(self, *events: Event) -> None:
         await self.log.append(
-            [Outgoing(EVENTS.name, 0, one.scope.encode(), EVENT.encode(one)) for one in said]
+            [Outgoing(EVENTS.name, 0, one.scope.encode(), EVENT.encode(one)) for one in events]
         )
+
+    async def decide(self, offset: int) -> None:
+        """Let the owner decide on all that lies behind an offset."""
+        await work(self.owner, self.log, await self.log.read(EVENTS.name, 0, offset, 100))
 
     async def apply(self) -> None:
         """Let a writer begin, and apply what there is."""
@@ -128,3 +136,28 @@ async def test_what_another_index_has_applied_is_not_waited_for_where_no_event_c
     await bench.lose_index()
     await bench.owner.settle()
     assert bench.owner.unapplied == 0
+
+
+async def test_an_undo_begins_no_memory_under_the_id_of_an_event_that_is_still_to_come() -> None:
+    """Else the event begins it a second time, and the writer takes the index for damaged.
+
+    Seed 2567153520, harder: an event went to the wrong partition, and what asked for its undo was
+    decided on before it had been sent on.
+    """
+    bench = Bench(ExactIndex())
+    late = event("Ana likes coffee.")
+    meant = decision_id(late.scope, late.event_id)
+    undo = Undo.model_validate(
+        {
+            "event_id": "undo",
+            "scope": late.scope,
+            "author": "cleo",
+            "occurred_at": late.occurred_at,
+            "undoes": [meant],
+            "memories": [memory("Ana buys cups.", id=memory_id(meant), scope=late.scope)],
+        }
+    )
+    await bench.send(undo, late)
+    await bench.decide(await bench.owner.claim(0))
+    await bench.apply()
+    assert [one.memory.text async for one in bench.index.scan()] == ["Ana likes coffee."]
