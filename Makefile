@@ -82,8 +82,9 @@ arch: $(READY) ## The dependency law
 unit: $(READY) ## The tests alone
 	@$(BIN)/pytest -q -n auto
 
-sim: $(READY) ## Simulate crashes, takeovers and lost answers for three minutes
-	@$(BIN)/python -m tests.simulation --seconds 180
+sim: $(READY) ## Simulate crashes, takeovers and lost answers for three minutes, each time others
+	@$(BIN)/python -m tests.simulation --seconds 90
+	@$(BIN)/python -m tests.simulation --seconds 90 --harder
 
 chaos: $(READY) ## Kill, stall and restart real processes for four minutes; CHAOS="--minutes 30"
 	@$(BIN)/python -m tests.chaos $(CHAOS)

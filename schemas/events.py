@@ -204,9 +204,9 @@ class Undo(_Request):
     """A decision, and what rests on it, is taken back.
 
     `memories` are those of the scope that it concerns, as they shall be from now on: each at the
-    version behind the one that was seen, a new one at version 1. Whoever asks has read in the log
-    what they were before. `undoes` are the decisions that do not hold any more, the first of them
-    the one that was meant.
+    version behind the one that was seen. One may be new: at version 1, with the id of the memory
+    that the decision on this event creates. Whoever asks has read in the log what they were before.
+    `undoes` are the decisions that do not hold any more, the first of them the one that was meant.
     """
 
     kind: Literal["undo"] = "undo"

@@ -201,6 +201,13 @@ class Process(Protocol):
         """Do the work of a batch, in offset order. Repeating a batch repeats its result."""
         ...
 
+    async def settle(self, partition: int) -> None:
+        """Look after a claimed partition between two batches, also where no record comes.
+
+        Raises Transient where it must be claimed again.
+        """
+        ...
+
     def release(self, partition: int) -> None:
         """Forget the partition: somebody else has it now. It may come back, with a claim."""
         ...

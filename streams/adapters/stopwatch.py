@@ -40,6 +40,9 @@ class TimedProcess:
         with timed(self._took):
             return await self._process.handle(partition, records)
 
+    async def settle(self, partition: int) -> None:
+        await self._process.settle(partition)
+
     def release(self, partition: int) -> None:
         self._process.release(partition)
 

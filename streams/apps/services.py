@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -76,8 +76,6 @@ class Service:
         self._lines = wiring.decision_lines("deduplicator", settings.logging)
         self._metrics = Metrics()
         self._status = Status(self._metrics)
-        self._owner: Owner | None = None
-        self._writer: Writer | None = None
 
     async def run(self) -> None:
         """Work until SIGTERM or SIGINT; raises what cannot be mended."""
@@ -168,7 +166,6 @@ class Service:
                     processes += self._processes(policy, embedder, index, log, sinks, judging)
             if maker is not None:
                 processes.append(self._extractor(maker, index, log))
-            stack.push_async_callback(self._settle)
             self._status.waits = "its groups"
             await stack.enter_async_context(self._subscribed(connection, processes, log, stop))
             self._report("working")
@@ -177,23 +174,12 @@ class Service:
                 await self._watch(stop)
 
     async def _watch(self, stop: asyncio.Future[None]) -> None:
-        """Let go of what the index has got meanwhile; end where a loop breaks off for good."""
-        await self._settle()
+        """Look after what is idle; end where a loop breaks off for good."""
+        await asyncio.gather(*(line.partitions.settle() for line in self._status.lines))
         troubles = (line.subscription.trouble for line in self._status.lines)
         trouble = next((trouble for trouble in troubles if trouble is not None), None)
         if trouble is not None and not stop.done():
             stop.set_exception(trouble)
-
-    async def _settle(self) -> None:
-        """Make durable what is applied, and leave to the index what it has.
-
-        Where that fails for a while the next batch tells; after the end, the next start applies it.
-        """
-        with suppress(Transient):
-            if self._writer is not None:
-                await self._writer.settle()
-            if self._owner is not None:
-                await self._owner.settle()
 
     async def _index(self, stack: AsyncExitStack, log: KafkaLog) -> Index:
         self._status.waits = "the index"
@@ -234,7 +220,7 @@ class Service:
             policies.require_model(policy, embedder.model)
             key = wiring.forget_key(self._settings.forget)
             deduplicator = Deduplicator(embedder, index, index, policy, judging, key)
-            self._owner = owner = Owner(
+            owner = Owner(
                 deduplicator,
                 log,
                 index,
@@ -262,7 +248,6 @@ class Service:
                 observe=self._metrics.applied,
                 refused=self._metrics.refused.labels("writer").inc,
             )
-            self._writer = writer
             processes.append(writer)
         return processes
 

@@ -14,7 +14,7 @@ from schemas.memories import Feedback, Memory, Standing, Superseded, Target
 from streams.core import survivorship
 from streams.core.decide import Encoded, ignore
 from streams.core.embedding import pack
-from streams.core.identity import content_key, decision_id
+from streams.core.identity import content_key, decision_id, memory_id
 from streams.core.neighbours import Stored
 from streams.core.policy import Policy
 from streams.core.tombstones import grave
@@ -77,7 +77,7 @@ def put_back(
 
     `encoded` has the embedding of each one that is live then.
     """
-    stale = [memory.id for memory in request.memories if not _follows(held, memory)]
+    stale = [memory.id for memory in request.memories if not _follows(request, held, memory)]
     if stale:
         refused = [f"{identity}: changed since" for identity in stale]
         return ignore(request, source, policy, Reason.OUT_OF_DATE, refused)
@@ -146,11 +146,16 @@ def _said_as_it_is(known: Stored, model: ModelId) -> Revised:
     return Revised(memory=memory, embedding=pack(known.vector, model))
 
 
-def _follows(held: Held, memory: Memory) -> bool:
-    """Tell whether a memory is the next version of what is there."""
+def _follows(request: Undo, held: Held, memory: Memory) -> bool:
+    """Tell whether a memory is the next version of what is there, or the one that an undo begins.
+
+    Any other id that is free belongs to an event or a name that may still come: a memory would be
+    begun twice.
+    """
     known = held.get(memory.id)
     if known is None:
-        return memory.version == 1
+        own = memory_id(decision_id(request.scope, request.event_id))
+        return memory.id == own and memory.version == 1
     return known.memory.scope == memory.scope and known.memory.version == memory.version - 1
 
 

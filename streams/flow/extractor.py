@@ -140,6 +140,9 @@ class Extractor:
 
         return Handled([*before, *events], appended)
 
+    async def settle(self, partition: int) -> None:
+        """Nothing waits between two batches."""
+
     def release(self, partition: int) -> None:
         self._held.pop(partition, None)
 

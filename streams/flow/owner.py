@@ -62,7 +62,6 @@ class _Owned:
     letters_partitions: int
     reviews_partitions: int
     next: int
-    busy: bool = False
     brakes: Watch = field(default_factory=Watch)
     decided: deque[tuple[int, datetime]] = field(default_factory=deque[tuple[int, datetime]])
 
@@ -134,13 +133,6 @@ class Owner:
 
     async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
         owned = self._owned[partition]
-        owned.busy = True
-        try:
-            return await self._handle(partition, owned, records)
-        finally:
-            owned.busy = False
-
-    async def _handle(self, partition: int, owned: _Owned, records: Sequence[Record]) -> Handled:
         followed = await self._followed(partition, owned)
         owned.settle(followed)
         received = [Received(record, _read(record, owned.partitions)) for record in records]
@@ -249,13 +241,12 @@ class Owner:
     def release(self, partition: int) -> None:
         self._owned.pop(partition, None)
 
-    async def settle(self) -> None:
-        """Leave to the index what it has got meanwhile, also where no event comes."""
-        level = await self._index.level()
-        for partition, owned in self._owned.items():
-            followed = None if level is None else level.partitions.get(partition)
-            if followed is not None and not owned.busy:
-                owned.settle(followed)
+    async def settle(self, partition: int) -> None:
+        """Leave to the index what it has got meanwhile.
+
+        What it has lost matters with the next event; until then its writer may have it back.
+        """
+        self._owned[partition].settle(await applied(self._index, partition))
 
     @property
     def unapplied(self) -> int:

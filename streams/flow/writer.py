@@ -1,6 +1,5 @@
 """The writer as a process on the decisions topic: index and sinks follow the log."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -49,8 +48,7 @@ class _Follower:
     """What brings index and sinks level with a partition, window by window.
 
     `since` is the index that it brings level, and how far that was durable at last; `done` is how
-    far all of it was applied: not what a window that failed had read. `busy` is held while a window
-    is applied.
+    far all of it was applied: not what a window that failed had read.
     """
 
     partition: int
@@ -59,7 +57,6 @@ class _Follower:
     since: Followed
     sinks: Sequence[Sink]
     done: Reached = field(init=False)
-    busy: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.done = self.reader.reached
@@ -79,7 +76,7 @@ class _Follower:
         try:
             changes = await apply(window, index=self.index)
         except Mismatch:
-            await self._require_index()
+            await self.require_index()
             raise
         for sink in self.sinks:
             await sink.write(self.partition, changes, self.reader.reached)
@@ -90,11 +87,12 @@ class _Follower:
         """Let the index remember how far it has got."""
         self.since = await self.index.keep_level(self.partition, self.done, since=self.since)
 
-    async def _require_index(self) -> None:
-        """Raise Transient where the index is another one than a moment ago, or was emptied."""
-        if (await applied(self.index, self.partition)).index != self.since.index:
+    async def require_index(self) -> None:
+        """Raise Transient where the index is another one than a moment ago, or was set back."""
+        there = await applied(self.index, self.partition)
+        if there.index != self.since.index or there.reached.offset < self.since.reached.offset:
             raise Transient(
-                f"the index was made anew or swapped: what it lacks of {DECISIONS.name}/"
+                f"the index was made anew, swapped or set back: what it lacks of {DECISIONS.name}/"
                 f"{self.partition} is applied first"
             )
 
@@ -148,23 +146,27 @@ class Writer:
     def release(self, partition: int) -> None:
         self._followers.pop(partition, None)
 
-    async def settle(self) -> None:
-        """Make durable what is applied, where no window is under way."""
-        for follower in list(self._followers.values()):
-            if follower.pending and not follower.busy.locked():
-                async with follower.busy:
-                    await follower.keep()
+    async def settle(self, partition: int) -> None:
+        """Make durable what is applied, and see that the index still has it.
+
+        Nobody else would: where one was lost after the last decision, memories would be missing
+        until the next, and an owner that waits for them makes none.
+        """
+        follower = self._followers[partition]
+        if follower.pending:
+            await follower.keep()
+        else:
+            await follower.require_index()
 
     async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
         follower = self._followers[partition]
         reader = follower.reader
         before = reader.refused
-        async with follower.busy:
-            window, changes = await follower.follow(records)
-            gone = erased(window)
-            if follower.pending >= self._kept_every:
-                await follower.keep()
-            await erase(self._log, gone)
+        window, changes = await follower.follow(records)
+        gone = erased(window)
+        if follower.pending >= self._kept_every:
+            await follower.keep()
+        await erase(self._log, gone)
         refused = reader.refused - before
         # A memory is of one scope, so of one partition: its changes stay in order.
         place = partition % self._changes_partitions

@@ -1,8 +1,8 @@
 """The partitions that a group has assigned to this member, from assignment to revocation."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -137,11 +137,31 @@ class Partitions:
         if held is not None and held.next is not None:
             await self._guarded(partition, held, partial(self._work, partition, held, batch))
 
+    async def settle(self) -> None:
+        """Let the process look after the partitions on which nothing is under way."""
+        idle = [(p, held) for p, held in self._held.items() if not held.busy.locked()]
+        await asyncio.gather(
+            *[self._guarded(p, held, partial(self._settle, p, held)) for p, held in idle]
+        )
+
+    async def _settle(self, partition: int, held: Held) -> None:
+        if held.next is not None:
+            await self._process.settle(partition)
+
     async def close(self) -> None:
-        """Wait for the batches under way; do nothing after them."""
+        """Wait for the batches under way, and settle what they did; do nothing after them."""
         self._over = True
-        self._forget(list(self._held))
+        held = dict(self._held)
+        self._forget(list(held))
         await self._finish()
+        with suppress(Transient, TimeoutError):  # the next start makes up for it
+            async with asyncio.timeout(self._revoke_seconds):
+                await self._settle_at_last(held)
+
+    async def _settle_at_last(self, gone: Mapping[int, Held]) -> None:
+        for partition, held in gone.items():
+            if not held.cut_off:
+                await self._settle(partition, held)
 
     def _forget(self, partitions: Sequence[int]) -> None:
         """Begin nothing more on these."""

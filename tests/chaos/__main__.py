@@ -55,6 +55,12 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
+def _again(options: Options) -> str:
+    names = ("seed", "events", "seconds", "deduplicators", "writers", "partitions")
+    given = (f"--{name} {getattr(options, name)}" for name in names)
+    return f"python -m tests.chaos {' '.join(given)}"
+
+
 def _run(options: Options, directory: Path) -> Report:
     with ExitStack() as stack:
         return asyncio.run(Run(options, _servers(directory, stack), directory, _say).run())
@@ -78,7 +84,7 @@ def main() -> int:
     for line in report.lines():
         _say(line)
     if report.differences or given.keep:
-        _say(f"kept: {directory}; again: --seed {options.seed}")
+        _say(f"kept: {directory}; again: {_again(options)}")
     else:
         shutil.rmtree(directory)
     return 1 if report.differences else 0

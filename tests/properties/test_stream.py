@@ -217,8 +217,9 @@ class Life:
 
     async def held(self) -> int:
         """Return how much the overlays hold after they have been told to settle."""
-        await self._owner.settle()
         owned: dict[int, Any] = vars(self._owner)["_owned"]
+        for partition in owned:
+            await self._owner.settle(partition)
         return sum(_size(one.overlay) for one in owned.values())
 
 

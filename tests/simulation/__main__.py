@@ -70,7 +70,11 @@ def _many(options: argparse.Namespace) -> int:
 
 def _play(options: argparse.Namespace, seed: int) -> Played:
     leg = None if options.without is None else LEGS[options.without]
-    return play(seed, leg=leg, harder=options.harder)
+    try:
+        return play(seed, leg=leg, harder=options.harder)
+    except Exception:
+        _say(f"seed {seed} cannot be played to its end\n{_again(options, seed)}")
+        raise
 
 
 def _again(options: argparse.Namespace, seed: int) -> str:

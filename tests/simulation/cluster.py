@@ -229,6 +229,8 @@ class Cluster:
         self.tell(f"{who} has applied decisions/{partition} up to {reached.offset}")
         if found < self._levels.get(partition, 0):
             raise Divergence(f"the index went back to decisions/{partition}/{found}")
+        if found > self._levels.get(partition, 0):
+            self.changes += 1
         self._levels[partition] = found
         return kept
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import zip_longest
 from typing import TypeGuard
 
-from schemas.base import DecisionId, MemoryId, Position, ScopeName
+from schemas.base import ContentKey, DecisionId, MemoryId, Position, ScopeName
 from schemas.codec import APPLIED, DECISION
 from schemas.decisions import (
     Change,
@@ -27,6 +27,7 @@ from schemas.memories import Memory, Standing
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.memory_log import MemoryLog
+from streams.core.identity import event_key
 from streams.core.ledger import fold, touched
 from streams.core.merge import contains, sentences
 from streams.core.neighbours import Stored
@@ -158,10 +159,10 @@ def _require_forgotten(log: RememberingLog, found: Outcome) -> None:
     for partition in _partitions(log) if gone else ():
         events = _ever(log, EVENTS.name, partition)
         decided = [r for r in _ever(log, DECISIONS.name, partition) if not _is_fence(r)]
-        telling = {_decision(r).decision_id for r in decided if _tells(_decision(r), gone)}
-        for record in decided:
-            decision = _decision(record)
-            if decision.decision_id not in telling or isinstance(decision, Erase | Marker):
+        decisions = [_decision(record) for record in decided]
+        telling = {_said(one) for one in decisions if _tells(one, gone)}
+        for record, decision in zip(decided, decisions, strict=True):
+            if isinstance(decision, Erase | Marker) or _said(decision) not in telling:
                 continue
             event = events[decision.source.offset]
             asked = decision.event
@@ -177,8 +178,13 @@ def _require_forgotten(log: RememberingLog, found: Outcome) -> None:
             raise Divergence(again)
 
 
-def _tells(decision: Decision, gone: set[MemoryId]) -> bool:
+def _tells(decision: Decision, gone: set[MemoryId]) -> TypeGuard[Change | Revise]:
     return not isinstance(decision, Erase) and not gone.isdisjoint(touched(decision))
+
+
+def _said(decision: Change | Revise | Ignore) -> tuple[DecisionId, ContentKey]:
+    """Return what a decision was made on. The id of a forgotten event is free for other words."""
+    return decision.decision_id, event_key(decision.event)
 
 
 def _is_forgotten(scope: ScopeName, said: str, graves: Collection[tuple[ScopeName, str]]) -> bool:

@@ -1,7 +1,6 @@
 """The simulated processes: the real owner and the real writer, driven step by step."""
 
 from collections.abc import Coroutine
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,10 @@ from tests.simulation.stream import KEY, POLICY, embedder
 
 _BATCHES = {DEDUPLICATOR_GROUP: (1, 2, 3, 5, 100), WRITER_GROUP: (1, 1, 2, 3, 100)}
 """How many records at most; writers that lag behind have more to trip over."""
+_KEPT_EVERY = (1, 1, 3)
+"""Records that a writer applies before it makes them durable, where it has more to do."""
+_LOOKED_AFTER = 0.1
+"""How often a partition is looked after although there are records."""
 _CALM = 0.1
 """The risk of those who do nothing."""
 
@@ -63,7 +66,7 @@ class Actor:
 class Life:
     """A process from its start to its end; `believed` are the partitions it takes for its own.
 
-    It has an actor for each partition, and an owner one more, which watches what was applied.
+    It has an actor for each partition.
     """
 
     def __init__(self, cluster: Cluster, name: str, group: str, number: int) -> None:
@@ -76,8 +79,6 @@ class Life:
         self._log = SimulatedLog(cluster, self.who, self.believed)
         self._process = self._made(SimulatedIndex(cluster, self.who))
         self.actors = [self._worker(partition) for partition in self.believed]
-        if isinstance(self._process, Owner):
-            self.actors.append(self._watcher(self._process))
 
     def end(self) -> None:
         for actor in self.actors:
@@ -85,7 +86,8 @@ class Life:
 
     def _made(self, index: SimulatedIndex) -> Process:
         if self.group == WRITER_GROUP:
-            return Writer(index, self._log, lambda _: None)
+            kept_every = self._cluster.rng.choice(_KEPT_EVERY)
+            return Writer(index, self._log, lambda _: None, kept_every=kept_every)
         reader = SimulatedEmbedder(self._cluster, self.who, embedder())
         return Owner(
             Deduplicator(reader, index, index, POLICY, judging(), KEY),
@@ -102,18 +104,6 @@ class Life:
             await self._work(actor, partition)
 
         actor = Actor(f"{self.who}/{partition}", self._cluster, steps())
-        return actor
-
-    def _watcher(self, owner: Owner) -> Actor:
-        async def steps() -> None:
-            while True:
-                actor.rest(150)
-                await turn(_CALM)
-                actor.begin()
-                with suppress(Transient):
-                    await owner.settle()
-
-        actor = Actor(f"{self.who}/watch", self._cluster, steps())
         return actor
 
     async def _work(self, actor: Actor, partition: int) -> None:
@@ -142,6 +132,8 @@ class Life:
     async def _step(self, actor: Actor, partition: int, position: int) -> int:
         before, size = self._cluster.changes, self._cluster.rng.choice(_BATCHES[self.group])
         records = await self._log.read(self._process.topic, partition, position, size)
+        if not records or self._cluster.rng.random() < _LOOKED_AFTER:
+            await self._process.settle(partition)
         if records:
             return await work(self._process, self._log, records)
         await actor.idle(before)

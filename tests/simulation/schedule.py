@@ -5,7 +5,7 @@ from random import Random
 from schemas.topics import DECISIONS, EVENTS
 from streams.flow.takeover import DEDUPLICATOR_GROUP
 from streams.flow.writer import WRITER_GROUP
-from streams.ports import UNFOLLOWED, Committed
+from streams.ports import Committed
 from tests.simulation.asking import left_of_forgotten, requests
 from tests.simulation.cluster import QUIET, Cluster, Divergence, Rates, Tenure, at_once
 from tests.simulation.processes import Actor, Life
@@ -15,6 +15,9 @@ _TOPICS = {DEDUPLICATOR_GROUP: EVENTS.name, WRITER_GROUP: DECISIONS.name}
 
 _ALIKE = 10
 """So many seeds in a row have the same events: what must come of them is worked out once."""
+
+_LOST_AT_REST = 0.1
+"""How often the index is lost when all is done: no decision comes by which that would show."""
 
 _SETTLES_WITHIN = 20_000
 """Turns without trouble after which everything must have been done."""
@@ -71,6 +74,9 @@ class Schedule:
         self._settle()
         while self._forget_again():
             self._settle()
+        if self._rng.random() < _LOST_AT_REST:
+            at_once(self.cluster.lose_index(noticed=self._rng.random() < 0.5))
+            self._settle()
 
     def _settle(self) -> None:
         began = self.cluster.turns
@@ -126,24 +132,8 @@ class Schedule:
     def _settled(self) -> bool:
         """Tell whether everybody has found nothing left to do."""
         cluster = self.cluster
-        workers = (actor for life in self._lives for actor in life.actors[: cluster.partitions])
-        if cluster.arrivals or any(actor.settled != cluster.changes for actor in workers):
-            return False
-        return not cluster.happened["the index was lost"] or self._followed()
-
-    def _followed(self) -> bool:
-        """Tell whether the index has followed the log.
-
-        Where it was lost and nothing was decided since, its writer has not noticed yet: it is
-        started again.
-        """
-        level = at_once(self.cluster.index.level())
-        for partition in range(self.cluster.partitions):
-            followed = UNFOLLOWED if level is None else level.partitions.get(partition, UNFOLLOWED)
-            if followed.reached.offset < at_once(self.cluster.log.end(DECISIONS.name, partition)):
-                self._assign(WRITER_GROUP, partition)
-                return False
-        return True
+        actors = (actor for life in self._lives for actor in life.actors)
+        return not cluster.arrivals and all(one.settled == cluster.changes for one in actors)
 
     def _mishaps(self, busy: Actor, risk: float) -> None:
         """Let at most one thing happen, mostly to one that is in the middle of something."""

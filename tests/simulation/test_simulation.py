@@ -1,9 +1,9 @@
 """The real owner and writer, under thousands of schedules in which everything goes wrong.
 
-`make sim` plays more of them; `python -m tests.simulation --seed S` tells what happened in one.
+The suite plays the same ones each time; `make sim` plays others and tells how to play one again
+that goes wrong. `python -m tests.simulation --seed S` tells what happened in one.
 """
 
-import os
 from collections.abc import Sequence
 
 import pytest
@@ -11,10 +11,19 @@ import pytest
 from tests.simulation.legs import LEGS
 from tests.simulation.play import Played, play
 
+FIRST = 1_000_000
 RUNS = 500
+"""The schedules that every run of the suite plays, and as many harder ones: always the same."""
 
-REGRESSIONS = (0, 2, 18, 38, 109)
+REGRESSIONS = (0, 4, 7, 10, 15, 16, 32)
 """Seeds that go wrong where a protection is missing."""
+
+FINDINGS = (70538, 100011, 109100, 2567153520)
+"""Harder ones that have gone wrong; test_findings.py has them in the fewest steps.
+
+What a seed plays changes with the simulation: of the defect that 2567153520 showed, 109100 is the
+one that shows it now. 70538 is seed 15 without the look, 100011 was the check's own mistake.
+"""
 
 FOUND_WITHIN = 1_000
 """Schedules until a protection that is missing must have been missed."""
@@ -46,17 +55,10 @@ def well(seed: int, *, harder: bool = False) -> Played:
 
 
 @pytest.mark.covers("B66", "B76", "B119", "B123", "B125", "B130", "C7", "C8", "D15", "D28")
-@pytest.mark.parametrize(
-    ("part", "harder"),
-    [("first", False), ("second", False), ("third", False), ("harder", True)],
-)
-def test_no_schedule_shows_in_what_comes_of_it(part: str, *, harder: bool) -> None:
-    base = int.from_bytes(os.urandom(4))
-    print(f"{part} {RUNS:,} schedules, from seed {base}")  # noqa: T201
-    played = [well(seed, harder=harder) for seed in range(base, base + RUNS)]
-    more = (well(seed, harder=harder) for seed in range(base + RUNS, base + 10 * RUNS))
-    while kinds_of(played) != KINDS:  # one in eighty schedules joins what was proposed
-        played.append(next(more))
+@pytest.mark.parametrize("harder", [False, True], ids=["usual", "harder"])
+def test_no_schedule_shows_in_what_comes_of_it(*, harder: bool) -> None:
+    played = [well(seed, harder=harder) for seed in range(FIRST, FIRST + RUNS)]
+    assert kinds_of(played) == KINDS
     assert set[str]().union(*(one.happened for one in played)) >= TROUBLES
 
 
@@ -68,6 +70,11 @@ def kinds_of(played: Sequence[Played]) -> set[str]:
 @pytest.mark.parametrize("seed", REGRESSIONS)
 def test_a_schedule_that_needs_a_protection_goes_well_with_all(seed: int) -> None:
     well(seed)
+
+
+@pytest.mark.parametrize("seed", FINDINGS)
+def test_a_schedule_that_has_gone_wrong_goes_well(seed: int) -> None:
+    well(seed, harder=True)
 
 
 def test_a_seed_is_the_same_schedule_again() -> None:

@@ -114,7 +114,11 @@ class Running:
                 stdout=said,
                 stderr=subprocess.STDOUT,
             )
-        wait_until(self._serves, f"{service} serves its health", seconds=30)
+        try:
+            wait_until(self._serves, f"{service} serves its health", seconds=30)
+        except BaseException:
+            self.kill()  # nobody else knows of it yet
+            raise
         self.url = f"http://127.0.0.1:{self._port}"
 
     @property

@@ -37,6 +37,9 @@ class Failing:
         self.seen += [record.offset for record in records]
         return Handled([], _acknowledged, metadata="noted")
 
+    async def settle(self, partition: int) -> None:
+        raise AssertionError(f"nobody looks after partition {partition} between two batches")
+
     def release(self, partition: int) -> None:
         raise AssertionError(f"nobody else takes partition {partition}")
 

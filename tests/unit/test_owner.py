@@ -296,7 +296,7 @@ class TestLimits:
         bench.clock.move(seconds=90)
         assert (bench.owner.unapplied, bench.owner.unapplied_seconds) == (1, 90)
         await bench.apply()
-        await bench.owner.settle()
+        await bench.owner.settle(0)
         assert (bench.owner.unapplied, bench.owner.unapplied_seconds) == (0, 0)
 
 
@@ -383,7 +383,7 @@ async def test_a_writer_makes_the_index_durable_after_so_many_records_or_when_it
 
     await work(bench.writer, bench.log, [fence, decisions[0]])
     assert (await durable(), await bench.index.count()) == (0, 1)
-    await bench.writer.settle()
+    await bench.writer.settle(0)
     assert await durable() == 2
     await bench.publish(*(said("Ana likes coffee.", number) for number in range(2, 5)))
     await bench.decide(2)
@@ -414,5 +414,5 @@ async def test_what_a_window_that_failed_had_read_is_not_taken_for_applied(bench
     await bench.writer.claim(0)
     with pytest.raises(Transient):
         await work(bench.writer, bench.log, await bench.log.read(DECISIONS.name, 0, 0, 100))
-    await bench.writer.settle()
+    await bench.writer.settle(0)
     assert (await applied(index, 0)).reached.offset == 0

@@ -118,6 +118,10 @@ class Deciding:
         decisions = [decision(record.partition, record.offset) for record in records]
         return Handled(decisions, _acknowledged, metadata="noted")
 
+    async def settle(self, partition: int) -> None:
+        await self._step("settle", partition)
+        self.happened.append(f"settled {partition}")
+
     def release(self, partition: int) -> None:
         self.happened.append(f"released {partition}")
 
@@ -307,6 +311,69 @@ class TestClaim:
         await bench.feed()
         assert bench.process.lives[0] == [[0, 1], [3, 4]]
         await bench.assert_done(0)
+
+
+class TestSettling:
+    """Between two batches a process looks after what it holds, also where no record comes."""
+
+    async def test_what_is_idle_is_looked_after_and_what_is_under_way_is_not(
+        self, bench: Bench
+    ) -> None:
+        gate = bench.process.gates["handle", 0] = Gate()
+        bench.failures.at("claim", 1, Transient("the index is away"))
+        await bench.assign(0, 1)
+        working = asyncio.create_task(bench.feed())
+        await gate.reached.wait()
+        await bench.partitions.settle()
+        assert "settled 0" not in bench.process.happened
+        gate.opened.set()
+        await working
+        await bench.partitions.settle()
+        assert bench.process.happened[-1] == "settled 0"
+        assert "settled 1" not in bench.process.happened  # it is not claimed
+        await bench.let_wait()
+        await bench.partitions.settle()
+        assert bench.process.happened[-2:] == ["settled 0", "settled 1"]
+
+    async def test_what_is_found_wrong_there_is_claimed_again(self, bench: Bench) -> None:
+        await bench.assign(0)
+        await bench.feed()
+        bench.failures.at("settle", 0, Transient("the index was swapped"))
+        await bench.partitions.settle()
+        assert bench.partitions.held[0].waits_for == "the index was swapped"
+        await bench.let_wait()
+        assert bench.process.happened[-1] == f"claimed 0 at {EVENTS_EACH}"
+        await bench.publish(0)
+        await bench.feed()
+        await bench.assert_done(0, EVENTS_EACH + 1)
+
+    async def test_what_cannot_be_mended_there_is_told(self, bench: Bench) -> None:
+        await bench.assign(0)
+        bench.failures.at("settle", 0, error := Fatal("it belongs to another log"))
+        await bench.partitions.settle()
+        assert bench.stopped == [error]
+
+    async def test_a_batch_waits_until_it_is_over(self, bench: Bench) -> None:
+        gate = bench.process.gates["settle", 0] = Gate()
+        await bench.assign(0)
+        settling = asyncio.create_task(bench.partitions.settle())
+        await gate.reached.wait()
+        working = asyncio.create_task(bench.feed())
+        await quiet()
+        assert bench.process.lives[0] == [[]]
+        gate.opened.set()
+        await asyncio.gather(settling, working)
+        await bench.assert_done(0)
+
+    async def test_at_the_end_the_last_batch_is_settled_or_left_to_the_next_start(
+        self, bench: Bench
+    ) -> None:
+        bench.failures.at("settle", 1, Transient("the index is away"))
+        await bench.assign(0, 1)
+        await bench.feed()
+        await bench.partitions.close()
+        assert bench.process.happened[-1] == "settled 0"
+        await bench.assert_done(1)
 
 
 class TestWaiting:

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from schemas.base import Position
+from schemas.base import EventId, Position
 from schemas.decisions import Ignore, Reason, Revise
 from schemas.events import Pin, Rate, Retire, Undo
 from schemas.memories import Feedback, Memory, Standing, Superseded, Target
 from streams.core.decide import Encoded
 from streams.core.embedding import pack
-from streams.core.identity import content_key, decision_id, request_id
+from streams.core.identity import content_key, decision_id, memory_id, request_id
 from streams.core.neighbours import Stored
 from streams.core.requests import Held, ended, pinned, put_back, rated
 from tests.builders import MODEL, START, identity, later, memory, policy, stored, unit
@@ -37,6 +37,9 @@ ASKED: dict[str, Any] = {
     "author": "cleo",
     "occurred_at": later(5),
 }
+
+OWN = memory_id(decision_id(CAKE.memory.scope, EventId(ASKED["event_id"])))
+"""The id of the one memory that an undo may begin."""
 
 
 def retire(*targets: tuple[Stored, int], reason: str = "invalid") -> Retire:
@@ -135,7 +138,7 @@ def as_it_was(one: Stored, text: str, version: int) -> Memory:
 
 @pytest.mark.covers("C6", "B67")
 def test_memories_are_put_back_with_the_key_and_vector_of_their_own_words() -> None:
-    back, new = as_it_was(GONE, "Ana liked tea.", 2), memory("Ana naps.", id=identity(8))
+    back, new = as_it_was(GONE, "Ana liked tea.", 2), memory("Ana naps.", id=OWN)
     ending = TEA.memory.model_copy(
         update={
             "version": 4,
@@ -167,9 +170,18 @@ def test_memories_are_put_back_with_the_key_and_vector_of_their_own_words() -> N
         as_it_was(TEA, "Ana likes tea.", 3),
         as_it_was(TEA, "Ana likes tea.", 5),
         memory("Ana naps.", id=identity(8), version=2),
+        memory("Ana naps.", id=identity(8), version=1),
+        memory("Ana naps.", id=OWN, version=2),
         memory("Ana likes tea.", id=ELSEWHERE.memory.id, version=2),
     ],
-    ids=["already there", "ahead", "unknown", "of another scope"],
+    ids=[
+        "already there",
+        "ahead",
+        "unknown",
+        "begun for another",
+        "begun late",
+        "of another scope",
+    ],
 )
 def test_where_one_of_them_is_not_what_was_seen_nothing_is_put_back(wrong: Memory) -> None:
     decision = put_back(undo(as_it_was(CAKE, "Cake.", 2), wrong), PLACE, POLICY, HELD, {})
