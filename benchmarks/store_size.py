@@ -39,6 +39,7 @@ from benchmarks.measuring import (
 )
 from benchmarks.vectors import DIMENSION, Given, seeded
 from streams.adapters.indexes.edge import EdgeIndex
+from streams.adapters.store_directory import IndexKind
 from streams.apps import settings, wiring
 from streams.ports import Embedder, Index
 
@@ -171,7 +172,7 @@ class _Child:
 
 def _fill(pipe: Pipe, path: Path, size: int) -> None:
     async def work() -> None:
-        index = wiring.index("edge", path, DIMENSION)
+        index = wiring.index(IndexKind.EDGE, path, DIMENSION)
         watch = Watch()
         await fill(index, Layout(size))
         await index.close()

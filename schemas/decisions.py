@@ -5,7 +5,7 @@ the wall clock (when it was made, by which owner) travel in the record's headers
 """
 
 from enum import StrEnum
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import Field
 
@@ -307,7 +307,7 @@ Decision: TypeAlias = Annotated[
     Insert | Replace | Merge | Reinforce | Revise | Erase | Ignore | Reject | Forward | Block,
     Field(discriminator="kind"),
 ]
-Change: TypeAlias = Insert | Replace | Merge | Reinforce
+Change: TypeAlias = Insert | Merge | Replace | Reinforce
 """The decisions that are about one memory, and change the store."""
 Revision: TypeAlias = Revise | Erase
 """The decisions that somebody has asked for, about any number of memories."""
@@ -315,6 +315,15 @@ Marker: TypeAlias = Reject | Forward | Block
 """The decisions that do not repeat the event, if there was one."""
 OnEvent: TypeAlias = Change | Revision | Ignore
 """The decisions on an event."""
+
+
+def kinds_of(union: object) -> tuple[str, ...]:
+    """Return the kinds of a union of decisions, such as `Change | Ignore`, in its order."""
+    return tuple(member.model_fields["kind"].default for member in get_args(union))
+
+
+KINDS = kinds_of(OnEvent | Marker)
+"""Every kind of decision."""
 
 
 class Fence(Record):

@@ -33,8 +33,8 @@ FACTS = _EXAMPLES / "load" / "facts.jsonl"
 NOTHING: dict[str, Any] = {
     "should_remember": False,
     "category": "",
-    "title": "",
-    "text": "",
+    "memory_title": "",
+    "memory_text": "",
     "said_by": "",
     "persistence": "permanent",
     "status": "active",
@@ -82,8 +82,8 @@ def _about_turn(shown: Mapping[str, Any]) -> dict[str, Any]:
         "reasoning": "New, or more than what is known.",
         "should_remember": True,
         "category": answer["category"],
-        "title": answer["title"],
-        "text": answer["text"],
+        "memory_title": answer["title"],
+        "memory_text": answer["text"],
         "said_by": "world",
         "supersedes": [known[title] for title in answer["supersedes"] if title in known],
     }

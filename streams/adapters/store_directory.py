@@ -14,16 +14,33 @@ import os
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
+from pydantic import ValidationError, field_validator
 
 from schemas.base import ModelId, Record
 from streams.core.embedding import base_model
 from streams.ports import NoStore
 
-IndexKind = Literal["edge", "exact"]
+
+class IndexKind(StrEnum):
+    """Where memories are searched: Qdrant's engine on disk, numpy in memory, or a Qdrant server."""
+
+    EDGE = "edge"
+    EXACT = "exact"
+    QDRANT = "qdrant"
+
+    @property
+    def shared(self) -> bool:
+        """Several processes may use it at once; a store has one of its own instead."""
+        return self is IndexKind.QDRANT
+
+    @property
+    def durable(self) -> bool:
+        """It outlives the process that uses it."""
+        return self is not IndexKind.EXACT
 
 
 class Manifest(Record):
@@ -34,6 +51,13 @@ class Manifest(Record):
     dimension: int
     index: IndexKind
     partitions: int
+
+    @field_validator("index")
+    @classmethod
+    def _is_the_stores_own(cls, kind: IndexKind) -> IndexKind:
+        if kind.shared:
+            raise ValueError(f"{kind} is no index of a store")
+        return kind
 
 
 class StoreDirectory:

@@ -10,7 +10,7 @@ from functools import partial
 
 from schemas.base import Position
 from schemas.codec import DEAD_LETTER, EVENT, Unreadable
-from schemas.decisions import Decision
+from schemas.decisions import KINDS, Decision
 from schemas.events import Event
 from schemas.outcomes import DeadLetter
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
@@ -34,8 +34,6 @@ from streams.flow.decisions import (
 from streams.flow.incoming import FORWARDED_HEADER
 from streams.flow.takeover import DEDUPLICATOR_GROUP, require_log
 from streams.ports import Fatal, Log, NoStore, Record, Transient
-
-_KINDS = ("insert", "merge", "replace", "reinforce", "ignore", "reject", "forward")
 
 Progress = Callable[[int, int], None]
 """Is told how many records are read, and how many there are."""
@@ -257,7 +255,7 @@ class _Reading:
         live = sum(stored.memory.live for stored in audit.state.values())
         return Counts(
             events=sum(one.events + one.expired + one.erased for one in pairings),
-            decisions={**dict.fromkeys(_KINDS, 0), **audit.kinds},
+            decisions={**dict.fromkeys(KINDS, 0), **audit.kinds},
             waiting=sum(pairing.waiting for pairing in pairings),
             in_doubt=sum(pairing.in_doubt for pairing in pairings),
             fences=audit.fences,

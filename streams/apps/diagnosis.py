@@ -134,7 +134,7 @@ async def _groups(settings: Settings) -> str:
 
 async def _collection(settings: Settings) -> str:
     """Compare a server's collection with the log; another index belongs to its process alone."""
-    if settings.index.kind != "qdrant":
+    if not settings.index.kind.shared:
         return f"{settings.index.kind}, in the directory of the one `memsieve serve`; not examined"
     index = await wiring.open_index(settings, create=False)
     log = wiring.kafka_log(settings)

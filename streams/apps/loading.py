@@ -218,7 +218,7 @@ async def loading(
         )
     policy = policies.load(chosen.policy)
     async with AsyncExitStack() as stack:
-        if embedded or chosen.index.kind != "qdrant":
+        if embedded or not chosen.index.kind.shared:
             log = await stack.enter_async_context(opened(chosen, embedded=embedded))
             index = Following(log).index
         else:

@@ -3,7 +3,7 @@
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from streams.adapters.store_directory import StoreDirectory
+from streams.adapters.store_directory import IndexKind, StoreDirectory
 from streams.apps import wiring
 from streams.apps.settings import InvalidSettings, Settings
 
@@ -29,7 +29,7 @@ async def optimise(settings: Settings) -> Optimised:
     """
     directory = StoreDirectory(settings.store)
     manifest = directory.require()
-    if manifest.index != "edge":
+    if manifest.index is not IndexKind.EDGE:
         raise InvalidSettings(
             f"{settings.store} has index.kind {manifest.index}, which has no graphs: only an index "
             "of kind edge has"

@@ -270,7 +270,7 @@ async def embedded(
     """Open the store for writing, level it with its log, and give the pipeline over it."""
     directory = StoreDirectory(settings.store)
     kind = settings.index.kind
-    if kind == "qdrant":
+    if kind.shared:
         raise InvalidSettings("index.kind qdrant is for the services; run takes edge or exact")
     manifest = Manifest(
         model=embedder.model,

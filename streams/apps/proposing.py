@@ -109,7 +109,7 @@ async def cluster(settings: Settings) -> AsyncGenerator[Cluster]:
         log = wiring.kafka_log(settings)
         stack.push_async_callback(log.close)
         await wiring.partitions(settings.kafka)
-        if settings.index.kind != "qdrant":
+        if not settings.index.kind.shared:
             yield Cluster(log, Following(log).index)
             return
         collection = await wiring.open_collection(settings)

@@ -36,7 +36,7 @@ async def rebuild_index(settings: Settings, *, embedded: bool, report: Report) -
     """
     if embedded:
         return await _rebuild_store(settings, report)
-    if settings.index.kind != "qdrant":
+    if not settings.index.kind.shared:
         raise InvalidSettings(
             f"index.kind {settings.index.kind} is a directory of the one `memsieve serve`: stop "
             "it, delete the directory, and its next start builds it anew"
@@ -64,7 +64,7 @@ def _unheard(note: str) -> None:
 async def _rebuild_store(settings: Settings, report: Report) -> Rebuilt:
     directory = StoreDirectory(settings.store)
     made = directory.require()
-    if made.index == "exact":
+    if not made.index.durable:
         raise InvalidSettings(f"{settings.store} has index exact, which every start builds anew")
     fresh = directory.index.with_name("index.fresh")
     with directory.written_by_us(made):

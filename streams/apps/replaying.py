@@ -12,7 +12,7 @@ from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from schemas.decisions import Decision
 from schemas.topics import DECISIONS, EVENTS
-from streams.adapters.store_directory import StoreDirectory
+from streams.adapters.store_directory import IndexKind, StoreDirectory
 from streams.apps import policies, processes, wiring
 from streams.apps.processes import EmbeddedPipeline
 from streams.apps.reading import opened
@@ -171,7 +171,7 @@ async def replay(
         wanted = settings.model_copy(
             update={
                 "store": target,
-                "index": IndexSettings(kind="exact" if into is None else "edge"),
+                "index": IndexSettings(kind=IndexKind.EXACT if into is None else IndexKind.EDGE),
                 "log": LogSettings(partitions=await source.partitions(DECISIONS.name)),
                 "sinks": SinkSettings(),
                 "forget": _forget_settings(settings, embedded=embedded),

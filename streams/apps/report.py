@@ -6,6 +6,7 @@ from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from schemas.decisions import Change, Ignore, kinds_of
 from streams.apps.evaluated import Evaluation, Row, Way, measured, scores
 from streams.core.measures import Point, Rate, curve
 from streams.ports import Unusable
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 _WORST_MAX = 50
 _POINTS_MAX = 400
-_KINDS = ("insert", "reinforce", "merge", "replace", "ignore")
+_KINDS = kinds_of(Change | Ignore)
 _RATES = {
     "lost_fact_rate": "Facts lost",
     "lost_detail_rate": "Details lost",

@@ -63,7 +63,7 @@ async def scrub(settings: Settings, report: Callable[[str], None]) -> int:
         taken = 0 if key is None else await _take(log, key)
         report("writing the log anew")
         log.vacuum()
-    if made.index != "exact":
+    if made.index.durable:
         report("writing the index anew")
         await rematerialising.rebuild_index(settings, embedded=True, report=lambda _, __: None)
     return taken

@@ -118,7 +118,7 @@ class Service:
         policy = policies.load(self._settings.policy)
         policies.require_model(policy, wiring.shared_model_of(self._settings.embedder))
         both = self._roles.deduplicates and self._roles.writes
-        if self._settings.index.kind != "qdrant" and not both:
+        if not (self._settings.index.kind.shared or both):
             raise InvalidSettings(
                 f"index.kind {self._settings.index.kind} is for one process; set "
                 "MEMSIEVE_INDEX__KIND=qdrant, or run all in one: memsieve serve"
@@ -186,7 +186,7 @@ class Service:
         index = await self._answered("the index", lambda: wiring.open_index(self._settings))
         stack.push_async_callback(index.close)
         self._status.servers["index"] = index.level
-        if self._settings.index.kind != "qdrant":
+        if not self._settings.index.kind.shared:
             await self._answered("the log", lambda: _level_with(log, index, self._report))
         return index
 

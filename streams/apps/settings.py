@@ -24,6 +24,7 @@ from pydantic_settings import (
 from schemas.base import TEXT_MAX, Scope, ScopeName
 from schemas.events import MEMBERS_MAX
 from streams.adapters.embedders import DEFAULT_MODEL, ENDPOINT, HASHING
+from streams.adapters.store_directory import IndexKind
 from streams.core.extraction.triggers import RESPONSE_CHARACTERS, Trigger
 
 CONFIG_FILE = Path("memsieve.toml")
@@ -130,8 +131,8 @@ class EmbedderSettings(_Group):
 class IndexSettings(_Group):
     """Where memories are searched."""
 
-    kind: Literal["edge", "exact", "qdrant"] = Field(
-        default="edge",
+    kind: IndexKind = Field(
+        default=IndexKind.EDGE,
         description=(
             "edge: Qdrant's engine on disk, for one process. exact: numpy in memory, rebuilt at "
             "each start. qdrant: a Qdrant server, for the services."

@@ -45,7 +45,7 @@ async def _cluster(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list
     log = wiring.kafka_log(settings)
     stack.push_async_callback(log.close)
     kind = settings.index.kind
-    if kind != "qdrant":
+    if not kind.shared:
         why = f"{kind}, in the directory of the one `memsieve serve`; not examined"
         return log, [Check("index", why), *_sinks(settings)]
     place = settings.qdrant.url
@@ -55,7 +55,7 @@ async def _cluster(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list
     except NoStore as error:
         return log, [unusable("index", place, error, remedy), *_sinks(settings)]
     stack.push_async_callback(index.close)
-    return log, [IndexCopy(index, f"qdrant, {place}", remedy), *_sinks(settings)]
+    return log, [IndexCopy(index, f"{kind}, {place}", remedy), *_sinks(settings)]
 
 
 def _sinks(settings: Settings) -> list[Copied | Check]:

@@ -219,7 +219,7 @@ async def examined_model(settings: EmbedderSettings) -> str:
 
 def index(kind: IndexKind, path: Path, dimension: int) -> Index:
     """Return the index of an embedded store."""
-    if kind == "exact":
+    if kind is IndexKind.EXACT:
         from streams.adapters.indexes.exact import ExactIndex
 
         return ExactIndex()
@@ -244,7 +244,7 @@ async def open_index(settings: Settings, *, create: bool = True) -> Index:
     dimension = await _dimension_of(settings.embedder)
     run = f"-{settings.kafka.run}" if settings.kafka.run else ""
     name = f"{collection_name(settings.qdrant.collection_prefix, model, dimension)}{run}"
-    if settings.index.kind != "qdrant":
+    if not settings.index.kind.shared:
         if StoreDirectory(settings.store).manifest() is not None:
             raise NoStore(
                 f"{settings.store} is the store of `memsieve run`: name another one with --store"
@@ -345,7 +345,7 @@ def connection(settings: KafkaSettings) -> "Connection":
 
 def must_be_rebuilt(kind: IndexKind, path: Path) -> bool:
     """Tell, before the index is opened, whether it will start empty."""
-    return kind == "exact" or not path.exists() or not any(path.iterdir())
+    return not kind.durable or not path.exists() or not any(path.iterdir())
 
 
 def log(directory: StoreDirectory, *, read_only: bool) -> LocalBroker:

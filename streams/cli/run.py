@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from schemas.decisions import Band
+from schemas.decisions import Band, Block, Change, Ignore, Revision, kinds_of
 from streams.adapters.clock import SystemClock
 from streams.adapters.files import FileSource
 from streams.apps import embedding
@@ -24,9 +24,8 @@ from streams.cli.options import UsageError
 from streams.cli.progress import shown
 from streams.core.mapping import FieldMapping
 
-_EVERYDAY = ("insert", "merge", "replace", "reinforce", "ignore")
-_SELDOM = ("revise", "erase", "block")
-_KINDS = (*_EVERYDAY, *_SELDOM)
+_EVERYDAY = kinds_of(Change | Ignore)
+_SELDOM = kinds_of(Revision | Block)
 
 
 def register(app: typer.Typer) -> None:
@@ -91,7 +90,7 @@ def summary(tally: Tally, seconds: float) -> dict[str, object]:
     """Return the closing figures of a run."""
     return {
         "events": tally.rows,
-        "decisions": {kind: tally.kinds[kind] for kind in _KINDS},
+        "decisions": {kind: tally.kinds[kind] for kind in (*_EVERYDAY, *_SELDOM)},
         "dead_letters": tally.dead_letters,
         "nearest": {band.value: tally.bands[band.value] for band in Band},
         "seconds": round(seconds, 3),

@@ -8,7 +8,7 @@ import typer
 from pydantic_core import from_json
 
 from schemas.base import MemoryId
-from schemas.decisions import Ignore, Marker, Reject
+from schemas.decisions import KINDS, Ignore, Marker, Reject
 from schemas.memories import Memory, Standing
 from schemas.outcomes import DeadLetter
 from streams.apps.dead_letters import opened
@@ -27,18 +27,6 @@ Item = TypeVar("Item")
 
 _TEXT_WIDTH = 100
 _AGAIN_MAX = 10
-_KINDS = (
-    "insert",
-    "merge",
-    "replace",
-    "reinforce",
-    "revise",
-    "erase",
-    "ignore",
-    "reject",
-    "forward",
-    "block",
-)
 
 
 def register(app: typer.Typer) -> None:
@@ -207,8 +195,8 @@ def _newest(entries: list[Entry], limit: int | None) -> list[Entry]:
 
 
 def _kind(kind: str | None) -> str | None:
-    if kind is not None and kind not in _KINDS:
-        raise options.UsageError(f"--kind {kind}: write {', '.join(_KINDS)}")
+    if kind is not None and kind not in KINDS:
+        raise options.UsageError(f"--kind {kind}: write {', '.join(KINDS)}")
     return kind
 
 

@@ -43,6 +43,7 @@ from streams.core import survivorship
 from streams.core.better import Preference, better
 from streams.core.cannot_link import compatible
 from streams.core.embedding import Vector
+from streams.core.guards.registry import GUARDS
 from streams.core.identity import (
     decision_id,
     forwarding_id,
@@ -261,22 +262,6 @@ def decide(
     return _Deciding(case, encoded, list(zip(near, judgements, strict=True))).outcome()
 
 
-_OF_ONE_THING = frozenset(
-    [
-        "category",
-        "negation",
-        "opposites",
-        "quantifiers",
-        "comparison",
-        "modality",
-        "question",
-        "tense",
-        "substance",
-    ]
-)
-"""Guards that object to two answers to one question; what all others find are two things."""
-
-
 class _Deciding:
     """One event against its neighbours, by the rules of its scope."""
 
@@ -416,7 +401,7 @@ class _Deciding:
         but the event must speak of the same thing, and hold as long.
         """
         for neighbour, judgement in self._pairs:
-            if not {finding.guard for finding in judgement.findings} <= _OF_ONE_THING:
+            if not all(GUARDS[finding.guard].of_one_thing for finding in judgement.findings):
                 continue
             if self._is_stronger(neighbour.memory):
                 continue

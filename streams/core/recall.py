@@ -9,6 +9,7 @@ from typing import Any
 from schemas.base import LABEL_MAX, MemoryId, ScopeName
 from schemas.memories import Memory, Persistence, Standing
 from streams.core.identity import normalised
+from streams.core.memories_md.mapping import location_id
 from streams.core.places import LOCATION_NAME, seen
 
 BUDGET = 300
@@ -257,14 +258,17 @@ def _newest_first(memory: Memory) -> tuple[bool, float, str]:
 
 def _heading(scope: ScopeName, memories: Sequence[Memory]) -> str:
     """Return the first line: what the place is called, and how well it is known."""
-    named = [memory for memory in memories if _name(memory)]
-    name = _name(max(named, key=lambda memory: memory.last_seen_at)) if named else ""
+    newest_first = sorted(memories, key=lambda memory: memory.last_seen_at, reverse=True)
+    name = next((name for memory in newest_first if (name := _name(memory))), "")
+    number = location_id(scope)
     visits = max(map(_visits, memories), default=0)
     sessions = len({session for memory in memories for session in memory.sessions})
-    known = [_plural(visits, "visit"), _plural(sessions, "session")]
-    counts = ", ".join(filter(None, known))
-    place = f"{name} ({scope})" if name else scope
-    return f"Memory of {place}: {counts}" if counts else f"Memory of {place}"
+    if name and number is not None:
+        place, session = f"Location Memory for {name} (Location {number})", "episode"
+    else:
+        place, session = f"Memory of {name} ({scope})" if name else f"Memory of {scope}", "session"
+    counts = ", ".join(filter(None, (_plural(visits, "visit"), _plural(sessions, session))))
+    return f"{place}: {counts}" if counts else place
 
 
 def _name(memory: Memory) -> str:

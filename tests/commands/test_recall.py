@@ -53,7 +53,7 @@ def _store(made: Path, tmp_path: Path) -> None:
     shutil.copytree(made, tmp_path / "store")
 
 
-@pytest.mark.covers("S3.35", "S0.84")
+@pytest.mark.covers("S0.84")
 def test_a_scope_is_printed_as_a_block(memsieve: Memsieve) -> None:
     result = memsieve("recall", "--scope", "coast/lighthouse", "--store", "store")
     assert result.code == 0

@@ -376,6 +376,18 @@ def test_a_store_of_another_precision_is_refused_with_the_remedy(
         )
 
 
+def test_a_store_that_claims_the_index_of_services_is_refused(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    write_events(tmp_path / "facts.jsonl", *TEXTS)
+    memsieve("run", "facts.jsonl", "--store", "store", "--index", "exact")
+    manifest = tmp_path / "store" / "memsieve.json"
+    manifest.write_text(manifest.read_text("utf-8").replace('"exact"', '"qdrant"'), "utf-8")
+    result = memsieve("memories", "--store", "store")
+    assert (result.code, result.out) == (3, "")
+    assert "memsieve.json cannot be read: restore it from a copy" in result.err
+
+
 def test_a_store_that_cannot_be_written_is_refused(memsieve: Memsieve, tmp_path: Path) -> None:
     write_events(tmp_path / "facts.jsonl", *TEXTS)
     (tmp_path / "store").write_text("a file in its place", encoding="utf-8")
@@ -440,7 +452,8 @@ def test_a_policy_for_another_model_is_refused(memsieve: Memsieve, tmp_path: Pat
         (("--scope-field", "team/{a"), 2, "--scope-field"),
         (("--format", "xml"), 2, "--format xml: write jsonl or csv"),
         (("--policy", "none"), 2, "there is no such policy or file; policies here: adr-004"),
-        (("--index", "faiss"), 2, "index.kind"),
+        (("--index", "faiss"), 2, "index.kind: should be 'edge', 'exact' or 'qdrant'"),
+        (("--index", "qdrant"), 2, "index.kind qdrant is for the services; run takes edge or"),
         (("--model", "no/model"), 4, "no/model"),
     ],
 )

@@ -21,7 +21,7 @@ from schemas.memories import Memory, Persistence, Standing, Superseded
 from schemas.topics import DECISIONS, TOPICS
 from streams.adapters.indexes.payload import to_payload
 from streams.adapters.memory_log import MemoryLog
-from streams.adapters.store_directory import StoreDirectory
+from streams.adapters.store_directory import IndexKind, StoreDirectory
 from streams.apps import wiring
 from streams.apps.auditing import audited
 from streams.apps.copies import Flawed, IndexCopy
@@ -122,7 +122,7 @@ class Store:
 
     def stored(self, offset: int) -> Stored:
         """Return what the index holds of the memory that a decision makes."""
-        index = wiring.index("edge", self.path / "index", 384)
+        index = wiring.index(IndexKind.EDGE, self.path / "index", 384)
         identity = self.decision(offset).memory.id
 
         async def get() -> Stored:
@@ -199,9 +199,12 @@ def test_a_sound_store_is_found_sound(memsieve: Memsieve, store: Store) -> None:
             "merge": 1,
             "replace": 0,
             "reinforce": 1,
+            "revise": 0,
+            "erase": 0,
             "ignore": 1,
             "reject": 2,
             "forward": 0,
+            "block": 0,
         },
         "waiting": 0,
         "in_doubt": 0,

@@ -85,8 +85,8 @@ def worded(asked: Asked) -> Reply:
         "reasoning": "It is new.",
         "should_remember": True,
         "category": "NOTE",
-        "title": f"Box {now['turn']}",
-        "text": f"{now['said'][0]['text']} {'Indeed. ' * (id(asked) % 7)}",
+        "memory_title": f"Box {now['turn']}",
+        "memory_text": f"{now['said'][0]['text']} {'Indeed. ' * (id(asked) % 7)}",
         "said_by": "world",
     }
     return said(json.dumps(answer))

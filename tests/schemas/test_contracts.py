@@ -10,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from schemas.codec import APPLIED, DEAD_LETTER, DECISION, EVENT, REVIEW, TURN, Codec, Unreadable
+from schemas.decisions import KINDS
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, INPUTS, REVIEWS, TOPICS, TURNS
 from streams.apps import contracts
 from streams.core import identity
@@ -101,6 +102,11 @@ class TestDocuments:
     def test_every_record_must_name_its_kind_and_version(self, topic: str) -> None:
         for schema in kinds(read(COMMITTED / f"{topic}.schema.json")).values():
             assert {"kind", "schema_version"} <= set(schema["required"])
+
+
+def test_what_counts_decisions_by_kind_knows_every_kind_of_the_topic() -> None:
+    of_the_topic = kinds(contracts.json_schema(DECISIONS))
+    assert sorted(KINDS) == sorted(of_the_topic.keys() - {"fence"})
 
 
 class TestExamples:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schemas.decisions import Finding
 from schemas.memories import Persistence, Standing
 from streams.adapters.lexicons import english
-from streams.core.guards.registry import DIRECTED, GUARDS, examine
+from streams.core.guards.registry import GUARDS, examine
 from streams.core.guards.statement import Statement
 from streams.core.language.reading import read
 
@@ -374,6 +374,9 @@ _WORDS = st.sampled_from(
     "to in Oslo Paris open closed , . ? more less than I you his her and or $5 3pm Monday".split()
 )
 _TEXTS = st.lists(_WORDS, max_size=10).map(" ".join)
+
+
+DIRECTED = {name for name, guard in GUARDS.items() if guard.directed}
 
 
 @given(_TEXTS, _TEXTS)

@@ -51,8 +51,8 @@ async def test_two_episode_persistence(tmp_path: Path) -> None:
         assert BARS in await agent.get_location_memory(CELLAR.id)
     async with opened(tmp_path / "s", "2") as agent:
         block = await agent.get_location_memory(CELLAR.id)
-        assert block.startswith("Memory of Cellar")
-        assert block.endswith(f": 1 session\n- [DISCOVERY] {BARS}")
+        heading = f"Location Memory for Cellar (Location {CELLAR.id}): 1 episode"
+        assert block == f"{heading}\n- [DISCOVERY] {BARS}"
         assert await agent.get_location_memory(ATTIC.id) == "First visit - no prior experiences"
 
 

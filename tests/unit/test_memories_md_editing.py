@@ -97,13 +97,28 @@ def test_the_first_entry_of_an_empty_file_makes_title_and_section() -> None:
     assert problems(document) == ()
 
 
-def test_sections_are_added_in_the_order_in_which_they_are_made() -> None:
-    document = add_entry(parse(""), PIER, FERRY, "The ferry comes at noon.")
-    document = add_entry(document, Location(3, "Harbour"), FERRY, "It leaves at one.")
-    assert render(document).endswith(
-        "---\n\n## Location 3: Harbour\n**Visits:** 1\n\n### Memories\n\n"
-        "**[NOTE - PERMANENT] Ferry**\nIt leaves at one.\n\n---\n"
+@pytest.mark.covers("S3.15")
+@given(st.permutations([3, 7, 9, 12, 41]))
+def test_a_file_is_sorted_by_location_in_whatever_order_they_are_found(order: list[int]) -> None:
+    document = parse("")
+    for number in order:
+        document = add_entry(document, Location(number, "Quay"), FERRY, f"Ferry {number} leaves.")
+    assert render(document) == "# Location Memories\n" + "".join(
+        f"\n## Location {number}: Quay\n**Visits:** 1\n\n### Memories\n\n"
+        f"**[NOTE - PERMANENT] Ferry**\nFerry {number} leaves.\n\n---\n"
+        for number in (3, 7, 9, 12, 41)
     )
+
+
+def test_a_file_that_people_sort_otherwise_keeps_its_order() -> None:
+    document = parse("Notes\n\n## Location 9: Mill\n\n## Location 2: Yard\n\n## Ideas\nA cat.\n")
+    document = add_entry(document, Location(3, "Quay"), FERRY, "It leaves at one.")
+    document = add_entry(document, Location(10, "Sea"), FERRY, "It comes at noon.")
+    headings = [section.written.strip() for section in document.sections[1:]]
+    assert [heading.removeprefix("## Location ") for heading in headings] == [
+        *("3: Quay", "9: Mill", "2: Yard", "## Ideas", "10: Sea"),
+    ]
+    assert parse(render(document)) == document
 
 
 @pytest.mark.covers("S3.8")

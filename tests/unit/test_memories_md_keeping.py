@@ -49,14 +49,16 @@ def versions(changes: Sequence[tuple[int, str, str | None, int]]) -> list[Memory
     return told
 
 
-@given(changes=_CHANGES, cut=st.integers(0, 9))
+@given(changes=_CHANGES, cut=st.integers(0, 9), location=st.integers(1, 2))
 @pytest.mark.covers("S3.29", "S3.30", "S3.47", "D38")
 def test_the_file_says_what_the_memories_say_however_they_come(
-    changes: list[tuple[int, str, str | None, int]], cut: int
+    changes: list[tuple[int, str, str | None, int]], cut: int, location: int
 ) -> None:
+    """The section that is there is in front of the one that comes, or behind it."""
+    by_hand = HAND.replace("Location 1", f"Location {location}")
     told = versions(changes)
-    whole = follow(parse(HAND), told)
-    first = follow(parse(HAND), told[:cut])
+    whole = follow(parse(by_hand), told)
+    first = follow(parse(by_hand), told[:cut])
     second = follow(parse(render(first.document)), told[cut:], first.placed)
     assert render(second.document) == render(whole.document)
     assert second.placed == whole.placed
@@ -72,8 +74,24 @@ def test_the_file_says_what_the_memories_say_however_they_come(
     } == {one.id: (one.text, entry_parts(one)[1].title) for one in newest.values()}
     assert len(found) == len(newest) + 1
     assert whole.notes == ()
-    for line in HAND.splitlines():
+    for line in by_hand.splitlines():
         assert line in render(whole.document)
+
+
+@pytest.mark.covers("S3.15")
+def test_a_place_found_later_goes_in_front_of_larger_numbers_and_the_rest_goes_on() -> None:
+    """All in one go: what is at the pier is known to have moved when it changes again."""
+    pier = kept(2, 1, title="Rope", text="The rope is wet."), kept(4, 1, title="Post", text="Oak.")
+    quay = kept(1, 1, title="Tide", text="High at six.")
+    dry = kept(2, 2, title="Rope", text="The rope is dry.")
+    whole = follow(parse(""), [*pier, quay, dry])
+    found = [(one.location and one.location.id, one.entry.text) for one in entries(whole.document)]
+    assert found == [(1, "High at six."), (2, "The rope is dry."), (2, "Oak.")]
+    again = follow(
+        parse(render(whole.document)), [kept(4, 2, title="Post", text="Elm.")], whole.placed
+    )
+    assert [one.entry.text for one in entries(again.document)][2] == "Elm."
+    assert (whole.notes, again.notes) == ((), ())
 
 
 def test_two_memories_of_one_title_are_two_entries() -> None:

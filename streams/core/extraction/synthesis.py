@@ -106,8 +106,8 @@ class _Answer(Record):
     should_remember: bool
     reasoning: Annotated[_Line, Field(max_length=REASONING_CHARACTERS)]
     category: Annotated[_Line, Field(max_length=40)] = ""
-    title: Annotated[_Line, Field(max_length=TITLE_CHARACTERS)] = ""
-    text: Annotated[_Line, Field(max_length=TEXT_CHARACTERS)] = ""
+    memory_title: Annotated[_Line, Field(max_length=TITLE_CHARACTERS)] = ""
+    memory_text: Annotated[_Line, Field(max_length=TEXT_CHARACTERS)] = ""
     said_by: Literal["", "user", "model", "world"] = ""
     persistence: Persistence = Persistence.PERMANENT
     status: Status = "active"
@@ -122,8 +122,8 @@ ANSWER: dict[str, JsonValue] = {
         "reasoning": {"type": "string", "maxLength": REASONING_CHARACTERS},
         "should_remember": {"type": "boolean"},
         "category": {"type": "string"},
-        "title": {"type": "string"},  # how long is for the prompt: grammars stay small
-        "text": {"type": "string"},
+        "memory_title": {"type": "string"},  # how long is for the prompt: grammars stay small
+        "memory_text": {"type": "string"},
         "said_by": {"type": "string", "enum": ["user", "model", "world"]},
         "persistence": {"type": "string", "enum": [str(one) for one in Persistence]},
         "status": {"type": "string", "enum": ["active", "tentative"]},
@@ -142,8 +142,8 @@ ANSWER: dict[str, JsonValue] = {
         "reasoning",
         "should_remember",
         "category",
-        "title",
-        "text",
+        "memory_title",
+        "memory_text",
         "said_by",
         "persistence",
         "status",
@@ -196,7 +196,7 @@ def understood(
         return Refused(wrong)
     if not read.should_remember:
         return Declined(read.reasoning)
-    if echoes(read.text, material.recalled):
+    if echoes(read.memory_text, material.recalled):
         return Declined("says only what was recalled into the prompt")
     return _event(read, retired, material)
 
@@ -208,10 +208,10 @@ def event_id_of(turn: Turn) -> EventId:
 
 def _event(read: _Answer, retired: Sequence[str], material: Material) -> Remember | Refused:
     fields = {
-        "text": read.text,
-        "title": read.title,
+        "text": read.memory_text,
+        "title": read.memory_title,
         "category": read.category.upper(),
-        "source": read.said_by,
+        "source": _speaker(read, material.turn),
         "persistence": read.persistence,
         "status": read.status,
         "supersedes": tuple(retired),
@@ -232,18 +232,27 @@ def _wrong(read: _Answer, retired: Sequence[str], material: Material) -> str | N
         return "reasoning is blank; say why"
     if not read.should_remember:
         return (
-            "memories are to be retired, but nothing is remembered; say in text what holds instead"
+            "memories are to be retired, but nothing is remembered; say in memory_text what holds instead"
             if retired
             else None
         )
-    blank = [name for name in ("category", "title", "text", "said_by") if not getattr(read, name)]
-    if blank:
+    filled = ("category", "memory_title", "memory_text")
+    if blank := [name for name in filled if not getattr(read, name)]:
         return f"{blank[0]} is blank; fill it in"
     if not read.category.replace(" ", "").replace("-", "").isalnum():
         return "category has marks in it; write one word, such as DISCOVERY"
-    if read.said_by not in {part.by for part in material.turn.said}:
-        return f"said_by is {read.said_by}, who says nothing in this turn"
+    speaker = _speaker(read, material.turn)
+    if not speaker:
+        return "said_by is blank; fill it in"
+    if speaker not in {part.by for part in material.turn.said}:
+        return f"said_by is {speaker}, who says nothing in this turn"
     return _wrongly_retired(read, retired, material)
+
+
+def _speaker(read: _Answer, turn: Turn) -> str:
+    """Return whose words the memory rests on: who is named, or the only one there is but the model."""
+    others = {part.by for part in turn.said} - {"model", "recalled"}
+    return read.said_by or (others.pop() if len(others) == 1 else "")
 
 
 def _wrongly_retired(read: _Answer, retired: Sequence[str], material: Material) -> str | None:
@@ -293,8 +302,13 @@ def _digest(turn: Turn) -> str:
     return sha256(TURN.encode(turn)).hexdigest()
 
 
+_CALLED = {"title": "memory_title", "text": "memory_text"}
+"""What the answer calls a field of the event."""
+
+
 def _problem(error: ValidationError) -> str:
     """Name the first field that is wrong, without its content."""
     first = error.errors(include_url=False, include_input=False)[0]
-    field = ".".join(str(part)[:40] for part in first["loc"]) or "the answer"
+    parts = [str(part)[:40] for part in first["loc"]]
+    field = ".".join(_CALLED.get(part, part) for part in parts) or "the answer"
     return f"{field}: {first['msg'].removeprefix('Input ')}"

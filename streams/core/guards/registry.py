@@ -1,6 +1,7 @@
 """All guards in their order, and what they find in a pair."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from schemas.decisions import SAID_MAX, Finding
 from streams.core.guards import modes, polarity, records, roles, things, values
@@ -14,53 +15,62 @@ from streams.core.guards.statement import (
 )
 from streams.core.language.lexicon import Lexicon
 
-Guard = Callable[[Sides], Answer]
+
+@dataclass(frozen=True)
+class Guard:
+    """What a guard asks of a pair, and what its objection means.
+
+    `of_one_thing`: what it objects to are two answers to one question; without it, the two speak of
+    two things. `directed`: it protects the memory from the event, and not the other way round.
+    """
+
+    ask: Callable[[Sides], Answer]
+    of_one_thing: bool = False
+    directed: bool = False
+
 
 OF_RECORDS: Mapping[str, Guard] = {
-    "category": records.category,
-    "persistence": records.persistence,
-    "status": records.status,
-    "pin": records.pin,
-    "validity": records.validity,
-    "attribution": records.attribution,
-    "wholeness": records.wholeness,
+    "category": Guard(records.category, of_one_thing=True),
+    "persistence": Guard(records.persistence, directed=True),
+    "status": Guard(records.status, directed=True),
+    "pin": Guard(records.pin, directed=True),
+    "validity": Guard(records.validity),
+    "attribution": Guard(records.attribution),
+    "wholeness": Guard(records.wholeness),
 }
 OF_TEXTS: Mapping[str, Guard] = {
-    "numbers": values.numbers,
-    "amounts": values.amounts,
-    "dates": values.dates,
-    "times": values.times,
-    "durations": values.durations,
-    "versions": values.versions,
-    "identifiers": values.identifiers,
-    "placeholders": values.placeholders,
-    "negation": polarity.negation,
-    "opposites": polarity.opposites,
-    "names": things.names,
-    "owners": things.owners,
-    "persons": things.persons,
-    "roles": roles.roles,
-    "attributes": things.attributes,
-    "generality": things.generality,
-    "quantifiers": modes.quantifiers,
-    "comparison": modes.comparison,
-    "modality": modes.modality,
-    "question": modes.question,
-    "tense": modes.tense,
-    "substance": things.substance,
+    "numbers": Guard(values.numbers),
+    "amounts": Guard(values.amounts),
+    "dates": Guard(values.dates),
+    "times": Guard(values.times),
+    "durations": Guard(values.durations),
+    "versions": Guard(values.versions),
+    "identifiers": Guard(values.identifiers),
+    "placeholders": Guard(values.placeholders),
+    "negation": Guard(polarity.negation, of_one_thing=True),
+    "opposites": Guard(polarity.opposites, of_one_thing=True),
+    "names": Guard(things.names),
+    "owners": Guard(things.owners),
+    "persons": Guard(things.persons),
+    "roles": Guard(roles.roles),
+    "attributes": Guard(things.attributes),
+    "generality": Guard(things.generality),
+    "quantifiers": Guard(modes.quantifiers, of_one_thing=True),
+    "comparison": Guard(modes.comparison, of_one_thing=True),
+    "modality": Guard(modes.modality, of_one_thing=True),
+    "question": Guard(modes.question, of_one_thing=True),
+    "tense": Guard(modes.tense, of_one_thing=True),
+    "substance": Guard(things.substance, of_one_thing=True),
 }
 GUARDS: Mapping[str, Guard] = {**OF_RECORDS, **OF_TEXTS}
 """Every guard by its name, which decisions carry as evidence: names never change."""
-
-DIRECTED = frozenset(["persistence", "status", "pin"])
-"""Guards that protect the memory from the event, and not the other way round."""
 
 
 def examine(event: Statement, memory: Statement, lexicon: Lexicon) -> tuple[Finding, ...]:
     """Return what stands against joining an event with a memory, in the guards' order."""
     sides = Sides(event, memory, lexicon)
     guards = OF_RECORDS if sides.worded_alike else GUARDS
-    answers = ((name, guard(sides)) for name, guard in guards.items())
+    answers = ((name, guard.ask(sides)) for name, guard in guards.items())
     return tuple(_finding(name, answer) for name, answer in answers if answer is not COMPATIBLE)
 
 

@@ -57,8 +57,9 @@ def add_entry(
 ) -> Document:
     """Add an entry behind the others of its location.
 
-    A location without a section gets one at the end of the file, with one visit, in the entry's
-    episode; an empty file gets its title, too. The name of a section that is there stays.
+    A location without a section gets one in front of the first with a larger number, or at the end
+    of the file, with one visit, in the entry's episode; an empty file gets its title, too. The name
+    of a section that is there stays.
     """
     if header.status is Standing.SUPERSEDED:
         raise ValueError(f"{header.title!r} cannot be added as superseded; add it, then retire it")
@@ -219,18 +220,28 @@ def _read_one(written: str) -> Part | None:
 
 def _with_section(document: Document, location: Location, entry: Entry) -> Document:
     newline = document.newline
-    sections = [*document.sections]
-    if sections:
-        sections[-1] = _closed(sections[-1], newline)
-    if all(not section.written and _blank(section.parts) for section in sections):
-        sections += parse(TITLE_LINE + newline + newline).sections
+    at = _place_of(location, document.sections)
+    before, behind = [*document.sections[:at]], document.sections[at:]
+    if before:
+        before[-1] = _closed(before[-1], newline)
+    if all(not section.written and _blank(section.parts) for section in document.sections):
+        before += parse(TITLE_LINE + newline + newline).sections
     episodes = () if entry.meta.episode is None else (entry.meta.episode,)
     lines = [heading_line(location), tally_line(1, episodes), "", MEMORIES_LINE, ""]
     start = "".join(line + newline for line in lines)
     made = parse(start + entry.written + newline + RULE_LINE + newline).sections
     if len(made) != 1 or made[0].location != location or entry not in made[0].parts:
         raise ValueError(f"{location} would be read otherwise than it is meant; change its parts")
-    return replace(document, sections=(*sections, *made))
+    fitting = [_closed(section, newline) for section in made] if behind else made
+    return replace(document, sections=(*before, *fitting, *behind))
+
+
+def _place_of(location: Location, sections: Sequence[Section]) -> int:
+    """Return where the section of a location goes: a file that is sorted stays so."""
+    for at, section in enumerate(sections):
+        if section.location is not None and section.location.id > location.id:
+            return at
+    return len(sections)
 
 
 def _closed(section: Section, newline: str) -> Section:

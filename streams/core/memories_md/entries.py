@@ -138,8 +138,8 @@ class Problem:
 class At(NamedTuple):
     """Where an entry is: which section, and which of its parts, counted from 0.
 
-    Edits leave an entry where it is, but for two, which move those behind in the section: a
-    removal, and visits told for the first time.
+    Edits leave an entry where it is, but for three: a removal and visits told for the first time
+    move those behind in the section, and a new location those of the locations behind it.
     """
 
     section: int

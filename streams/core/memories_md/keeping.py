@@ -191,6 +191,17 @@ class _There:
         self._taken.add(at)
         self.claims[identity] = at
 
+    def make_room(self, section: int) -> None:
+        """Know where the entries are now that a section was put in front of this one."""
+
+        def now(at: At) -> At:
+            return At(at.section + 1, at.part) if at.section >= section else at
+
+        for places in self._by_tag.values():
+            places[:] = map(now, places)
+        self._taken = set(map(now, self._taken))
+        self.claims = {identity: now(at) for identity, at in self.claims.items()}
+
     def _tag(self, at: At, tag: _Tag) -> None:
         self._by_tag[tag].append(at)
 
@@ -263,10 +274,18 @@ class _Keeper:
         elif memory.live or history:
             is_new = section_of(self.document, location.id) is None
             self.document = add_entry(self.document, location, header, text, meta)
+            if is_new:
+                self._make_room(location.id)
             self._visited(location.id, memory, is_new=is_new)
             at = _last_of(self.document, location.id)
             there.give(memory.id, at)
             self._write(memory, at, ours=words_digest(self._entry(at)), called=header.title)
+
+    def _make_room(self, location: int) -> None:
+        number = section_of(self.document, location)
+        if number is not None:
+            for there in self._there.values():
+                there.make_room(number)
 
     def _visited(self, location: int, memory: Memory, *, is_new: bool) -> None:
         """Count each session that the file does not tell of as a visit: of more, nothing is known.

@@ -13,6 +13,7 @@ from schemas.decisions import (
     Change,
     Compared,
     Evidence,
+    Finding,
     Ignore,
     Insert,
     Merge,
@@ -38,6 +39,7 @@ from streams.core.decide import (
     rename,
 )
 from streams.core.embedding import pack
+from streams.core.guards.registry import GUARDS
 from streams.core.identity import decision_id, memory_id, named_memory_id, rejection_id
 from streams.core.language.lexicon import Lexicon
 from streams.core.merge import contains
@@ -481,3 +483,24 @@ def test_no_text_is_lost_and_nothing_truncated_is_trusted(
     if isinstance(made, Merge):
         assert all(contains(made.memory.text, known[t.memory_id].text) for t in made.targets)
         assert len(made.memory.text) <= asked.policy.merge.characters_max
+
+
+class TestGuesses:
+    """A guess that the event settles gives way; what a guard finds tells whether it is settled."""
+
+    RULES = policy(without_verdict={"match": "keep-both", "review": "keep-better"})
+
+    def decided(self, guard: str) -> Change | Unworded:
+        guess = memory("Ana may like sour grapes.", status=Standing.TENTATIVE)
+        found = Finding(guard=guard, outcome="differs", what="test")
+        judgement = Judgement(Verdict.DISTINCT, f"guard {guard}", findings=(found,))
+        return decide(case(policy_=self.RULES), OWN, [near(guess, Band.REVIEW)], [judgement])
+
+    @pytest.mark.parametrize("guard", sorted(GUARDS))
+    def test_give_way_to_another_answer_and_not_to_another_thing(self, guard: str) -> None:
+        decision = self.decided(guard)
+        assert isinstance(decision, Replace if GUARDS[guard].of_one_thing else Insert)
+
+    def test_no_finding_of_a_guard_that_is_none_is_passed_over(self) -> None:
+        with pytest.raises(KeyError, match="negations"):
+            self.decided("negations")

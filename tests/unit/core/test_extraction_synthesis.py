@@ -44,8 +44,8 @@ ANSWERED: dict[str, Any] = {
     "reasoning": "The oar cannot be taken: new.",
     "should_remember": True,
     "category": "failure",
-    "title": "Oar is nailed down",
-    "text": "On the pier, the oar cannot be taken: it is nailed to the bench.",
+    "memory_title": "Oar is nailed down",
+    "memory_text": "On the pier, the oar cannot be taken: it is nailed to the bench.",
     "said_by": "world",
     "persistence": "permanent",
     "status": "active",
@@ -117,12 +117,12 @@ def test_the_model_is_told_what_was_wrong_before() -> None:
     assert told["refused"] == "text is blank; fill it in"
 
 
-@pytest.mark.covers("S3.20", "S3.21", "S3.52", "B98")
+@pytest.mark.covers("S3.20", "S3.52", "B98")
 def test_an_answer_becomes_an_event() -> None:
     made = answer(supersedes=[OAR], invalidates=[{"id": GULL, "reason": "There is no gull."}])
     assert isinstance(made, Remember)
     assert made.event_id == event_id_of(TURN)
-    assert (made.text, made.title) == (ANSWERED["text"], "Oar is nailed down")
+    assert (made.text, made.title) == (ANSWERED["memory_text"], "Oar is nailed down")
     assert (made.category, made.source) == ("FAILURE", "world")
     assert (made.persistence, made.status) == (Persistence.PERMANENT, "active")
     assert (made.turn, made.session) == (9, "2")
@@ -137,9 +137,36 @@ def test_an_answer_becomes_an_event() -> None:
     }
 
 
+@pytest.mark.covers("S3.21")
+def test_the_documents_own_answer_is_taken() -> None:
+    """Its five keys and no others: it rests on what the world said, and holds in later sessions."""
+    example: dict[str, Any] = {
+        "should_remember": True,
+        "category": "FAILURE",
+        "memory_title": "Take or break window",
+        "memory_text": "Window is part of house structure - cannot be taken, moved, or broken.",
+        "reasoning": "Invalid actions worth remembering to prevent repetition",
+    }
+    made = understood(example, material())
+    assert isinstance(made, Remember)
+    assert (made.category, made.title) == ("FAILURE", "Take or break window")
+    assert made.text == example["memory_text"]
+    assert made.metadata["reasoning"] == example["reasoning"]
+    assert (made.source, made.persistence, made.status) == ("world", "permanent", "active")
+    assert example.keys() <= set(ANSWERED), "and the model is asked for these keys"
+
+
+def test_who_said_it_is_asked_for_where_several_may_have() -> None:
+    several = turn(("user", "Try the oar."), ("world", "The oar is nailed down."))
+    refused = understood(ANSWERED | {"said_by": ""}, material(turn=several))
+    assert refused == Refused("said_by is blank; fill it in")
+    alone = understood(ANSWERED | {"said_by": ""}, material(turn=turn(("model", "take oar"))))
+    assert alone == Refused("said_by is blank; fill it in")
+
+
 @pytest.mark.covers("B123")
 def test_a_turn_has_one_event_whatever_is_said_of_it_and_a_mended_one_another() -> None:
-    other = answer(text="The oar on the pier is nailed down.")
+    other = answer(memory_text="The oar on the pier is nailed down.")
     assert isinstance(other, Remember)
     assert other.event_id == event_id_of(TURN)
     assert event_id_of(TURN.model_copy(update={"number": 10})) != other.event_id
@@ -154,7 +181,7 @@ def test_nothing_is_remembered_where_the_model_says_so() -> None:
 
 @pytest.mark.covers("B97", "C12")
 def test_a_text_that_was_recalled_makes_no_event() -> None:
-    found = answer(text="The oar is under the bench!")
+    found = answer(memory_text="The oar is under the bench!")
     assert found == Declined("says only what was recalled into the prompt")
 
 
@@ -176,7 +203,7 @@ def test_a_text_that_was_recalled_makes_no_event() -> None:
         ({"should_remember": False, "supersedes": [OAR]}, "nothing is remembered"),
         (
             {"should_remember": False, "invalidates": [{"id": OAR, "reason": "gone"}]},
-            "say in text what holds instead",
+            "say in memory_text what holds instead",
         ),
     ],
 )
@@ -197,13 +224,12 @@ def test_no_more_memories_are_retired_than_may_be() -> None:
     [
         ({"reasoning": "x" * 501}, "reasoning: String should have at most 500 characters"),
         ({"reasoning": "  "}, "reasoning is blank"),
-        ({"title": "x" * 101}, "title: "),
-        ({"text": "x" * 801}, "text: "),
-        ({"text": " "}, "text is blank"),
-        ({"title": ""}, "title is blank"),
+        ({"memory_title": "x" * 101}, "memory_title: "),
+        ({"memory_text": "x" * 801}, "memory_text: "),
+        ({"memory_text": " "}, "memory_text is blank"),
+        ({"memory_title": ""}, "memory_title is blank"),
         ({"category": ""}, "category is blank"),
         ({"category": "A] - B"}, "category has marks in it"),
-        ({"said_by": ""}, "said_by is blank"),
         ({"said_by": "user"}, "said_by is user, who says nothing in this turn"),
         ({"said_by": "recalled"}, "said_by: should be"),
         ({"persistence": "eternal"}, "persistence: should be"),
@@ -211,8 +237,8 @@ def test_no_more_memories_are_retired_than_may_be() -> None:
         ({"should_remember": "true"}, "should_remember: "),
         ({"supersedes": OAR}, "supersedes: "),
         ({"mood": "good"}, "mood: Extra inputs are not permitted"),
-        ({"title": "two\nlines"}, "title: contains the character U+000A"),
-        ({"text": "half a \ud800 character"}, ""),
+        ({"memory_title": "two\nlines"}, "memory_title: contains the character U+000A"),
+        ({"memory_text": "half a \ud800 character"}, ""),
     ],
 )
 def test_an_answer_that_is_not_right_is_refused(fields: dict[str, Any], reason: str) -> None:

@@ -143,7 +143,57 @@ def test_what_was_seen_before_it_was_imported_counts() -> None:
     assert [one["seen"] for one in block.as_json()["memories"]] == [4, 3]
 
 
-@pytest.mark.covers("S3.35", "S0.84")
+@pytest.mark.covers("S3.35")
+def test_a_location_is_headed_as_in_the_document() -> None:
+    """Living Room, location 23: five visits, four episodes, and what was found out there."""
+    place = {"location_name": "Living Room", "visits": 5}
+    entries = {
+        "Acquire brass lantern": (
+            "SUCCESS",
+            (
+                "Brass lantern is takeable and provides light source. CRITICAL item for dark areas - "
+                "always take before exploring."
+            ),
+        ),
+        "Light lantern": (
+            "SUCCESS",
+            "Lantern can be lit with simple command. Enables safe navigation of dark rooms.",
+        ),
+        "Take sword": (
+            "FAILURE",
+            (
+                "Ornamental sword is securely mounted and cannot be taken directly. Likely requires "
+                "puzzle solution."
+            ),
+        ),
+        "Navigation options": (
+            "NOTE",
+            "West exit leads to Kitchen. Room serves as central hub with multiple exits.",
+        ),
+    }
+    known = [
+        of(
+            -at,
+            text,
+            title=title,
+            category=category,
+            scope="zork/23",
+            sessions=("1", str(at + 1)),
+            metadata=place,
+        )
+        for at, (title, (category, text)) in enumerate(entries.items())
+    ]
+    block = block_of_scope(ScopeName("zork/23"), known, choose(known), count=count_words)
+    heading, *shown = lines(block)
+    assert heading == "Location Memory for Living Room (Location 23): 5 visits, 4 episodes"
+    said = [f"- [{category}] {title}: {text}" for title, (category, text) in entries.items()]
+    assert shown == [said[2], said[0], said[1], said[3]], "failures come first"
+    nameless = [one.model_copy(update={"metadata": {}}) for one in known]
+    block = block_of_scope(ScopeName("zork/23"), nameless, choose(nameless), count=count_words)
+    assert lines(block)[0] == "Memory of zork/23: 4 sessions"
+
+
+@pytest.mark.covers("S0.84")
 def test_a_block_reads_plainly() -> None:
     known = [
         of(1, "The keeper sleeps upstairs.", sessions=("a",), metadata={"visits": 2}),
