@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from schemas.memories import VARIANTS_MAX, Memory, Variant
 from streams.core.identity import normalised
 
+SOURCES_MAX = 16
+"""Of those who worded something so, the first are kept. The log has them all."""
+
 _AROUND_WORDS = ".,;:!?\"'()…\u201c\u201d\u2018\u2019"
 _ARTICLES = frozenset(["a", "an", "the"])
 
@@ -33,7 +36,7 @@ def of(memory: Memory) -> list[Variant]:
         text=memory.text,
         content_key=memory.content_key,
         seen=max(1, memory.observation_count - others),
-        sources=memory.sources,
+        sources=memory.sources[:SOURCES_MAX],
         first_seen_at=memory.created_at,
         last_seen_at=memory.last_seen_at,
     )
@@ -71,10 +74,11 @@ def form_of(text: str) -> tuple[str, ...]:
 
 def _united(known: Variant, other: Variant) -> Variant:
     first = min(known, other, key=lambda one: (one.first_seen_at, one.content_key))
+    sources = dict.fromkeys([*known.sources, *other.sources])
     return first.model_copy(
         update={
             "seen": known.seen + other.seen,
-            "sources": tuple(dict.fromkeys([*known.sources, *other.sources])),
+            "sources": tuple(sources)[:SOURCES_MAX],
             "first_seen_at": min(known.first_seen_at, other.first_seen_at),
             "last_seen_at": max(known.last_seen_at, other.last_seen_at),
         }
