@@ -5,10 +5,14 @@ wordings that are kept are those that say most that no other says.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+from schemas.base import ContentKey, Embedding, ModelId
+from schemas.decisions import Change, Ignore, Merge, Replace
 from schemas.memories import VARIANTS_MAX, Memory, Variant
+from streams.core.embedding import Vector, pack
 from streams.core.identity import normalised
 
 SOURCES_MAX = 16
@@ -16,6 +20,9 @@ SOURCES_MAX = 16
 
 _AROUND_WORDS = ".,;:!?\"'()…\u201c\u201d\u2018\u2019"
 _ARTICLES = frozenset(["a", "an", "the"])
+
+
+Outcome = TypeVar("Outcome", bound=Change | Ignore)
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,23 @@ def kept(text: str, wordings: Iterable[Variant]) -> Kept:
         folded += 1
     ordered = sorted(by_form.values(), key=lambda one: (one.first_seen_at, one.content_key))
     return Kept(tuple(ordered), folded)
+
+
+def with_vectors(
+    decision: Outcome, vectors: Mapping[ContentKey, Vector], model: ModelId
+) -> Outcome:
+    """Let a decision that makes one memory of several carry the vectors of its variants."""
+    if not isinstance(decision, Merge | Replace) or not decision.memory.variants:
+        return decision
+    made = embeddings(decision.memory, vectors, model)
+    return decision.model_copy(update={"variant_embeddings": made})
+
+
+def embeddings(
+    memory: Memory, vectors: Mapping[ContentKey, Vector], model: ModelId
+) -> tuple[Embedding, ...]:
+    """Return the vectors of a memory's variants, in their order."""
+    return tuple(pack(vectors[variant.content_key], model) for variant in memory.variants)
 
 
 def form_of(text: str) -> tuple[str, ...]:
