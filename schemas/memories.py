@@ -98,6 +98,21 @@ class Target(Record):
     version: Annotated[int, Field(ge=1)]
 
 
+VARIANTS_MAX = 8
+"""Wordings that a memory keeps beside the one that is shown."""
+
+
+class Variant(Record):
+    """Another wording of what a memory says: how often it was seen, by whom, and when."""
+
+    text: Text
+    content_key: ContentKey
+    seen: Annotated[int, Field(ge=1)] = 1
+    sources: tuple[Label, ...] = ()
+    first_seen_at: Moment
+    last_seen_at: Moment
+
+
 def valid_in_order(start: datetime | None, end: datetime | None) -> None:
     """Raise ValueError where something ends before it begins."""
     if start is not None and end is not None and end < start:
@@ -111,6 +126,9 @@ class Memory(Record):
     copies the higher version is the later one, wherever it is stored. Times are those of the
     events, never of a clock. A superseded memory keeps its text: removal is soft. A forgotten one has
     lost it, and whatever told of it; it stays as a tombstone.
+
+    `text` is the wording that is shown, `variants` are the other wordings of the same fact.
+    `folded` counts wordings that were dropped past VARIANTS_MAX; the log still has them.
     """
 
     schema_version: Literal[1] = 1
@@ -141,6 +159,8 @@ class Memory(Record):
     merged_from: tuple[MemoryName, ...] = ()
     kept_apart: Annotated[tuple[Side, ...], Field(max_length=SIDES_MAX)] = ()
     feedback: Feedback | None = None
+    variants: Annotated[tuple[Variant, ...], Field(max_length=VARIANTS_MAX)] = ()
+    folded: Count = 0
     superseded: Superseded | None = None
 
     @model_validator(mode="after")
@@ -154,3 +174,8 @@ class Memory(Record):
     @property
     def live(self) -> bool:
         return self.status in LIVE
+
+    @property
+    def content_keys(self) -> tuple[ContentKey, ...]:
+        """The keys of all its wordings, that of the shown text first."""
+        return (self.content_key, *(variant.content_key for variant in self.variants))

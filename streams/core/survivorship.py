@@ -3,7 +3,7 @@
 Earliest created, latest seen, counts summed, labels united, importance and confidence the higher,
 but confidence raised where a text is confirmed; persistence the stronger, belief the firmer, pinned if one is. Title and metadata belong to a text:
 where the text stays, what was known first stays; where another text takes its place, the newest
-goes first. What an undo keeps one of them apart from, it keeps the whole apart from.
+goes first. Every wording is kept as a variant. What an undo keeps one of them apart from, it keeps the whole apart from.
 Nothing here drops a value that only one side has, but for one: the end of a fact, where another
 fact in the same memory has none.
 """
@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from schemas.base import FEW_MAX, EventId, MemoryId
 from schemas.events import Remember
 from schemas.memories import Feedback, Memory, Persistence, Standing, Superseded, Turns
+from streams.core import wordings
 from streams.core.cannot_link import sides
 from streams.core.identity import content_key
 
@@ -59,15 +60,18 @@ def born(event: Remember, identity: MemoryId, *, truncated: bool) -> Memory:
         merged_from=(),
         kept_apart=(),
         feedback=None,
+        variants=(),
+        folded=0,
         superseded=None,
     )
 
 
 def seen_again(memory: Memory, event: Remember) -> Memory:
-    """Return the memory after one more observation; its text stays, and is the more certain."""
+    """Return the memory after one more observation: the more certain, the event's text a variant."""
     seen = born(event, memory.id, truncated=memory.truncated)
     update = {
         **_united([memory, seen]),
+        **_worded(memory.text, [memory, seen]),
         "confidence": _confirmed(memory.confidence, seen.confidence),
         "version": memory.version + 1,
     }
@@ -78,6 +82,7 @@ def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
     """Return a memory addressed by its name, with the event's text in place of its own.
 
     Belief and validity are the event's too: they are said of its text. So is a title it gives.
+    The variants go: they word what the text said before.
     """
     seen = born(event, memory.id, truncated=truncated)
     update = {
@@ -90,6 +95,8 @@ def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
         "valid_from": seen.valid_from,
         "valid_until": seen.valid_until,
         "truncated": truncated,
+        "variants": (),
+        "folded": 0,
     }
     return memory.model_copy(update=update)
 
@@ -112,6 +119,7 @@ def merged(
     newest_first = sorted(sources, key=lambda memory: memory.last_seen_at)[::-1]
     update = {
         **_united(sources),
+        **_worded(text, sources),
         "title": _first(memory.title for memory in newest_first),
         "metadata": _joined_metadata(newest_first),
         "id": identity,
@@ -133,6 +141,7 @@ def repeated(seen: Memory, known: Sequence[Memory]) -> Memory:
     newest_first = [seen, *known]
     update = {
         **_united([*known, seen]),
+        **_worded(seen.text, [seen, *known]),
         "title": _first(memory.title for memory in newest_first),
         "category": _first(memory.category for memory in newest_first),
         "metadata": _joined_metadata(newest_first),
@@ -145,6 +154,7 @@ def united(survivor: Memory, other: Memory) -> Memory:
     """Return the next version of a memory that stands for another as well; its text stays."""
     update = {
         **_united([survivor, other]),
+        **_worded(survivor.text, [survivor, other]),
         "version": survivor.version + 1,
         "merged_from": tuple(dict.fromkeys([*survivor.merged_from, other.id])),
     }
@@ -198,6 +208,13 @@ def summed(told: Sequence[Feedback | None]) -> Feedback | None:
         helpful=sum(one.helpful for one in known),
         harmful=sum(one.harmful for one in known),
     )
+
+
+def _worded(text: str, memories: Sequence[Memory]) -> dict[str, object]:
+    """Return what several memories word otherwise than the text that is shown."""
+    kept = wordings.kept(text, [one for memory in memories for one in wordings.of(memory)])
+    folded = kept.folded + sum(memory.folded for memory in memories)
+    return {"variants": kept.variants, "folded": folded}
 
 
 def _united(memories: Sequence[Memory]) -> dict[str, object]:

@@ -1,0 +1,123 @@
+"""Which wordings a memory keeps: the shown text, and variants that differ from it in more than form.
+
+A variant is a way in: the next paraphrase is found by the wording that it is nearest to. So the
+wordings that are kept are those that say most that no other says.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from schemas.base import ContentKey, Embedding, ModelId
+from schemas.decisions import Change, Ignore, Merge, Replace
+from schemas.memories import VARIANTS_MAX, Memory, Variant
+from streams.core.embedding import Vector, pack
+from streams.core.identity import normalised
+
+SOURCES_MAX = 16
+"""Of those who worded something so, the first are kept. The log has them all."""
+
+_AROUND_WORDS = ".,;:!?\"'()…\u201c\u201d\u2018\u2019"
+_ARTICLES = frozenset(["a", "an", "the"])
+
+
+Outcome = TypeVar("Outcome", bound=Change | Ignore)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The variants of a memory, in the order in which they were first seen; how many were folded."""
+
+    variants: tuple[Variant, ...]
+    folded: int
+
+
+def of(memory: Memory) -> list[Variant]:
+    """Return every wording of a memory, the shown text first.
+
+    The shown text was seen as often as the memory, less what its variants were seen.
+    """
+    others = sum(variant.seen for variant in memory.variants)
+    shown = Variant(
+        text=memory.text,
+        content_key=memory.content_key,
+        seen=max(1, memory.observation_count - others),
+        sources=memory.sources[:SOURCES_MAX],
+        first_seen_at=memory.created_at,
+        last_seen_at=memory.last_seen_at,
+    )
+    return [shown, *memory.variants]
+
+
+def kept(text: str, wordings: Iterable[Variant]) -> Kept:
+    """Return what is kept beside the shown text: at most VARIANTS_MAX, the least telling folded.
+
+    Wordings of one form are one: the first seen gives the words, all are counted.
+    """
+    by_form: dict[tuple[str, ...], Variant] = {}
+    for wording in wordings:
+        known = by_form.get(form := form_of(wording.text))
+        by_form[form] = wording if known is None else _united(known, wording)
+    shown = form_of(text)
+    by_form.pop(shown, None)
+    folded = 0
+    while len(by_form) > VARIANTS_MAX:
+        del by_form[_least_telling(shown, by_form)]
+        folded += 1
+    ordered = sorted(by_form.values(), key=lambda one: (one.first_seen_at, one.content_key))
+    return Kept(tuple(ordered), folded)
+
+
+def with_vectors(
+    decision: Outcome, vectors: Mapping[ContentKey, Vector], model: ModelId
+) -> Outcome:
+    """Let a decision that makes one memory of several carry the vectors of its variants."""
+    if not isinstance(decision, Merge | Replace) or not decision.memory.variants:
+        return decision
+    made = embeddings(decision.memory, vectors, model)
+    return decision.model_copy(update={"variant_embeddings": made})
+
+
+def embeddings(
+    memory: Memory, vectors: Mapping[ContentKey, Vector], model: ModelId
+) -> tuple[Embedding, ...]:
+    """Return the vectors of a memory's variants, in their order."""
+    return tuple(pack(vectors[variant.content_key], model) for variant in memory.variants)
+
+
+def form_of(text: str) -> tuple[str, ...]:
+    """Return a text's words as two wordings are compared: no case, punctuation or article.
+
+    Signs inside words count: "C" is not "C++". A text without words has the form of its characters.
+    """
+    words = (word.strip(_AROUND_WORDS) for word in normalised(text).split())
+    told = tuple(word for word in words if word and word not in _ARTICLES)
+    return told or (normalised(text),)
+
+
+def _united(known: Variant, other: Variant) -> Variant:
+    first = min(known, other, key=lambda one: (one.first_seen_at, one.content_key))
+    sources = dict.fromkeys([*known.sources, *other.sources])
+    return first.model_copy(
+        update={
+            "seen": known.seen + other.seen,
+            "sources": tuple(sources)[:SOURCES_MAX],
+            "first_seen_at": min(known.first_seen_at, other.first_seen_at),
+            "last_seen_at": max(known.last_seen_at, other.last_seen_at),
+        }
+    )
+
+
+def _least_telling(
+    shown: Sequence[str], by_form: dict[tuple[str, ...], Variant]
+) -> tuple[str, ...]:
+    """Return the form with the fewest words of its own; of several the least seen, the oldest."""
+    told = Counter(word for form in (shown, *by_form) for word in set(form))
+
+    def worth(form: tuple[str, ...]) -> tuple[object, ...]:
+        variant = by_form[form]
+        own = sum(told[word] == 1 for word in set(form))
+        return (own, variant.seen, variant.last_seen_at, variant.content_key)
+
+    return min(by_form, key=worth)
