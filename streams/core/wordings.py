@@ -59,6 +59,12 @@ def kept(text: str, wordings: Iterable[Variant]) -> Kept:
     return Kept(tuple(ordered), folded)
 
 
+def has(memory: Memory, text: str) -> bool:
+    """Tell whether a text is a wording of a memory; where some were folded, it may have been one."""
+    form = form_of(text)
+    return bool(memory.folded) or any(form_of(one.text) == form for one in of(memory))
+
+
 def form_of(text: str) -> tuple[str, ...]:
     """Return a text's words as two wordings are compared: no case, punctuation or article.
 
