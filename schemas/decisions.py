@@ -4,12 +4,14 @@ A decision is a pure function of the event, its neighbours, the verdicts and the
 the wall clock (when it was made, by which owner) travel in the record's headers instead.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from schemas.base import (
+    ContentKey,
     Cosine,
     Count,
     DecisionId,
@@ -108,7 +110,8 @@ class Compared(Record):
     """One neighbour as it was seen: which version, how similar, in which band, and the verdict.
 
     `judge` gave the verdict; `probabilities` are what it holds of each, rounded to three decimals,
-    where it tells them. `findings` are what guards object to.
+    where it tells them. `findings` are what guards object to. `wording` is the content key of the
+    variant that is that similar; None where it is the shown text.
     """
 
     memory_id: MemoryId
@@ -119,6 +122,7 @@ class Compared(Record):
     judge: Label
     probabilities: dict[Verdict, Unit] | None = None
     findings: tuple[Finding, ...] = ()
+    wording: ContentKey | None = None
 
 
 Strategy = Literal["append", "keep-better", "newer-wins", "llm"]
@@ -165,6 +169,15 @@ class _Decided(Record):
     evidence: Evidence
 
 
+def _each_embedded(memory: Memory, embeddings: Sequence[Embedding]) -> None:
+    """Raise ValueError where a decision carries vectors of some of the variants only."""
+    if embeddings and len(embeddings) != len(memory.variants):
+        raise ValueError(
+            f"variant_embeddings has {len(embeddings)} vectors, but the memory has "
+            f"{len(memory.variants)} variants"
+        )
+
+
 class Insert(_Decided):
     """A new memory. `embedding` is that of the memory's text."""
 
@@ -178,33 +191,48 @@ class Replace(_Decided):
 
     Where `memory` has a target's id it changes in place instead of being retired: its producer
     addressed it by name, or an answer says that it stands for another target as well.
+    `variant_embeddings` are those of the memory's variants, in their order.
     """
 
     kind: Literal["replace"] = "replace"
     memory: Memory
     embedding: Embedding
+    variant_embeddings: tuple[Embedding, ...] = ()
     targets: Annotated[tuple[Target, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _all_or_none_embedded(self) -> Self:
+        _each_embedded(self.memory, self.variant_embeddings)
+        return self
 
 
 class Merge(_Decided):
     """The event and its targets become one memory, which keeps every wording of them.
 
-    `embedding` is that of the merged text, `event_embedding` that of the event's text; None where
-    the event says nothing of its own, and only proposes to join its targets.
+    `embedding` is that of the merged text, `variant_embeddings` are those of the memory's variants,
+    in their order. `event_embedding` is that of the event's text; None where the event says nothing
+    of its own, and only proposes to join its targets.
     """
 
     kind: Literal["merge"] = "merge"
     memory: Memory
     embedding: Embedding
+    variant_embeddings: tuple[Embedding, ...] = ()
     event_embedding: Embedding | None
     targets: Annotated[tuple[Target, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _all_or_none_embedded(self) -> Self:
+        _each_embedded(self.memory, self.variant_embeddings)
+        return self
 
 
 class Reinforce(_Decided):
     """The memory is known: it is seen once more.
 
-    `memory` is the target's next version. `embedding` is that of the event's text; it is absent
-    where the text itself was recognised and nothing had to be embedded.
+    `memory` is the target's next version. `embedding` is that of the event's text, and so of the
+    variant that it becomes; it is absent where the text itself was recognised and nothing had to be
+    embedded.
     """
 
     kind: Literal["reinforce"] = "reinforce"
@@ -214,10 +242,19 @@ class Reinforce(_Decided):
 
 
 class Revised(Record):
-    """A memory as it is from now on. `embedding` is that of its text; None where that stays."""
+    """A memory as it is from now on. `embedding` is that of its text; None where that stays.
+
+    `variant_embeddings` are those of its variants, in their order; none where those stay.
+    """
 
     memory: Memory
     embedding: Embedding | None = None
+    variant_embeddings: tuple[Embedding, ...] = ()
+
+    @model_validator(mode="after")
+    def _all_or_none_embedded(self) -> Self:
+        _each_embedded(self.memory, self.variant_embeddings)
+        return self
 
 
 class Revise(_Decided):

@@ -174,3 +174,8 @@ class Memory(Record):
     @property
     def live(self) -> bool:
         return self.status in LIVE
+
+    @property
+    def content_keys(self) -> tuple[ContentKey, ...]:
+        """The keys of all its wordings, that of the shown text first."""
+        return (self.content_key, *(variant.content_key for variant in self.variants))

@@ -493,7 +493,8 @@ class Index(Decided, Protocol):
     async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
         """Return, per query, the nearest live memories of the scope, nearest first.
 
-        Vectors come back bit-equal to what was written (unit vectors).
+        A memory is as near as the nearest of its wordings. Vectors come back bit-equal to what was
+        written (unit vectors).
         """
         ...
 
@@ -505,7 +506,7 @@ class Index(Decided, Protocol):
         ...
 
     async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
-        """Return, per content key, the live memories that have it, by id, without vectors.
+        """Return, per content key, the live memories with such a wording, by id, without vectors.
 
         Keys that no live memory has are left out.
         """
@@ -519,7 +520,7 @@ class Index(Decided, Protocol):
         ...
 
     async def write(self, changes: Sequence[Stored]) -> None:
-        """Store these states with their vectors, each id at most once.
+        """Store these states with the vector of each wording, each id at most once.
 
         On return they are searchable and survive a crash of this process; `keep_level` makes
         them survive more. A state is left out where the index has that version of the memory, or

@@ -1,5 +1,7 @@
 """Short calls with complete defaults: `event("likes oat milk", scope="ana")`."""
 
+from collections import defaultdict
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -7,7 +9,7 @@ import numpy as np
 
 from schemas.base import ModelId
 from schemas.events import Remember
-from schemas.memories import Memory
+from schemas.memories import Memory, Variant
 from schemas.turns import Turn
 from streams.core.embedding import Vector
 from streams.core.identity import content_key
@@ -15,6 +17,7 @@ from streams.core.language.lexicon import Lexicon
 from streams.core.language.reading import Readings
 from streams.core.neighbours import Stored
 from streams.core.policy import Policy
+from streams.core.wordings import Outcome, with_vectors
 from streams.flow.judging import Judging
 from streams.ports import Record
 
@@ -87,6 +90,29 @@ def at_cosine(similarity: float, axis: int = 1) -> Vector:
 def stored(text: str = "Ana likes tea.", vector: Vector | None = None, **fields: Any) -> Stored:
     """Build a memory with its vector."""
     return Stored(memory(text, **fields), unit(1) if vector is None else vector)
+
+
+def worded(known: Stored, *others: tuple[str, Vector]) -> Stored:
+    """Add variants to a memory, each with its vector."""
+    scope = known.memory.scope
+    variants = [
+        Variant(
+            text=text,
+            content_key=content_key(scope, text),
+            first_seen_at=START,
+            last_seen_at=START,
+        )
+        for text, _ in others
+    ]
+    vectors = {one.content_key: vector for one, (_, vector) in zip(variants, others, strict=True)}
+    changed = known.memory.model_copy(update={"variants": tuple(variants)})
+    return replace(known, memory=changed, variants=vectors)
+
+
+def carrying(decision: Outcome, vector: Vector | None = None) -> Outcome:
+    """Let a decision carry one vector for each variant of the memory that it states."""
+    own = unit(1) if vector is None else vector
+    return with_vectors(decision, defaultdict(lambda: own), MODEL)
 
 
 def judging() -> Judging:

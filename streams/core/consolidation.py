@@ -5,10 +5,10 @@ like C, makes none of A and C.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
-from schemas.base import LABEL_MAX, DecisionId, MemoryId, ModelId, Position, ScopeName
+from schemas.base import LABEL_MAX, ContentKey, DecisionId, MemoryId, ModelId, Position, ScopeName
 from schemas.decisions import Compared, Evidence, Finding, Ignore, Merge, Reason, Replace, Verdict
 from schemas.events import MEMBERS_MAX, Consolidate
 from schemas.memories import Memory, Target
@@ -36,10 +36,23 @@ _ALIKE = frozenset({Verdict.SAME, Verdict.REFINES, Verdict.REFINED_BY, Verdict.O
 
 @dataclass(frozen=True)
 class Member:
-    """A memory that may be one fact with others, and its vector."""
+    """A memory that may be one fact with others, its vector, and those of its variants."""
 
     memory: Memory
     vector: Vector
+    variants: Mapping[ContentKey, Vector] = field(default_factory=dict[ContentKey, Vector])
+
+    @classmethod
+    def of(cls, stored: Stored) -> "Member | None":
+        """Return a stored memory, unless its vector is not known, or it may not be joined."""
+        if stored.vector is None or not may_be_joined(stored.memory):
+            return None
+        return cls(stored.memory, stored.vector, stored.variants)
+
+    @property
+    def wordings(self) -> dict[ContentKey, Vector]:
+        """The vectors of all its wordings."""
+        return {self.memory.content_key: self.vector, **self.variants}
 
 
 @dataclass(frozen=True)
@@ -78,12 +91,12 @@ def unchanged(proposal: Proposal, held: Mapping[MemoryId, Stored]) -> dict[Memor
     members: dict[MemoryId, Member] = {}
     for target in proposal.event.members:
         stored = held.get(target.memory_id)
-        if stored is None or stored.vector is None:
+        member = None if stored is None else Member.of(stored)
+        if member is None:
             continue
-        memory = stored.memory
-        as_seen = memory.version == target.version and memory.scope == proposal.event.scope
-        if as_seen and may_be_joined(memory):
-            members[memory.id] = Member(memory, stored.vector)
+        memory = member.memory
+        if memory.version == target.version and memory.scope == proposal.event.scope:
+            members[memory.id] = member
     return members
 
 
@@ -103,7 +116,10 @@ def by_time(members: Mapping[MemoryId, Member]) -> list[Member]:
 
 
 def paired(newer: Member, older: Member, rules: Rules) -> tuple[Memory, Neighbour]:
-    """Measure two memories as an event and its neighbour are measured."""
+    """Measure two memories as an event and its neighbour are measured, by what they show.
+
+    Their nearest variants would make chains: joined, two memories are near to whatever one is near.
+    """
     title = newer.memory.title if rules.nominate.same_title else None
     candidates = [Stored(older.memory, older.vector)]
     [found] = rank(newer.vector, candidates, bands=rules.bands, floor=-1.0, limit=1, title=title)

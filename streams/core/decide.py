@@ -525,6 +525,7 @@ def compared(neighbour: Neighbour, judgement: Judgement) -> Compared:
         judge=judgement.judge,
         probabilities=None if told is None else {v: round(p, 3) for v, p in told.items()},
         findings=judgement.findings,
+        wording=neighbour.wording,
     )
 
 

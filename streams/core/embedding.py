@@ -1,6 +1,7 @@
 """Vectors between their travelling form and numpy, and the one similarity that meets a band."""
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -66,6 +67,12 @@ def unpack(embedding: Embedding) -> Vector:
 @lru_cache(_REMEMBERED)
 def _vector(values: str) -> Vector:
     return np.frombuffer(base64.b64decode(values), dtype="<f4")
+
+
+def best_of_each(scores: NDArray[Any], sizes: Sequence[int]) -> NDArray[Any]:
+    """Return the highest score of each group; `sizes` tells how many of the scores are whose."""
+    starts = np.cumsum([0, *sizes[:-1]])
+    return np.maximum.reduceat(scores, starts)
 
 
 def similarity(first: Vector, second: Vector) -> float:

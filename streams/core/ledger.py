@@ -4,7 +4,7 @@
 """
 
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from schemas.base import ContentKey, DecisionId, Embedding, MemoryId
@@ -22,13 +22,14 @@ from schemas.decisions import (
     Reject,
     Replace,
     Revise,
+    Revised,
     Revision,
 )
-from schemas.events import Undo
+from schemas.events import Remember, Undo
 from schemas.memories import Memory, Standing, Superseded, Target
 from streams.core import survivorship
-from streams.core.embedding import unpack
-from streams.core.identity import event_key
+from streams.core.embedding import Vector, unpack
+from streams.core.identity import content_key, event_key
 from streams.core.neighbours import DECIDED_MAX, Stored
 
 
@@ -54,6 +55,8 @@ def effects(decision: Decision) -> list[Effect]:
             stored = Stored(decision.memory, unpack(decision.embedding), _decided(decision))
             if isinstance(decision, Insert):
                 return [stored]
+            variants = _worded(decision.memory, decision.variant_embeddings)
+            stored = replace(stored, variants=variants)
             superseded = Superseded(
                 by=decision.memory.id,
                 at=decision.event.occurred_at,
@@ -66,19 +69,11 @@ def effects(decision: Decision) -> list[Effect]:
             ]
             return [stored, *retired]
         case Reinforce():
-            return [Stored(decision.memory, None, _decided(decision))]
+            return [Stored(decision.memory, None, _decided(decision), _wording_of(decision))]
         case Revise():
-            decided = _decided(decision)
-            return [
-                Stored(r.memory, r.embedding and unpack(r.embedding), decided)
-                for r in decision.memories
-            ]
+            return [_revised(Stored, one, _decided(decision)) for one in decision.memories]
         case Erase():
-            decided = _decided(decision)
-            return [
-                Restated(r.memory, r.embedding and unpack(r.embedding), decided)
-                for r in decision.memories
-            ]
+            return [_revised(Restated, one, _decided(decision)) for one in decision.memories]
         case Ignore() | Reject() | Forward() | Block():
             return []
         case _:
@@ -137,7 +132,13 @@ def embeddings(decision: Decision) -> list[Embedding]:
         case Ignore() | Reject() | Forward() | Block():
             return []
         case Revise() | Erase():
-            found = [revised.embedding for revised in decision.memories]
+            found = [
+                embedding
+                for revised in decision.memories
+                for embedding in (revised.embedding, *revised.variant_embeddings)
+            ]
+        case Replace() | Merge():
+            found = [decision.embedding, *decision.variant_embeddings]
         case _:
             found = [decision.embedding]
     return [embedding for embedding in found if embedding is not None]
@@ -184,10 +185,10 @@ def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> St
             _require_known(before, effect)
         return None
     if isinstance(effect, Restated):
-        return Stored(effect.memory, effect.vector, effect.decided)
+        return Stored(effect.memory, effect.vector, effect.decided, effect.variants)
     retires = isinstance(effect, Retire)
     if not retires and effect.vector is not None and version == 1:
-        return effect
+        return _whole(effect)
     if holed and (before is None or before.memory.version != version - 1):
         return None
     if before is None:
@@ -199,9 +200,16 @@ def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> St
         )
     if retires:
         retired = survivorship.retired(before.memory, effect.superseded)
-        return Stored(retired, before.vector, before.decided)
-    vector = before.vector if effect.vector is None else effect.vector
-    return Stored(effect.memory, vector, (*before.decided, *effect.decided)[-DECIDED_MAX:])
+        return replace(before, memory=retired)
+    decided = (*before.decided, *effect.decided)[-DECIDED_MAX:]
+    return _whole(replace(effect.after(before), decided=decided))
+
+
+def _whole(after: Stored) -> Stored:
+    """Return a state; raise MissingTarget where it has a vector, but not one for each wording."""
+    if after.vector is not None and not after.is_whole:
+        raise MissingTarget(f"memory {after.memory.id} gets a wording, but not its vector")
+    return after
 
 
 def _require_known(before: Stored, effect: Effect) -> None:
@@ -229,6 +237,32 @@ def _require_known(before: Stored, effect: Effect) -> None:
 
 def _is_forgotten(memory: Memory) -> bool:
     return memory.status is Standing.FORGOTTEN
+
+
+def _wording_of(decision: Reinforce) -> dict[ContentKey, Vector]:
+    """Return the vector of the event's text, where the memory keeps that as a variant."""
+    event, embedding = decision.event, decision.embedding
+    if embedding is None or not isinstance(event, Remember):
+        return {}
+    key = content_key(event.scope, event.text)
+    kept = any(variant.content_key == key for variant in decision.memory.variants)
+    return {key: unpack(embedding)} if kept else {}
+
+
+def _worded(memory: Memory, embeddings: Sequence[Embedding]) -> dict[ContentKey, Vector]:
+    """Return the vectors of a memory's variants, where a decision carries them."""
+    if not embeddings:
+        return {}
+    keys = (variant.content_key for variant in memory.variants)
+    return dict(zip(keys, map(unpack, embeddings), strict=True))
+
+
+def _revised(
+    kind: type[Stored], revised: Revised, decided: tuple[tuple[DecisionId, ContentKey]]
+) -> Stored:
+    vector = revised.embedding and unpack(revised.embedding)
+    variants = _worded(revised.memory, revised.variant_embeddings)
+    return kind(revised.memory, vector, decided, variants)
 
 
 def _decided(decision: Change | Revision) -> tuple[tuple[DecisionId, ContentKey]]:

@@ -326,7 +326,7 @@ def _alone(
     known = before[meant.memory.id]
     if known is None:
         return survivorship.born(event, meant.memory.id, truncated=False)
-    if known.content_key == content_key(event.scope, event.text):
+    if content_key(event.scope, event.text) in known.content_keys:
         return None
     return survivorship.born(event, memory_id(undo), truncated=False)
 

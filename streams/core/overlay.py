@@ -6,6 +6,7 @@ batch size nor on how far the writer lags behind.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
@@ -15,7 +16,7 @@ from schemas.decisions import Change, Decision, Ignore, Marker
 from schemas.memories import Standing
 from streams.core import survivorship
 from streams.core.brake import Recent
-from streams.core.embedding import NEAR_TIE, Vector
+from streams.core.embedding import NEAR_TIE, Vector, best_of_each
 from streams.core.identity import event_key
 from streams.core.ledger import Effect, Retire, effects, memory_of, version_after
 from streams.core.neighbours import Stored
@@ -62,8 +63,8 @@ class _Layer:
         if _is_grave(after):
             self.graves.setdefault(scope, set()).add(identity)
         if (live := _live(after)) is not None:
-            key = live.memory.content_key
-            self.contents[key] = (*self.contents.get(key, ()), identity)
+            for key in live.memory.content_keys:
+                self.contents[key] = (*self.contents.get(key, ()), identity)
 
     def drop(self, scope: ScopeName, identity: MemoryId) -> None:
         memories = self.scopes.get(scope, {})
@@ -74,7 +75,8 @@ class _Layer:
         if not graves:
             self.graves.pop(scope, None)
         if before is not None:
-            self._forget_content(before.memory.content_key, identity)
+            for key in before.memory.content_keys:
+                self._forget_content(key, identity)
         if not memories:
             self.scopes.pop(scope, None)
 
@@ -209,7 +211,7 @@ class Fork:
         if after is None:
             return stored
         if isinstance(after, Stored):
-            return _with_vector(after, stored)
+            return after.after(stored)
         return None if stored is None else _retired(stored, after)
 
     def changed(self, scope: ScopeName) -> Mapping[MemoryId, Stored | None]:
@@ -225,28 +227,33 @@ class Fork:
     def with_content(
         self, scope: ScopeName, key: ContentKey, stored: Sequence[Stored]
     ) -> Stored | None:
-        """Return the live memory that has this content; of several the one with the smallest id.
+        """Return the live memory with this wording; of several the one with the smallest id.
 
         `stored` are those of the index, which may not know that they have changed.
         """
         ids = {identity for layer in self._layers for identity in layer.contents.get(key, ())}
         held = [_live(_top(self._layers, scope, identity)) for identity in ids]
         current = [*held, *(self.current(scope, s) for s in stored)]
-        live = [s for s in current if s is not None and s.memory.content_key == key]
+        live = [s for s in current if s is not None and key in s.memory.content_keys]
         return min(live, key=lambda holder: holder.memory.id, default=None)
 
     def near(
         self, scope: ScopeName, vector: Vector, hits: Sequence[Stored], limit: int
     ) -> list[Stored]:
-        """Combine the index's hits with what it does not know yet."""
+        """Combine the index's hits with what it does not know yet.
+
+        Of a memory that is no hit, only the index may know the shown text's vector, and those of
+        older variants: it is nominated by the others.
+        """
         view = _view(self._layers, scope)
         standing: list[Stored] = []
         for hit in hits:
             after = _live(view.get(hit.memory.id, hit))
-            if after is not None and (after is hit or after.vector is None):
-                standing.append(Stored(after.memory, hit.vector))
-        live = (_live(after) for after in view.values())
-        fresh = [after for after in live if after is not None and after.vector is not None]
+            if after is not None:
+                standing.append(hit if after is hit else after.after(hit))
+        known = {hit.memory.id for hit in hits}
+        live = (_live(after) for identity, after in view.items() if identity not in known)
+        fresh = [after for after in live if after is not None and after.wordings]
         return standing + _nearest(vector, fresh, limit)
 
 
@@ -270,15 +277,15 @@ def _after(before: _Known | None, effect: Effect) -> _Known:
     known = before if isinstance(before, Stored) else None
     if isinstance(effect, Retire):
         return effect if known is None else _retired(known, effect)
-    stored = _with_vector(effect, known)
-    return Stored(stored.memory.compact(), stored.vector)
+    after = effect.after(known)
+    return Stored(after.memory.compact(), after.vector, variants=after.variants)
 
 
 def _retired(before: Stored, effect: Retire) -> Stored:
     """Return a memory after it was retired; as it is where that has happened."""
     if before.memory.version >= version_after(effect):
         return before
-    return Stored(survivorship.retired(before.memory, effect.superseded), before.vector)
+    return replace(before, memory=survivorship.retired(before.memory, effect.superseded))
 
 
 def _top(layers: Sequence[_Layer], scope: ScopeName, identity: MemoryId) -> _Known | None:
@@ -296,13 +303,6 @@ def _is_grave(after: _Known | None) -> TypeGuard[Stored]:
     return isinstance(after, Stored) and after.memory.status is Standing.FORGOTTEN
 
 
-def _with_vector(after: Stored, before: Stored | None) -> Stored:
-    """Keep a vector that only the overlay knows when its memory is reinforced."""
-    if after.vector is None and before is not None:
-        return Stored(after.memory, before.vector)
-    return after
-
-
 def _view(layers: Sequence[_Layer], scope: ScopeName) -> Mapping[MemoryId, _Known]:
     found = [layer.scopes[scope] for layer in layers if scope in layer.scopes]
     return {identity: after for memories in found for identity, after in memories.items()}
@@ -312,6 +312,7 @@ def _nearest(vector: Vector, fresh: Sequence[Stored], limit: int) -> list[Stored
     """Nominate among many by one product; few are all nominated."""
     if len(fresh) <= limit:
         return list(fresh)
-    scores = np.stack([s.vector for s in fresh if s.vector is not None]) @ vector
+    rows = [own for one in fresh for own in one.wordings.values()]
+    scores = best_of_each(np.stack(rows) @ vector, [len(one.wordings) for one in fresh])
     least = np.partition(scores, -limit)[-limit] - NEAR_TIE
     return [fresh[i] for i in np.flatnonzero(scores >= least).tolist()]

@@ -5,9 +5,10 @@ since they were looked at stay, and the evidence says so.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from schemas.base import MemoryId, ModelId, Position
+from schemas.base import Embedding, MemoryId, ModelId, Position
 from schemas.decisions import Erase, Evidence, Ignore, Reason, Revise, Revised
 from schemas.events import Erasure, Forget, Forgotten, Pin, Rate, Request, Retire, Undo
 from schemas.memories import Feedback, Memory, Standing, Superseded, Target
@@ -18,6 +19,16 @@ from streams.core.identity import content_key, decision_id
 from streams.core.neighbours import Stored
 from streams.core.policy import Policy
 from streams.core.tombstones import grave
+from streams.core.wordings import embeddings
+
+
+@dataclass(frozen=True)
+class Reworded:
+    """The embeddings of a memory's wordings: the shown text's, and those of its variants."""
+
+    shown: Encoded
+    variants: tuple[Embedding, ...]
+
 
 Held: TypeAlias = Mapping[MemoryId, Stored]
 """The newest states of memories, live or not, with their vectors."""
@@ -71,11 +82,12 @@ def put_back(
     source: Position,
     policy: Policy,
     held: Held,
-    encoded: Mapping[MemoryId, Encoded],
+    encoded: Mapping[MemoryId, Reworded],
 ) -> Revise | Ignore:
     """Bring memories to what they are to be without the decisions undone: all of them or none.
 
-    `encoded` has the embedding of each one that is live then.
+    `encoded` has the embeddings of each one that is live then, or has wordings of which it holds no
+    vector now.
     """
     stale = [memory.id for memory in request.memories if not _follows(held, memory)]
     if stale:
@@ -143,7 +155,11 @@ def _said_as_it_is(known: Stored, model: ModelId) -> Revised:
     if known.vector is None:
         raise TypeError(f"memory {known.memory.id} is stated without its vector")
     memory = known.memory.model_copy(update={"version": known.memory.version + 1})
-    return Revised(memory=memory, embedding=pack(known.vector, model))
+    return Revised(
+        memory=memory,
+        embedding=pack(known.vector, model),
+        variant_embeddings=embeddings(memory, known.variants, model),
+    )
 
 
 def _follows(held: Held, memory: Memory) -> bool:
@@ -154,12 +170,24 @@ def _follows(held: Held, memory: Memory) -> bool:
     return known.memory.scope == memory.scope and known.memory.version == memory.version - 1
 
 
-def _restored(memory: Memory, encoded: Encoded | None) -> Revised:
-    key = content_key(memory.scope, memory.text)
+def _restored(memory: Memory, encoded: Reworded | None) -> Revised:
+    """Return a memory as it is asked for; its keys are those of its words, whoever asks."""
+    memory = memory.model_copy(
+        update={
+            "content_key": content_key(memory.scope, memory.text),
+            "variants": tuple(
+                one.model_copy(update={"content_key": content_key(memory.scope, one.text)})
+                for one in memory.variants
+            ),
+        }
+    )
     if encoded is None:
-        return Revised(memory=memory.model_copy(update={"content_key": key}))
-    update = {"content_key": key, "truncated": encoded.truncated}
-    return Revised(memory=memory.model_copy(update=update), embedding=encoded.embedding)
+        return Revised(memory=memory)
+    return Revised(
+        memory=memory.model_copy(update={"truncated": encoded.shown.truncated}),
+        embedding=encoded.shown.embedding,
+        variant_embeddings=encoded.variants,
+    )
 
 
 def _live(held: Held, request: Request, identity: MemoryId) -> Memory | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from schemas.base import ContentKey, DecisionId, Embedding, MemoryId, Position
+from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, Position
 from schemas.decisions import (
     Decision,
     Evidence,
@@ -16,14 +16,16 @@ from schemas.decisions import (
     Replace,
 )
 from schemas.events import Answer, Seen
-from schemas.memories import Memory, Target
+from schemas.memories import Target
 from schemas.outcomes import Review
 from streams.core import survivorship
 from streams.core.decide import ignore
+from streams.core.embedding import pack
 from streams.core.identity import decision_id, review_id
 from streams.core.ledger import Effect, effects, memory_of
 from streams.core.neighbours import Neighbour, Stored
 from streams.core.policy import Policy
+from streams.core.wordings import with_vectors
 
 
 def questions(decision: Insert, near: list[Neighbour]) -> list[Review]:
@@ -44,55 +46,57 @@ def questions(decision: Insert, near: list[Neighbour]) -> list[Review]:
     ]
 
 
+_OLDER_STAYS = frozenset({"same", "refined-by"})
+
+
 def answered(
     answer: Answer,
     source: Position,
     policy: Policy,
-    newer: tuple[Memory, Embedding] | None,
-    older: tuple[Memory, Embedding] | None,
+    newer: Stored | None,
+    older: Stored | None,
+    model: ModelId,
 ) -> Replace | Ignore:
     """Apply an answer to the two memories as they are now; None stands for one that is gone.
 
     One of them goes on, with the counts and labels of both where it stands for both; the other is
-    retired. A memory that is pinned is not.
+    retired. A memory that is pinned is not. `model` is whose the vectors are.
     """
     if not (_is(newer, answer.newer) and _is(older, answer.older)):
         return ignore(answer, source, policy, Reason.ANSWERED_TOO_LATE)
     assert newer is not None and older is not None  # noqa: S101, PT018 - _is has told
+    stays, goes = (older, newer) if answer.verdict in _OLDER_STAYS else (newer, older)
+    survivor, retired = stays.memory, goes.memory
     match answer.verdict:
         case "distinct":
             return ignore(answer, source, policy, Reason.ANSWERED)
-        case "same" | "refined-by":
-            (survivor, embedding), (retired, _) = older, newer
-            memory = survivorship.united(survivor, retired)
-        case "refines":
-            (survivor, embedding), (retired, _) = newer, older
+        case "same" | "refined-by" | "refines":
             memory = survivorship.united(survivor, retired)
         case "contradicts":
-            (survivor, embedding), (retired, _) = newer, older
             memory = survivor.model_copy(update={"version": survivor.version + 1})
-    if retired.pinned:
+    if retired.pinned or stays.vector is None:
         return ignore(answer, source, policy, Reason.ANSWERED_TOO_LATE)
-    return Replace(
+    replaced = Replace(
         decision_id=decision_id(answer.scope, answer.event_id),
         event=answer,
         source=source,
         policy_id=policy.id,
         evidence=Evidence(reason=Reason.ANSWERED),
         memory=memory,
-        embedding=embedding,
+        embedding=pack(stays.vector, model),
         targets=(
             Target(memory_id=survivor.id, version=survivor.version),
             Target(memory_id=retired.id, version=retired.version),
         ),
     )
+    return with_vectors(replaced, {**goes.wordings, **stays.wordings}, model)
 
 
-def _is(held: tuple[Memory, Embedding] | None, seen: Seen) -> bool:
+def _is(held: Stored | None, seen: Seen) -> bool:
     return (
         held is not None
-        and held[0].live
-        and (held[0].id, held[0].content_key) == (seen.memory_id, seen.content_key)
+        and held.memory.live
+        and (held.memory.id, held.memory.content_key) == (seen.memory_id, seen.content_key)
     )
 
 

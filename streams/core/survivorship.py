@@ -2,7 +2,8 @@
 
 Earliest created, latest seen, counts summed, labels united, importance and confidence the higher,
 persistence the stronger, belief the firmer, pinned if one is. Of title, category and metadata what
-was known first stays. Every wording is kept. What an undo keeps one of them apart from, it keeps the whole apart from.
+was known first stays. Every wording is kept as a variant. What an undo keeps one of them apart from,
+it keeps the whole apart from.
 Nothing here drops a value that only one side has, but for one: the end of a fact, where another
 fact in the same memory has none.
 """

@@ -5,14 +5,24 @@ wordings that are kept are those that say most that no other says.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+from schemas.base import ContentKey, Embedding, ModelId
+from schemas.decisions import Change, Ignore, Merge, Replace
 from schemas.memories import VARIANTS_MAX, Memory, Variant
+from streams.core.embedding import Vector, pack
 from streams.core.identity import normalised
+
+SOURCES_MAX = 16
+"""Of those who worded something so, the first are kept. The log has them all."""
 
 _AROUND_WORDS = ".,;:!?\"'()…\u201c\u201d\u2018\u2019"
 _ARTICLES = frozenset(["a", "an", "the"])
+
+
+Outcome = TypeVar("Outcome", bound=Change | Ignore)
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,7 @@ def of(memory: Memory) -> list[Variant]:
         text=memory.text,
         content_key=memory.content_key,
         seen=max(1, memory.observation_count - others),
-        sources=memory.sources,
+        sources=memory.sources[:SOURCES_MAX],
         first_seen_at=memory.created_at,
         last_seen_at=memory.last_seen_at,
     )
@@ -65,6 +75,23 @@ def has(memory: Memory, text: str) -> bool:
     return bool(memory.folded) or any(form_of(one.text) == form for one in of(memory))
 
 
+def with_vectors(
+    decision: Outcome, vectors: Mapping[ContentKey, Vector], model: ModelId
+) -> Outcome:
+    """Let a decision that makes one memory of several carry the vectors of its variants."""
+    if not isinstance(decision, Merge | Replace) or not decision.memory.variants:
+        return decision
+    made = embeddings(decision.memory, vectors, model)
+    return decision.model_copy(update={"variant_embeddings": made})
+
+
+def embeddings(
+    memory: Memory, vectors: Mapping[ContentKey, Vector], model: ModelId
+) -> tuple[Embedding, ...]:
+    """Return the vectors of a memory's variants, in their order."""
+    return tuple(pack(vectors[variant.content_key], model) for variant in memory.variants)
+
+
 def form_of(text: str) -> tuple[str, ...]:
     """Return a text's words as two wordings are compared: no case, punctuation or article.
 
@@ -77,10 +104,11 @@ def form_of(text: str) -> tuple[str, ...]:
 
 def _united(known: Variant, other: Variant) -> Variant:
     first = min(known, other, key=lambda one: (one.first_seen_at, one.content_key))
+    sources = dict.fromkeys([*known.sources, *other.sources])
     return first.model_copy(
         update={
             "seen": known.seen + other.seen,
-            "sources": tuple(dict.fromkeys([*known.sources, *other.sources])),
+            "sources": tuple(sources)[:SOURCES_MAX],
             "first_seen_at": min(known.first_seen_at, other.first_seen_at),
             "last_seen_at": max(known.last_seen_at, other.last_seen_at),
         }

@@ -17,7 +17,6 @@ from streams.core.consolidation import (
     by_time,
     cohesive,
     linked,
-    may_be_joined,
     paired,
 )
 from streams.core.neighbours import Neighbour, Stored
@@ -92,9 +91,7 @@ class Nominating:
         if not rules.enabled:
             return Nominated()
         members = {
-            one.memory.id: Member(one.memory, one.vector)
-            for one in memories
-            if one.vector is not None and may_be_joined(one.memory)
+            one.memory.id: member for one in memories if (member := Member.of(one)) is not None
         }
         looking = _Looking(self, members, rules, budget, known)
         await looking.judge(near_pairs(members, rules, neighbours_max=self.neighbours_max))

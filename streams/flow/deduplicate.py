@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
-from schemas.base import ContentKey, DecisionId, Embedding, EventId, MemoryId, Position, ScopeName
+from schemas.base import ContentKey, DecisionId, EventId, MemoryId, ModelId, Position, ScopeName
 from schemas.codec import DECISION
 from schemas.decisions import (
     Block,
@@ -60,6 +60,7 @@ from streams.core.overlay import Fork
 from streams.core.policy import Nominate, Policy, Rules
 from streams.core.requests import (
     Held,
+    Reworded,
     brings_back,
     ended,
     forgotten,
@@ -72,6 +73,7 @@ from streams.core.reviewing import answered, questions
 from streams.core.survivorship import said_again
 from streams.core.tombstones import Key, Said, WrongKey, recognised
 from streams.core.verdict import Judgement
+from streams.core.wordings import with_vectors
 from streams.flow.dead_letters import dead_letter
 from streams.flow.judging import Judging, Question
 from streams.flow.merging import Made, Merging
@@ -260,10 +262,9 @@ class Deduplicator:
             return again_so if again else _reused(item.record)
         if isinstance(event, Answer):
             newer, older = (
-                self._held(event.scope, one.memory_id, seen, fork)
-                for one in (event.newer, event.older)
+                _live(event.scope, one.memory_id, seen, fork) for one in (event.newer, event.older)
             )
-            return answered(event, source, self.policy, newer, older)
+            return answered(event, source, self.policy, newer, older, self.embedder.model)
         if not isinstance(event, Remember):
             return await self._requested(event, source, seen, fork, erasable=item.erasable)
         braked = fork.braked(event.scope, self.policy.rules(event.scope).brake)
@@ -312,8 +313,11 @@ class Deduplicator:
             case Undo() if (gone := brings_back(event, held)) is not None:
                 return block(source, event, gone)
             case Undo():
-                live = [memory for memory in event.memories if memory.live]
-                encoded = {one.id: await self._as_it_was(one, held, seen) for one in live}
+                encoded = {
+                    one.id: await self._as_it_was(one, held.get(one.id), seen)
+                    for one in event.memories
+                    if one.live or not _has_words_of(held.get(one.id), one)
+                }
                 return put_back(event, source, self.policy, held, encoded)
             case Forget():
                 key, model = self.required_key(event.scope).name, self.embedder.model
@@ -325,13 +329,13 @@ class Deduplicator:
                 proposal = Proposal(event, source, self.policy, self.embedder.model, braked)
                 return await self._consolidate(proposal, held, seen)
 
-    async def _as_it_was(self, memory: Memory, held: Held, seen: _Seen) -> Encoded:
-        """Return the embedding of a memory's text: its own, where it has that text now."""
-        known = held.get(memory.id)
-        if known is None or known.vector is None or known.memory.text != memory.text:
-            return await self._encoded(memory.text, seen)
-        embedding = pack(known.vector, self.embedder.model)
-        return Encoded(known.vector, embedding, known.memory.truncated)
+    async def _as_it_was(self, memory: Memory, held: Stored | None, seen: _Seen) -> Reworded:
+        """Return the embeddings of a memory's wordings: those that it has now, where it has them."""
+        known = {} if held is None else _as_held(held, self.embedder.model)
+        texts = [memory.text, *(variant.text for variant in memory.variants)]
+        await self._embed([text for text in texts if text not in known], seen)
+        shown, *variants = (known.get(text) or seen.encoded[text] for text in texts)
+        return Reworded(shown, tuple(variant.embedding for variant in variants))
 
     async def _consolidate(self, proposal: Proposal, held: Held, seen: _Seen) -> Change | Ignore:
         """Judge every pair of the memories that are still what was proposed, and join what fits."""
@@ -343,10 +347,11 @@ class Deduplicator:
         judged = await self.judging.judge(asked)
         relations = [Related(*pair, one) for pair, one in zip(found, judged, strict=True)]
         outcome = consolidate(proposal, members, relations)
-        if not isinstance(outcome, Unworded):
-            return outcome
-        parts = [members[MemoryId(part.origin)].vector for part in outcome.parts]
-        return await self._worded(outcome, proposal.event.scope, parts, seen)
+        if isinstance(outcome, Unworded):
+            parts = [members[MemoryId(part.origin)].vector for part in outcome.parts]
+            outcome = await self._worded(outcome, proposal.event.scope, parts, seen)
+        known = (member.wordings for member in members.values())
+        return with_vectors(outcome, _united(known), self.embedder.model)
 
     async def _remember(self, case: Case, seen: _Seen, fork: Fork) -> Change | Ignore:
         event = case.event
@@ -375,11 +380,13 @@ class Deduplicator:
         await self._judge(questions_on, seen)
         judgements = [seen.judgements[_asked(question)] for question in questions_on]
         outcome = decide(case, encoded, near, judgements)
+        known = {n.memory.id: n.stored.wordings for n in near if n.stored is not None}
         if isinstance(outcome, Unworded):
-            origins = {part.origin for part in outcome.parts}
-            joined = (n.vector for n in near if n.memory.id in origins)
-            parts = [encoded.vector, *(vector for vector in joined if vector is not None)]
-            outcome = await self._worded(outcome, case.event.scope, parts, seen)
+            targets = (known.get(MemoryId(part.origin), {}) for part in outcome.parts)
+            shown = [next(iter(wordings.values())) for wordings in targets if wordings]
+            outcome = await self._worded(outcome, case.event.scope, [encoded.vector, *shown], seen)
+        own = {content_key(case.event.scope, case.event.text): encoded.vector}
+        outcome = with_vectors(outcome, _united([own, *known.values()]), self.embedder.model)
         if isinstance(outcome, Insert) and outcome.evidence.reviews:
             seen.reviews[outcome.decision_id] = questions(outcome, near)
         return outcome
@@ -401,15 +408,6 @@ class Deduplicator:
             whole = await self._encoded(made.joined.text, seen)
         return unworded.merged(made.joined, whole, made.degraded)
 
-    def _held(
-        self, scope: ScopeName, identity: MemoryId, seen: _Seen, fork: Fork
-    ) -> tuple[Memory, Embedding] | None:
-        """Return a live memory as it is now, with the embedding of its text."""
-        stored = _live(scope, identity, seen, fork)
-        if stored is None or stored.vector is None:
-            return None
-        return stored.memory, pack(stored.vector, self.embedder.model)
-
     async def _near(self, case: Case, vector: Vector, seen: _Seen, fork: Fork) -> list[Neighbour]:
         """Return the nearest live memories, those of the batch's own decisions included."""
         event, nominate = case.event, case.rules.nominate
@@ -420,6 +418,12 @@ class Deduplicator:
         while True:
             candidates = fork.near(event.scope, vector, hits, wanted)
             near = _ranked(event, vector, candidates, case.rules)
+            if parts := [n.memory.id for n in near if n.stored and not n.stored.is_whole]:
+                # Only the index has their other wordings, and did not find them near.
+                held = await self.index.get(parts)
+                whole = (fork.current(event.scope, stored) for stored in held.values())
+                candidates = _replaced(candidates, whole)
+                near = _ranked(event, vector, candidates, case.rules)
             least = near[-1].similarity if len(near) == wanted else floor
             if len(hits) < limit or _similarity(vector, hits[-1]) + NEAR_TIE < least:
                 return near
@@ -504,7 +508,41 @@ def _fitting(
 
 
 def _similarity(vector: Vector, hit: Stored) -> float:
-    return -1.0 if hit.vector is None else similarity(vector, hit.vector)
+    found = hit.nearest(vector)
+    return -1.0 if found is None else found[0]
+
+
+def _replaced(candidates: Sequence[Stored], whole: Iterable[Stored | None]) -> list[Stored]:
+    """Return the candidates, with those whose vectors are all known by now in place of others."""
+    known = {one.memory.id: one for one in whole if one is not None}
+    return [known.get(one.memory.id, one) for one in candidates]
+
+
+def _united(known: Iterable[Mapping[ContentKey, Vector]]) -> dict[ContentKey, Vector]:
+    return {key: vector for vectors in known for key, vector in vectors.items()}
+
+
+def _as_held(held: Stored, model: ModelId) -> dict[str, Encoded]:
+    """Return the embeddings that a memory holds of its wordings, by their texts."""
+    memory, wordings = held.memory, held.wordings
+    texts = [(memory.content_key, memory.text)]
+    texts += [(variant.content_key, variant.text) for variant in memory.variants]
+    return {
+        text: Encoded(
+            wordings[key],
+            pack(wordings[key], model),
+            truncated=memory.truncated and key == memory.content_key,
+        )
+        for key, text in texts
+        if key in wordings
+    }
+
+
+def _has_words_of(held: Stored | None, memory: Memory) -> bool:
+    """Tell whether a memory says the same now, in each of its wordings."""
+    if held is None or held.memory.text != memory.text:
+        return False
+    return {one.text for one in memory.variants} <= {one.text for one in held.memory.variants}
 
 
 def _named(event: Event) -> list[MemoryId]:

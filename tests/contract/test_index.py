@@ -39,6 +39,7 @@ from tests.builders import (
     memory,
     stored,
     unit,
+    worded,
 )
 from tests.support.qdrant import NAMED_SERVER, grpc_client, rest_client
 
@@ -184,11 +185,16 @@ def assert_same(found: Sequence[Stored], expected: Sequence[Stored], *, bits: bo
         if bits:
             assert one.vector.tobytes() == other.vector.tobytes()
         np.testing.assert_allclose(one.vector, other.vector, atol=1e-6)
+        assert one.variants.keys() == other.variants.keys()
+        for key, vector in one.variants.items():
+            assert not bits or vector.tobytes() == other.variants[key].tobytes()
+            np.testing.assert_allclose(vector, other.variants[key], atol=1e-6)
 
 
-def cosine(first: Vector, second: Vector | None) -> float:
-    assert second is not None
-    return float(np.dot(first.astype(np.float64), second.astype(np.float64)))
+def cosine(query: Vector, found: Stored) -> float:
+    """Return the cosine of a query and the nearest wording of a memory."""
+    exact = query.astype(np.float64)
+    return max(float(np.dot(exact, one.astype(np.float64))) for one in found.wordings.values())
 
 
 class TestIndex:
@@ -315,7 +321,7 @@ class TestIndex:
         await index.write([stored(id=identity(n), vector=v) for n, v in enumerate(vectors)])
         asked = unit(5, 1, -2, 3)
         for number, vector in enumerate(vectors):
-            found = await search(index, asked, floor=cosine(asked, vector))
+            found = await search(index, asked, floor=cosine(asked, stored(vector=vector)))
             assert identity(number) in ids(found)
 
     async def test_vectors_come_back_bit_for_bit(
@@ -508,6 +514,42 @@ class TestIndex:
         assert await index.forgotten([ScopeName("acme")]) == {}
         assert await search(index, unit(0, 1), floor=0.9) == []
 
+    async def test_a_memory_is_as_near_as_the_nearest_of_its_wordings(self, index: Index) -> None:
+        """It is found once, and comes back with the vectors of all of them, bit for bit."""
+        tea = worded(
+            live(1, "Ana likes tea.", vector=unit(1)),
+            ("Tea is what Ana likes.", unit(0, 1)),
+            ("Ana: tea", unit(0, 0.6, 0.8)),
+        )
+        milk = live(2, "Ana likes milk.", vector=unit(0, 0.9, 0.1))
+        await index.write([tea, milk])
+        for nearest in (unit(1), unit(0, 1), unit(0, 0.6, 0.8)):
+            assert_same(await search(index, nearest, floor=0.999), [tea])
+        assert ids(await search(index, unit(0, 1))) == numbers(1, 2)
+        assert ids(await search(index, unit(0, 1), limit=1)) == numbers(1)
+        assert_same(await everything(index), [tea, milk])
+        assert_same([(await index.get([tea.memory.id]))[tea.memory.id]], [tea])
+
+    async def test_wordings_go_with_the_version_that_had_them(self, index: Index) -> None:
+        before = worded(live(1, "Ana likes tea.", vector=unit(1)), ("Ana: tea", unit(0, 1)))
+        after = worded(
+            live(1, "Ana likes tea.", vector=unit(1), version=2), ("Tea for Ana", unit(0, 0, 1))
+        )
+        await index.write([before])
+        await index.write([after])
+        assert await search(index, unit(0, 1), floor=0.5) == []
+        assert_same(await search(index, unit(0, 0, 1), floor=0.999), [after])
+
+    async def test_finds_a_memory_by_the_content_of_any_wording(self, index: Index) -> None:
+        known = worded(live(1, "Ana likes tea."), ("Ana: tea", unit(0, 1)))
+        await index.write([known, live(2, "Ana: tea", vector=unit(0, 1))])
+        shown, variant = known.memory.content_keys
+        found = await index.with_content([variant, shown, content_key(SCOPE, "milk")])
+        assert {key: ids(held) for key, held in found.items()} == {
+            shown: numbers(1),
+            variant: numbers(1, 2),
+        }
+
     async def test_finds_many_contents_at_once(self, index: Index) -> None:
         texts = [f"fact {n}" for n in range(1_500)]
         await index.write([stored(text, id=identity(n)) for n, text in enumerate(texts)])
@@ -544,8 +586,10 @@ class TestIndex:
             assert_same(await everything(index), expected)
 
     async def test_a_state_without_its_vector_is_refused(self, index: Index) -> None:
-        with pytest.raises(TypeError, match=f"memory {identity(1)} is written without its vector"):
-            await index.write([Stored(memory(id=identity(1)), None)])
+        known = worded(live(1, "Ana likes tea."), ("Ana: tea", unit(0, 1)))
+        for lacking in (replace(known, vector=None), replace(known, variants={})):
+            with pytest.raises(TypeError, match=f"memory {identity(1)} is written without a vec"):
+                await index.write([lacking])
         assert await everything(index) == []
 
     @pytest.mark.covers("B127", "D28")
@@ -659,6 +703,8 @@ def histories(draw: st.DrawFn) -> list[list[Stored]]:
                 version=version,
                 vector=draw(UNITS),
             )
+            others = draw(st.sampled_from([(), ("cocoa",), ("cocoa", "juice")]))
+            state = worded(state, *((text, draw(UNITS)) for text in others))
             batch.append(replace(state, decided=decided_by(number, version)))
         batches.append(batch)
     return batches
@@ -722,7 +768,7 @@ async def assert_agreement(index: Index, history: list[list[Stored]], queries: l
     assert [got[one].decided for one in known] == [one.decided for one in known.values()]
     decisions = [pair[0] for number in range(20) for pair in decided_by(number, 4)]
     assert await index.decided(decisions) == await reference.decided(decisions)
-    keys = [content_key(scope, text) for scope in SCOPES[:3] for text in ("tea", "milk")]
+    keys = [content_key(scope, text) for scope in SCOPES[:3] for text in ("tea", "milk", "juice")]
     assert await index.with_content(keys) == await reference.with_content(keys)
     answers, nearest = await index.search(queries), await reference.search(queries)
     for query, near, exactly in zip(queries, answers, nearest, strict=True):
@@ -734,15 +780,15 @@ def assert_congruent(
     query: Query, near: list[Stored], nearest: list[Stored], allowed: set[MemoryId]
 ) -> None:
     """Compare two answers: only memories within SAME of the edge of the answer may differ."""
-    scores = [cosine(query.vector, one.vector) for one in near]
+    scores = [cosine(query.vector, one) for one in near]
     assert scores == pytest.approx(sorted(scores, reverse=True), abs=SAME)
     assert len(near) <= query.limit
     assert len(set(ids(near))) == len(near)
     assert set(ids(near)) <= allowed
     full = len(nearest) == query.limit
-    edge_score = cosine(query.vector, nearest[-1].vector) if full else query.floor
+    edge_score = cosine(query.vector, nearest[-1]) if full else query.floor
     assert all(score >= edge_score - SAME for score in scores)
-    certain = [one for one in nearest if cosine(query.vector, one.vector) > edge_score + SAME]
+    certain = [one for one in nearest if cosine(query.vector, one) > edge_score + SAME]
     assert set(ids(certain)) <= set(ids(near))
 
 

@@ -76,7 +76,11 @@ def shard(created: rest.CreateCollection) -> engine.EdgeConfig:
     vectors = dense(created)
     graph = _graph(created)
     return engine.EdgeConfig(
-        vectors=engine.EdgeVectorParams(size=vectors.size, distance=engine.Distance.Cosine),
+        vectors=engine.EdgeVectorParams(
+            size=vectors.size,
+            distance=engine.Distance.Cosine,
+            multivector_config=_several(vectors.multivector_config),
+        ),
         hnsw_config=engine.HnswIndexConfig(
             m=graph.m,
             ef_construct=graph.ef_construct,
@@ -86,8 +90,13 @@ def shard(created: rest.CreateCollection) -> engine.EdgeConfig:
     )
 
 
+def _several(wanted: rest.MultiVectorConfig | None) -> engine.MultiVectorConfig | None:
+    """Say how points of several vectors are compared: by the nearest, the only way there is."""
+    return wanted and engine.MultiVectorConfig(engine.MultiVectorComparator.MaxSim)
+
+
 def dense(created: rest.CreateCollection) -> rest.VectorParams:
-    """Return the only form of vectors that is served: one without a name, compared by cosine."""
+    """Return the only form of vectors that is served: without a name, compared by cosine."""
     if created.sparse_vectors or not isinstance(created.vectors, rest.VectorParams):
         raise unserved("named or sparse vectors")
     if created.vectors.distance is not rest.Distance.COSINE:
@@ -270,7 +279,9 @@ def _batch(wanted: rest.PointsBatch) -> list[engine.Point]:
 
 
 def _vector(wanted: object) -> "engine.Vector":
-    """Take a list of numbers, or names with vectors: the engine refuses names it does not know.
+    """Take a list of numbers, or of such lists, or names with vectors.
+
+    The engine refuses names that it does not know, and several vectors where one is wanted.
 
     No vector at all, said with an empty object, is allowed.
     """
@@ -345,7 +356,7 @@ def _nearest(wanted: rest.QueryInterface) -> engine.Query:
         wanted = wanted.nearest
     if not isinstance(wanted, list):
         raise unserved(f"a query by {type(wanted).__name__}")
-    return engine.Query.Nearest(cast("list[float]", wanted))
+    return engine.Query.Nearest(wanted)
 
 
 def _params(wanted: rest.SearchParams) -> engine.SearchParams:

@@ -128,8 +128,10 @@ async def test_an_answer_is_decided_and_index_and_sinks_follow(
     assert survivor.vector.tobytes() == TABLE[stays].tobytes()
     [words_again] = await bench.say(said(stays, 7))
     assert isinstance(words_again, Reinforce)
-    [gone] = await bench.say(said(goes, 8))
-    assert isinstance(gone, Insert)  # what says it in other words may be known; its id is not
+    [other_words] = await bench.say(said(goes, 8))
+    assert isinstance(other_words, Reinforce)
+    assert made(other_words).id == made(words_again).id
+    assert [(one.text, one.seen) for one in made(other_words).variants] == [(goes, 2)]
     report = await audited(bench.log, [IndexCopy(bench.index, "exact", "")], lambda _, __: None)
     assert [check.told for check in report.checks if not check.healthy] == []
 

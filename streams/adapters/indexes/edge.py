@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequenc
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import qdrant_edge as engine
 from pydantic import TypeAdapter, ValidationError
 
@@ -27,7 +26,8 @@ from streams.adapters.indexes.payload import (
     VERSION,
     from_payload,
     to_payload,
-    vector_of,
+    vectors_of,
+    with_contents,
 )
 from streams.core.fences import Reached
 from streams.core.neighbours import Stored
@@ -78,10 +78,7 @@ class EdgeIndex:
 
     async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
         has_content = engine.Filter(must=[_LIVE_ONLY, _any(CONTENT_KEY, list(keys))])
-        found: dict[ContentKey, list[Stored]] = {}
-        for stored in self._scroll(has_content, with_vector=False):
-            found.setdefault(stored.memory.content_key, []).append(stored)
-        return found
+        return with_contents(self._scroll(has_content, with_vector=False), keys)
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
         known = engine.Filter(must=[_any(DECISION_IDS, list(ids))])
@@ -210,7 +207,10 @@ def _create(path: Path, dimension: int) -> engine.EdgeShard:
     unfinished.mkdir()
     # Per-tenant graphs only (m=0): an index over all scopes would never be searched.
     graph = engine.HnswIndexConfig(m=0, ef_construct=100, full_scan_threshold=10_000, payload_m=16)
-    vectors = engine.EdgeVectorParams(size=dimension, distance=engine.Distance.Cosine)
+    by_nearest = engine.MultiVectorConfig(engine.MultiVectorComparator.MaxSim)
+    vectors = engine.EdgeVectorParams(
+        size=dimension, distance=engine.Distance.Cosine, multivector_config=by_nearest
+    )
     shard = engine.EdgeShard.create(
         str(unfinished), engine.EdgeConfig(vectors=vectors, hnsw_config=graph)
     )
@@ -243,7 +243,8 @@ def _meanings(path: Path) -> Generator[None]:
 
 
 def _point(change: Stored) -> engine.Point:
-    return engine.Point(change.memory.id, vector_of(change).tolist(), to_payload(change))
+    rows = [vector.tolist() for vector in vectors_of(change)]
+    return engine.Point(change.memory.id, rows, to_payload(change))
 
 
 def _request(query: Query) -> engine.QueryRequest:
@@ -269,5 +270,4 @@ _LIVE_ONLY = _any(STATUS, sorted(LIVE))
 
 
 def _read(point: engine.ScoredPoint | engine.Record) -> Stored:
-    vector = None if point.vector is None else np.asarray(point.vector, dtype=np.float32)
-    return from_payload(point.payload, vector)
+    return from_payload(point.payload, point.vector)

@@ -12,8 +12,8 @@ import numpy as np
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.memories import Standing
 from streams.adapters.indexes.following import new_token, raised
-from streams.adapters.indexes.payload import vector_of
-from streams.core.embedding import Vector
+from streams.adapters.indexes.payload import vectors_of, with_contents
+from streams.core.embedding import Vector, best_of_each
 from streams.core.fences import Reached
 from streams.core.neighbours import Stored
 from streams.ports import FLOAT32_SLACK, Followed, Level, Query
@@ -21,10 +21,14 @@ from streams.ports import FLOAT32_SLACK, Followed, Level, Query
 
 @dataclass(frozen=True)
 class _Searched:
-    """The live memories of a scope, and their vectors in the same order, one a row."""
+    """The live memories of a scope, and the vectors of all their wordings, one a row.
+
+    `sizes`: how many rows each memory has, in the same order.
+    """
 
     live: Sequence[Stored]
     matrix: Vector
+    sizes: Sequence[int]
 
 
 class ExactIndex:
@@ -45,13 +49,9 @@ class ExactIndex:
         return {i: self._stored[i] for i in ids if i in self._stored}
 
     async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
-        wanted = set(keys)
-        found: dict[ContentKey, list[Stored]] = {}
-        for _, stored in sorted(self._stored.items()):
-            key = stored.memory.content_key
-            if stored.memory.live and key in wanted:
-                found.setdefault(key, []).append(replace(stored, vector=None))
-        return found
+        by_id = (stored for _, stored in sorted(self._stored.items()))
+        live = (replace(one, vector=None, variants={}) for one in by_id if one.memory.live)
+        return with_contents(live, keys)
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
         return {i: self._decided[i] for i in ids if i in self._decided}
@@ -62,7 +62,7 @@ class ExactIndex:
 
     async def write(self, changes: Sequence[Stored]) -> None:
         for change in changes:
-            vector_of(change)  # as the others do, refuse a state without one
+            vectors_of(change)  # as the others do, refuse a state without one
             before = self._stored.get(change.memory.id)
             if before is None or before.memory.version < change.memory.version:
                 self._replace(before, change)
@@ -108,7 +108,7 @@ class ExactIndex:
         scope = self._searched.get(query.scope) or self._to_search(query.scope)
         if scope is None:
             return []
-        scores = scope.matrix @ query.vector
+        scores = best_of_each(scope.matrix @ query.vector, scope.sizes)
         order = np.argsort(-scores, kind="stable")[: query.limit]
         return [scope.live[i] for i in order if scores[i] >= query.floor - FLOAT32_SLACK]
 
@@ -117,6 +117,8 @@ class ExactIndex:
         live = [one for one in stored if one.memory.live]
         if not live:
             return None
-        searched = _Searched(live, np.stack([vector_of(one) for one in live]))
+        vectors = [vectors_of(one) for one in live]
+        matrix = np.stack([row for rows in vectors for row in rows])
+        searched = _Searched(live, matrix, [len(rows) for rows in vectors])
         self._searched[scope] = searched
         return searched

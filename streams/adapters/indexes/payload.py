@@ -1,8 +1,12 @@
-"""How a memory lies in Qdrant, whether its engine runs here or as a server."""
+"""How a memory lies in Qdrant, whether its engine runs here or as a server.
 
-from collections.abc import Mapping
+One point a memory, with a vector for each wording: a multivector, compared by the nearest of them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from schemas.base import ContentKey, DecisionId
@@ -32,7 +36,7 @@ def to_payload(stored: Stored) -> dict[str, Any]:
     memory = stored.memory
     return {
         SCOPE: memory.scope,
-        CONTENT_KEY: memory.content_key,
+        CONTENT_KEY: list(memory.content_keys),
         STATUS: memory.status.value,
         VERSION: memory.version,
         DECISION_IDS: [identity for identity, _ in stored.decided],
@@ -41,22 +45,49 @@ def to_payload(stored: Stored) -> dict[str, Any]:
     }
 
 
-def vector_of(stored: Stored) -> Vector:
-    """Return the vector that a memory is written with; raises TypeError without one."""
-    if stored.vector is None:
-        raise TypeError(f"memory {stored.memory.id} is written without its vector")
-    return stored.vector
+def vectors_of(stored: Stored) -> list[Vector]:
+    """Return the vectors that a memory is written with, its text's first, then its variants'.
+
+    Raises TypeError where one is not known.
+    """
+    if not stored.is_whole:
+        raise TypeError(f"memory {stored.memory.id} is written without a vector of each wording")
+    return list(stored.wordings.values())
 
 
-def from_payload(payload: Mapping[str, Any] | None, vector: Vector | None) -> Stored:
-    """Read a point. NoStore where somebody else wrote it."""
+def from_payload(payload: Mapping[str, Any] | None, vectors: object) -> Stored:
+    """Read a point; `vectors` is None where they were not asked for.
+
+    NoStore where somebody else wrote it.
+    """
     try:
         fields = payload or {}
         memory = Memory.model_validate_json(fields[_MEMORY])
+        vector, variants = _read(memory, vectors)
         pairs = zip(fields.get(DECISION_IDS, ()), fields.get(_CONTENTS, ()), strict=True)
         decided = tuple((DecisionId(identity), ContentKey(key)) for identity, key in pairs)
     except (KeyError, TypeError, ValueError, ValidationError) as error:
         raise NoStore(
             "the index holds a point that memsieve did not write: give memsieve one of its own"
         ) from error
-    return Stored(memory, vector, decided)
+    return Stored(memory, vector, decided, variants)
+
+
+def with_contents(
+    found: Iterable[Stored], keys: Sequence[ContentKey]
+) -> dict[ContentKey, list[Stored]]:
+    """Return memories by those of the keys that one of their wordings has."""
+    held: dict[ContentKey, list[Stored]] = {}
+    wanted = set(keys)
+    for stored in found:
+        for key in wanted.intersection(stored.memory.content_keys):
+            held.setdefault(key, []).append(stored)
+    return held
+
+
+def _read(memory: Memory, vectors: object) -> tuple[Vector | None, dict[ContentKey, Vector]]:
+    if vectors is None:
+        return None, {}
+    vector, *others = np.asarray(vectors, dtype=np.float32)
+    keys = (variant.content_key for variant in memory.variants)
+    return vector, dict(zip(keys, others, strict=True))

@@ -14,7 +14,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 from uuid import UUID, uuid5
 
 import grpc
-import numpy as np
 from pydantic import TypeAdapter
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
@@ -35,7 +34,8 @@ from streams.adapters.indexes.payload import (
     WHOLE,
     from_payload,
     to_payload,
-    vector_of,
+    vectors_of,
+    with_contents,
 )
 from streams.core.fences import Reached
 from streams.core.neighbours import Stored
@@ -213,10 +213,8 @@ class QdrantIndex:
 
     async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
         condition = models.Filter(must=[_any(STATUS, _LIVE), _any(CONTENT_KEY, list(keys))])
-        found: dict[ContentKey, list[Stored]] = {}
-        async for stored in self._scroll(condition, with_vectors=False):
-            found.setdefault(stored.memory.content_key, []).append(stored)
-        return found
+        found = [one async for one in self._scroll(condition, with_vectors=False)]
+        return with_contents(found, keys)
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
         condition = models.Filter(must=[_any(DECISION_IDS, list(ids))])
@@ -356,7 +354,9 @@ class QdrantIndex:
             lambda: self._client.create_collection(
                 collection,
                 vectors_config=models.VectorParams(
-                    size=self._dimension, distance=models.Distance.COSINE
+                    size=self._dimension,
+                    distance=models.Distance.COSINE,
+                    multivector_config=_BY_NEAREST,
                 ),
                 hnsw_config=models.HnswConfigDiff(
                     m=0, payload_m=_PAYLOAD_LINKS, full_scan_threshold=FULL_SCAN_KILOBYTES
@@ -385,11 +385,12 @@ class QdrantIndex:
             isinstance(made, models.VectorParams)
             and made.size == self._dimension
             and made.distance == models.Distance.COSINE
+            and made.multivector_config == _BY_NEAREST
         )
         if not fits:
             raise NoStore(
-                f"collection {self._name} of Qdrant was not made for vectors of {self._dimension} "
-                "dimensions: name another one with qdrant.collection_prefix"
+                f"collection {self._name} of Qdrant was not made for memories of several vectors of "
+                f"{self._dimension} dimensions: name another one with qdrant.collection_prefix"
             )
 
     async def _ask_unless_there(self, call: Callable[[], Awaitable[object]]) -> None:
@@ -455,6 +456,7 @@ class _AlreadyThere(Fatal):
     """Somebody else made it first."""
 
 
+_BY_NEAREST = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
 _LIVE = sorted(standing.value for standing in LIVE)
 _STANDINGS = sorted(standing.value for standing in Standing)
 
@@ -502,7 +504,7 @@ def _line(error: object) -> str:
 
 def _request(query: Query) -> models.QueryRequest:
     return models.QueryRequest(
-        query=query.vector.tolist(),
+        query=[query.vector.tolist()],
         filter=models.Filter(must=[_is(SCOPE, query.scope), _any(STATUS, _LIVE)]),
         limit=query.limit,
         score_threshold=query.floor - FLOAT32_SLACK,
@@ -527,9 +529,8 @@ def _batches(changes: Sequence[Stored]) -> Iterator[list[Stored]]:
 
 
 def _point(change: Stored) -> models.PointStruct:
-    return models.PointStruct(
-        id=change.memory.id, vector=vector_of(change).tolist(), payload=to_payload(change)
-    )
+    rows = [vector.tolist() for vector in vectors_of(change)]
+    return models.PointStruct(id=change.memory.id, vector=rows, payload=to_payload(change))
 
 
 def _are_newer(batch: Sequence[Stored]) -> models.Filter:
@@ -569,8 +570,7 @@ def _level_id(partition: int) -> str:
 
 
 def _stored(point: models.ScoredPoint | models.Record) -> Stored:
-    vector = None if point.vector is None else np.asarray(point.vector, dtype=np.float32)
-    return from_payload(point.payload, vector)
+    return from_payload(point.payload, point.vector)
 
 
 def _is(field: str, value: str) -> models.FieldCondition:

@@ -32,7 +32,7 @@ from streams.core.identity import memory_id, rejection_id
 from streams.core.neighbours import Stored
 from streams.core.pairing import Pairing
 from streams.core.scope import partition_of
-from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
+from tests.builders import MODEL, at_cosine, carrying, event, identity, later, memory, policy, unit
 
 Found = Mapping[Problem, int]
 
@@ -73,13 +73,14 @@ def merge(number: int, *targets: Memory) -> Merge:
     joined = survivorship.merged(
         targets, asked.event, memory_id(asked.decision_id), "Ana loves tea.", truncated=False
     )
-    return Merge(
+    whole = Merge(
         **made(asked, Reason.NEARLY_IDENTICAL),
         memory=joined,
         embedding=pack(at_cosine(0.9), MODEL),
         event_embedding=pack(at_cosine(0.9), MODEL),
         targets=tuple(Target(memory_id=m.id, version=m.version) for m in targets),
     )
+    return carrying(whole)
 
 
 def ignore(number: int) -> Ignore:

@@ -58,7 +58,7 @@ def related(
 ) -> Related:
     judgement = Judgement(judged, "llm") if isinstance(judged, Verdict) else judged
     band = RULES.bands.of(near)
-    return Related(newer, Neighbour(older, near, band, unit(1)), judgement)
+    return Related(newer, Neighbour(older, near, band), judgement)
 
 
 def relations_of(facts: Sequence[Memory], judged: Judged, near: float = 0.9) -> list[Related]:

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from schemas.base import MemoryId, Position
 from schemas.decisions import (
@@ -11,6 +12,7 @@ from schemas.decisions import (
     Insert,
     Merge,
     Reason,
+    Reinforce,
     Reject,
     Replace,
     Revise,
@@ -22,6 +24,7 @@ from streams.core.embedding import Vector, pack
 from streams.core.identity import rejection_id
 from streams.core.ledger import MissingTarget, Retire, effects, fold, touched
 from streams.core.neighbours import DECIDED_MAX, Stored
+from streams.core.wordings import with_vectors
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
 
 TEA = memory("Ana likes tea.")
@@ -110,6 +113,13 @@ def plain(state: dict[MemoryId, Stored]) -> dict[MemoryId, object]:
         identity_: (stored.memory, None if stored.vector is None else stored.vector.tobytes())
         for identity_, stored in state.items()
     }
+
+
+def wordings(stored: Stored) -> dict[str, bytes]:
+    """Return the vectors of a memory's wordings by their texts."""
+    texts = [stored.memory.text, *(variant.text for variant in stored.memory.variants)]
+    vectors = (vector.tobytes() for vector in stored.wordings.values())
+    return dict(zip(texts, vectors, strict=True))
 
 
 def folded(*decisions: Decision) -> dict[MemoryId, Stored]:
@@ -234,3 +244,60 @@ def test_fold_tells_which_memories_changed() -> None:
 def test_a_decision_on_a_memory_that_is_not_there_is_refused(decision: Change) -> None:
     with pytest.raises(MissingTarget, match="is to be changed, but is not there"):
         fold({}, decision)
+
+
+REWORDED = Reinforce.model_validate(
+    {
+        **made(case("Tea is what Ana likes.", 2), Reason.SAME_FACT),
+        "memory": survivorship.seen_again(TEA, case("Tea is what Ana likes.", 2).event),
+        "target": target(TEA.id),
+        "embedding": pack(at_cosine(0.7), MODEL),
+    }
+)
+
+
+def test_another_wording_comes_with_the_vector_of_the_event() -> None:
+    again = recognise(case("tea is what  Ana likes.", 3), REWORDED.memory)
+    expected = {
+        "Ana likes tea.": unit(1).tobytes(),
+        "Tea is what Ana likes.": at_cosine(0.7).tobytes(),
+    }
+    assert wordings(folded(INSERT_TEA, REWORDED)[TEA.id]) == expected
+    assert wordings(folded(INSERT_TEA, REWORDED, again)[TEA.id]) == expected
+    renamed = rename(case("Ana likes cocoa.", 4), again.memory, encoded(at_cosine(0.9)))
+    assert list(wordings(folded(INSERT_TEA, REWORDED, again, renamed)[TEA.id])) == [
+        "Ana likes cocoa."
+    ]
+
+
+def test_a_merge_states_the_vector_of_each_wording_that_it_unites() -> None:
+    text = "Ana likes tea. Ana likes cake."
+    joined = survivorship.merged([REWORDED.memory, CAKE], None, BOTH.id, text, truncated=False)
+    vectors = {
+        TEA.content_key: unit(1),
+        REWORDED.memory.variants[0].content_key: at_cosine(0.7),
+        CAKE.content_key: at_cosine(0.96),
+    }
+    targets = (target(TEA.id, 2), target(CAKE.id))
+    merge = MERGE.model_copy(update={"memory": joined, "targets": targets})
+    whole = with_vectors(merge, vectors, MODEL)
+    state = folded(INSERT_TEA, INSERT_CAKE, REWORDED, whole)
+    assert wordings(state[BOTH.id]) == {
+        text: at_cosine(0.98).tobytes(),
+        "Ana likes tea.": unit(1).tobytes(),
+        "Tea is what Ana likes.": at_cosine(0.7).tobytes(),
+        "Ana likes cake.": at_cosine(0.96).tobytes(),
+    }
+    assert wordings(state[TEA.id]).keys() == {"Ana likes tea.", "Tea is what Ana likes."}
+    with pytest.raises(MissingTarget, match="gets a wording, but not its vector"):
+        folded(INSERT_TEA, INSERT_CAKE, REWORDED, merge)
+    with pytest.raises(ValidationError, match="has 1 vectors, but the memory has 3 variants"):
+        Merge.model_validate(
+            whole.model_dump() | {"variant_embeddings": [pack(unit(1), MODEL).model_dump()]}
+        )
+
+
+def test_a_wording_without_its_vector_is_damage() -> None:
+    bare = REWORDED.model_copy(update={"embedding": None})
+    with pytest.raises(MissingTarget, match="gets a wording, but not its vector"):
+        folded(INSERT_TEA, bare)

@@ -13,6 +13,7 @@ from schemas.decisions import (
     Insert,
     Merge,
     Reason,
+    Reinforce,
     Revise,
     Revised,
     Verdict,
@@ -31,12 +32,13 @@ from streams.core.decide import (
 from streams.core.embedding import Vector, pack
 from streams.core.identity import content_key
 from streams.core.language.reading import Readings
+from streams.core.ledger import effects
 from streams.core.merge import append
 from streams.core.neighbours import Stored, rank
 from streams.core.overlay import Fork, Overlay
 from streams.core.survivorship import retired
 from streams.core.verdict import Judgement
-from tests.builders import MODEL, START, at_cosine, event, identity, policy, stored, unit
+from tests.builders import MODEL, START, at_cosine, carrying, event, identity, policy, stored, unit
 
 READINGS = Readings(english())
 
@@ -71,7 +73,7 @@ def merged(text: str, known: Sequence[Stored], number: int = 0) -> Merge:
     joined = append(made.parts, READINGS)
     whole = made.merged(joined, encoded(unit(1)), ())
     assert isinstance(whole, Merge)
-    return whole
+    return carrying(whole)
 
 
 def ignored(text: str, number: int) -> Ignore:
@@ -254,7 +256,9 @@ def test_a_retired_memory_hides_what_the_index_found() -> None:
     assert [candidate.memory for candidate in candidates] == [whole.memory]
     assert fork.changed(ANA) == {OLD.memory.id: None, whole.memory.id: candidates[0]}
     assert fork.current(ANA, OLD) is None
-    assert fork.with_content(ANA, OLD.memory.content_key, [OLD]) is None
+    held = fork.with_content(ANA, OLD.memory.content_key, [OLD])
+    assert held is not None
+    assert held.memory.id == whole.memory.id  # its words are a variant now
 
 
 def test_a_memory_seen_again_keeps_the_vector_of_the_index() -> None:
@@ -309,6 +313,56 @@ def life() -> list[Decision]:
     renamed = rename(case(CAKE, 3), again.memory, encoded(unit(1)))
     whole = merged("Ana likes cake a lot.", [Stored(renamed.memory, unit(1))], 4)
     return [coffee, bens, again, renamed, whole, ignored(TEA, 0)]
+
+
+def reworded(text: str, known: Stored, vector: Vector, number: int) -> Reinforce:
+    """Return the decision that the event says what a memory does, in other words."""
+    asked, near = case(text, number), rank(vector, [known], bands=policy().bands, floor=-1, limit=1)
+    made = decide(asked, encoded(vector), near, [Judgement(Verdict.SAME, "test")])
+    assert isinstance(made, Reinforce)
+    return made
+
+
+def test_a_memory_is_found_by_a_wording_that_the_index_does_not_have_yet() -> None:
+    """The index finds it by no other: what it knows is joined where it is asked for."""
+    again = reworded("In Lisbon Ana was.", OLD, unit(0, 1), 1)
+    fork = forked(again)
+    [found] = fork.near(ANA, unit(0, 1), [], 8)
+    assert (found.memory, found.vector) == (again.memory, None)
+    assert list(found.wordings) == [again.memory.variants[0].content_key]
+    whole = fork.current(ANA, OLD)
+    assert whole is not None
+    assert whole.is_whole
+    assert whole.nearest(unit(0, 1)) == (1.0, again.memory.variants[0].content_key)
+    assert whole.nearest(unit(1)) == found.after(OLD).nearest(unit(1))
+    [hit] = fork.near(ANA, unit(0, 1), [OLD], 8)
+    assert hit.is_whole
+
+
+def test_the_words_of_a_variant_are_known_by_themselves() -> None:
+    again = reworded("In Lisbon Ana was.", OLD, unit(0, 1), 1)
+    key = content_key(ANA, "in lisbon  ana WAS.")
+    found = forked(again).with_content(ANA, key, [])
+    assert found is not None
+    assert found.memory == again.memory
+    renamed = rename(case(CAKE, 2), again.memory, encoded(unit(1)))
+    assert forked(again, renamed).with_content(ANA, key, []) is None
+
+
+def test_it_does_not_matter_which_states_of_a_memory_are_joined_first() -> None:
+    first = reworded("In Lisbon Ana was.", OLD, unit(0, 1), 1)
+    held = Stored(
+        first.memory, OLD.vector, variants={first.memory.variants[0].content_key: unit(0, 1)}
+    )
+    second = reworded("Lisbon: Ana", held, unit(0, 0, 1), 2)
+    [one], [other] = effects(first), effects(second)
+    assert isinstance(one, Stored)
+    assert isinstance(other, Stored)
+    early, late = other.after(one).after(OLD), other.after(one.after(OLD))
+    assert early.is_whole
+    assert (early.memory, list(early.wordings)) == (late.memory, list(late.wordings))
+    for vector, same in zip(early.wordings.values(), late.wordings.values(), strict=True):
+        assert vector.tobytes() == same.tobytes()
 
 
 @given(st.lists(st.integers(0, 7), max_size=8).map(sorted))

@@ -1,5 +1,6 @@
 """Requests for a change, made of the memories that are there: as a whole, or not at all."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from streams.core.decide import Encoded
 from streams.core.embedding import pack
 from streams.core.identity import content_key, decision_id, request_id
 from streams.core.neighbours import Stored
-from streams.core.requests import Held, ended, pinned, put_back, rated
-from tests.builders import MODEL, START, identity, later, memory, policy, stored, unit
+from streams.core.requests import Held, Reworded, ended, pinned, put_back, rated
+from tests.builders import MODEL, START, identity, later, memory, policy, stored, unit, worded
 
 PLACE = Position(topic="memory.events", partition=0, offset=7)
 POLICY = policy()
@@ -135,7 +136,17 @@ def as_it_was(one: Stored, text: str, version: int) -> Memory:
 
 @pytest.mark.covers("C6", "B67")
 def test_memories_are_put_back_with_the_key_and_vector_of_their_own_words() -> None:
-    back, new = as_it_was(GONE, "Ana liked tea.", 2), memory("Ana naps.", id=identity(8))
+    worded_so = worded(GONE, ("Tea was liked.", unit(3)))
+    [variant] = worded_so.memory.variants
+    forged = replace(
+        worded_so,
+        memory=worded_so.memory.model_copy(
+            update={
+                "variants": (variant.model_copy(update={"content_key": GONE.memory.content_key}),)
+            }
+        ),
+    )
+    back, new = as_it_was(forged, "Ana liked tea.", 2), memory("Ana naps.", id=identity(8))
     ending = TEA.memory.model_copy(
         update={
             "version": 4,
@@ -144,8 +155,8 @@ def test_memories_are_put_back_with_the_key_and_vector_of_their_own_words() -> N
         }
     )
     encoded = {
-        one.id: Encoded(unit(n), pack(unit(n), MODEL), truncated=n == 2)
-        for n, one in ((1, back), (2, new))
+        one.id: Reworded(Encoded(unit(n), pack(unit(n), MODEL), truncated=n == 2), of_variants)
+        for n, one, of_variants in ((1, back, (pack(unit(3), MODEL),)), (2, new, ()))
     }
     decision = put_back(undo(back, new, ending), PLACE, POLICY, HELD, encoded)
     made = changed(decision)
@@ -158,7 +169,10 @@ def test_memories_are_put_back_with_the_key_and_vector_of_their_own_words() -> N
     assert [one.truncated for one in made] == [False, True, False]
     assert isinstance(decision, Revise)
     vectors = [revised.embedding for revised in decision.memories]
-    assert vectors == [encoded[back.id].embedding, encoded[new.id].embedding, None]
+    shown = [encoded[one.id].shown.embedding for one in (back, new)]
+    assert vectors == [*shown, None]
+    assert made[0].variants == (variant,)
+    assert decision.memories[0].variant_embeddings == (pack(unit(3), MODEL),)
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,11 @@ def settle(
     newer: Held | None = (NEWER, V_NEWER),
     older: Held | None = (OLDER, V_OLDER),
 ) -> Replace | Ignore:
-    return answered(answer(verdict), PLACE, policy(), newer, older)
+    return answered(answer(verdict), PLACE, policy(), known(newer), known(older), MODEL)
+
+
+def known(held: Held | None) -> Stored | None:
+    return None if held is None else Stored(held[0], unpack(held[1]))
 
 
 def applied(verdict: str) -> Replace:
@@ -141,6 +145,14 @@ def test_counts_and_labels_of_both_live_on_in_one(verdict: str) -> None:
     assert made.category == one.category
     assert made.metadata == {**other.metadata, **one.metadata}
     assert made.merged_from == (other.id,)
+
+
+@pytest.mark.parametrize("verdict", ["same", "refined-by", "refines"])
+def test_the_words_of_the_one_that_goes_are_a_variant_of_the_one_that_stays(verdict: str) -> None:
+    made = applied(verdict)
+    goes, vector = (OLDER, V_OLDER) if verdict == "refines" else (NEWER, V_NEWER)
+    assert [variant.text for variant in made.memory.variants] == [goes.text]
+    assert made.variant_embeddings == (vector,)
 
 
 def test_what_was_contradicted_lends_the_newer_nothing() -> None:
@@ -241,8 +253,8 @@ class World:
             author=author,
         )
         place = Position(topic="memory.events", partition=0, offset=number)
-        newer = (self.asking.memory, self.asking.embedding)
-        return answered(said, place, policy(), newer, (self.older.memory, self.older.embedding))
+        newer, older = (known((one.memory, one.embedding)) for one in (self.asking, self.older))
+        return answered(said, place, policy(), newer, older, MODEL)
 
 
 def inserted(number: int, text: str, vector: Embedding, evidence: Evidence) -> Insert:
@@ -369,7 +381,9 @@ class TestQuestions:
 
     def test_a_later_answer_that_comes_too_late_does_not_undo_the_first(self, world: World) -> None:
         first = world.answered("same")
-        late = answered(answer("distinct", review_id=world.review.id), PLACE, policy(), None, None)
+        late = answered(
+            answer("distinct", review_id=world.review.id), PLACE, policy(), None, None, MODEL
+        )
         [question] = self.asked(world, *world.log, first, late)
         assert question.settled is not None
         assert (question.state, question.settled.answer.verdict) == ("answered", "same")
@@ -389,6 +403,7 @@ class TestQuestions:
             update={
                 "event": event("Ana likes cocoa."),
                 "memory": newer,
+                "variant_embeddings": (),
                 "targets": (other.targets[1],),
             }
         )
