@@ -44,6 +44,7 @@ class Verdict(StrEnum):
     SAME = "same"
     REFINES = "refines"
     REFINED_BY = "refined-by"
+    OVERLAPS = "overlaps"
     CONTRADICTS = "contradicts"
     DISTINCT = "distinct"
     UNSURE = "unsure"
@@ -59,16 +60,14 @@ class Reason(StrEnum):
     CONTRADICTS_KNOWN = "contradicts-known"
     BRAKED = "braked"
     SWITCHED_OFF = "switched-off"
-    STRAYED = "strayed"
     TRUNCATED = "truncated"
-    TOO_LONG_TO_MERGE = "too-long-to-merge"
-    CANNOT_BE_JOINED = "cannot-be-joined"
     OLDER_CONTRADICTION = "older-contradiction"
     SAME_MEMORY_ID = "same-memory-id"
     SAME_CONTENT = "same-content"
     SAME_FACT = "same-fact"
     KNOWN_IN_FULL = "known-in-full"
     ADDS_TO_KNOWN = "adds-to-known"
+    OVERLAPS_KNOWN = "overlaps-known"
     NEARLY_IDENTICAL = "nearly-identical"
     BETTER_THAN_KNOWN = "better-than-known"
     NO_BETTER_THAN_KNOWN = "no-better-than-known"
@@ -127,30 +126,19 @@ class Compared(Record):
 
 
 Strategy = Literal["append", "keep-better", "newer-wins", "llm"]
-"""How a merged text is made: each sentence once; one of the texts; a model's wording."""
+"""How a merged text is made: what each adds, once; one of the texts; a model's wording."""
 
 
-class Carried(Record):
-    """Something that a source says, and the words of the merged text that say it too."""
+class Composition(Record):
+    """How the text that a merge shows was made; every source stays as a wording of the memory.
 
-    origin: Label
-    kind: Literal["number", "name", "negation", "word"]
-    item: Said
-    by: Said
-
-
-class MergeProof(Record):
-    """Why nothing is lost in a merged text, and nothing invented.
-
-    Sentence i comes from `origins[i]`: a target's memory id, or the event id for what the event
-    added. Where the merged text does not hold every sentence of a source word for word, `carried`
-    shows for each number, name, negation and content word of that source what says it there.
+    Sentence i comes from `origins[i]`: a target's memory id, or the event id. A model's wording has
+    no sentences of theirs.
     """
 
     strategy: Strategy = "append"
-    sentences: tuple[str, ...]
-    origins: tuple[Label, ...]
-    carried: tuple[Carried, ...] = ()
+    sentences: tuple[str, ...] = ()
+    origins: tuple[Label, ...] = ()
 
 
 class Evidence(Record):
@@ -166,7 +154,7 @@ class Evidence(Record):
     neighbours: tuple[Compared, ...] = ()
     truncated: bool = False
     degraded: tuple[Label, ...] = ()
-    merge: MergeProof | None = None
+    merge: Composition | None = None
     reviews: tuple[Label, ...] = ()
     refused: tuple[Label, ...] = ()
     masked: tuple[Label, ...] = ()
@@ -219,7 +207,7 @@ class Replace(_Decided):
 
 
 class Merge(_Decided):
-    """The event and its targets become one memory with all their facts.
+    """The event and its targets become one memory, which keeps every wording of them.
 
     `embedding` is that of the merged text, `variant_embeddings` are those of the memory's variants,
     in their order. `event_embedding` is that of the event's text; None where the event says nothing

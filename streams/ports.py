@@ -393,7 +393,7 @@ class Foreseeing(Protocol):
 class Verifier(Protocol):
     """Judges pairs of an event and a memory that similarity has nominated and no guard parts.
 
-    Its answer is advice: whatever it says, guards and the lossless check have their say too.
+    Its answer is advice: whatever it says, guards have their say too.
     """
 
     @property

@@ -86,7 +86,7 @@ async def calibrate(
     except TooFew as few:
         raise Unmeasurable(
             f"{few.have} pairs of two facts in the half that is fitted, and {few.need} are needed "
-            f"to show that at most {wanted:.2%} are lost: give more pairs, or allow a higher rate"
+            f"to show that at most {wanted:.2%} are hidden: give more pairs, or allow a higher rate"
         ) from few
     calibration = {
         "dataset": origin.dataset,
@@ -101,7 +101,7 @@ async def calibrate(
             Labelled(pairs=half), policy, known, batch_records=batch_records, done=done
         )
         results.append(measured(made.rows, "ours"))
-    _require(results[0].rates["lost_fact_rate"], wanted)
+    _require(results[0].rates["hidden_rate"], wanted)
     return Calibrated(policy, found, *results)
 
 
@@ -167,10 +167,10 @@ def everything(base: Policy) -> Policy:
     return Policy.model_validate(content)
 
 
-def _require(lost: Rate, wanted: float) -> None:
-    """Raise Unmeasurable where the policy loses more by rules that are not fitted."""
-    if lost.interval is not None and lost.interval[1] > wanted:
+def _require(hidden: Rate, wanted: float) -> None:
+    """Raise Unmeasurable where the policy hides more by rules that are not fitted."""
+    if hidden.interval is not None and hidden.interval[1] > wanted:
         raise Unmeasurable(
-            f"the policy loses {lost.count} of {lost.of} facts by rules that are not fitted, such "
+            f"the policy hides {hidden.count} of {hidden.of} facts by rules that are not fitted, such "
             "as with_verdict.contradicts = supersede: start from another --policy"
         )

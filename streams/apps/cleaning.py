@@ -4,13 +4,12 @@ Every location is a scope, every live entry an event, and they are decided on as
 decides, from nothing and in the order of the file: first those of the same words, then all. This is
 repeated on what came of it until it finds nothing more, so cleaning a clean file changes nothing.
 
-An entry goes only where each number, name, negation and content word of it is said by what stands
-for it. Where a policy would let it go without, both are kept, and a person is told.
+An entry that goes keeps its text in the file, retired: nothing of it is lost.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,8 +20,6 @@ from streams.apps.policies import with_bands
 from streams.apps.rehearsing import Means, rehearse, unbraked
 from streams.core.bands import Bands
 from streams.core.explain import why
-from streams.core.language.reading import Readings
-from streams.core.lossless import alone, check
 from streams.core.memories_md.checking import problems
 from streams.core.memories_md.entries import (
     At,
@@ -47,15 +44,13 @@ _DECIMALS = 4
 class Member:
     """An entry that another one stands for, by the decision on the entry at the line `by`.
 
-    `verbatim`: every sentence of it is said there word for word. `only_here`: the sentences whose
-    words stand there in another order or company.
+    `verbatim`: every sentence of it is said there word for word.
     """
 
     found: Found
     by: int
     gone: Gone
     verbatim: bool
-    only_here: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -167,7 +162,7 @@ async def clean(
     damaged = damages(document)
     mended, refused = repaired(document, damaged)
     lines = {found.at: found for found in entries(document)}
-    work = _Work(mended, lines, world, means.judging.readings)
+    work = _Work(mended, lines, world)
     known, chosen = means.knowing(), unbraked(policy)
 
     async def decide(asked: Sequence[tuple[Found, Remember]], rules: Policy) -> None:
@@ -219,7 +214,6 @@ class _Work:
     document: Document
     lines: dict[At, Found]
     world: str
-    readings: Readings
     united: dict[At, list[Gone]] = field(default_factory=dict[At, list[Gone]])
     left_alone: dict[At, str] = field(default_factory=dict[At, str])
     _changed: set[int] | None = None
@@ -240,14 +234,12 @@ class _Work:
         ]
 
     def take(self, made: Iterable[Union]) -> None:
-        """Edit the document; leave alone what would lose something, or cannot be written."""
+        """Edit the document; leave alone what cannot be written."""
         self._changed = set()
         for union in made:
             if union.survivor.location is not None:
                 self._changed.add(union.survivor.location.id)
-            sure = tuple(gone for gone in union.gone if self._is_safe(gone, union))
-            if sure:
-                self._unite(replace(union, gone=sure))
+            self._unite(union)
 
     def _unite(self, union: Union) -> None:
         try:
@@ -260,30 +252,6 @@ class _Work:
         members = self.united.setdefault(union.survivor.at, [])
         for gone in union.gone:
             members += [*self.united.pop(gone.found.at, ()), gone]
-
-    def _is_safe(self, gone: Gone, union: Union) -> bool:
-        """Tell whether the text of a union says all of an entry and the survivor; else leave it."""
-        stays, goes = union.survivor.at, gone.found.at
-        words = self._unsaid(goes, union.text) or self._unsaid(stays, union.text)
-        if words:
-            self.left_alone[goes] = (
-                f"is near to line {self.lines[stays].line} ({why(gone.decision)}), but is kept: one "
-                f"text for both would not say {', '.join(words)}"
-            )
-        return not words
-
-    def _unsaid(self, at: At, text: str) -> tuple[str, ...]:
-        """Return what a text does not say of an entry, and of those that it stands for."""
-        every = (at, *(gone.found.at for gone in self.united.get(at, ())))
-        unsaid = (self._only_in(self.lines[one].entry.text, text) for one in every)
-        return next((words for words in unsaid if words), ())
-
-    def _only_in(self, text: str, other: str) -> tuple[str, ...]:
-        """Return what of a text another one does not say, in whatever order or company."""
-        if contains(other, text):
-            return ()
-        said, there = self.readings.of(text), self.readings.of(other)
-        return alone(said, there, self.readings.lexicon)
 
     def _event(self, number: int, found: Found) -> Remember | None:
         """Return an entry as an event of its own; later in the file is later in time."""
@@ -309,12 +277,7 @@ def _groups(work: _Work) -> Iterator[Group]:
 def _member(gone: Gone, work: _Work, text: str) -> Member:
     """Compare an entry that goes with the text that stands for it at the end."""
     found, by = work.lines[gone.found.at], work.lines[gone.by.at].line
-    said, readings = found.entry.text, work.readings
-    if contains(text, said):
-        return Member(found, by, gone, verbatim=True, only_here=())
-    compared = check([("entry", readings.of(said))], readings.of(text), readings.lexicon)
-    missing = compared.missing.get("entry", ())
-    return Member(found, by, gone, verbatim=False, only_here=missing)
+    return Member(found, by, gone, verbatim=contains(text, found.entry.text))
 
 
 def _by_location(document: Document) -> Counter[int]:
@@ -352,7 +315,6 @@ def _as_json(member: Member) -> dict[str, Any]:
         "similarity": None if compared is None else compared.similarity,
         "judge": None if compared is None else compared.judge,
         "verbatim": member.verbatim,
-        "only_here": list(member.only_here),
     }
 
 

@@ -16,7 +16,7 @@ from streams.core.grading import (
     Grade,
     Truth,
     asks,
-    counted,
+    dropped,
     grade,
     outcome,
     score,
@@ -62,7 +62,7 @@ def by_threshold(
         if best >= 0 and near[best] >= threshold:
             known = shelf.kept[best]
             truth = Truth.ONE if known.fact == one.fact else Truth.TWO
-            yield ByThreshold(grade(truth, counted(one.event.text, known.event.text)), known.place)
+            yield ByThreshold(grade(truth, dropped(one.event.text, known.event.text)), known.place)
             continue
         truth = Truth.ONE if one.fact in shelf.facts else Truth.TWO
         yield ByThreshold(grade(truth, KEPT), one.place)
@@ -124,8 +124,7 @@ class Clusters:
             review=asks(decision),
             ours=self._grade(one, decision, targets),
             cosine=cosine.grade,
-            proof=decision.evidence.merge,
-            origins=(one.event.event_id, targets[0].id if targets else ""),
+            made_of=decision.evidence.merge,
         )
 
     def _grade(

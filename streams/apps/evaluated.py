@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from schemas.base import PolicyId
-from schemas.decisions import Compared, MergeProof
+from schemas.decisions import Compared, Composition
 from streams.core.grading import Grade
 from streams.core.measures import BCubed, Rate, auc, b_cubed, rate
 
@@ -33,8 +33,7 @@ class Row:
 
     `result` is the text that then stood, `similarity` that of the two texts. `compared` is the
     evidence about the memory, `score` what the row is ranked by. `one` tells whether both say the
-    same fact; None where one side says more. `proof` is that of a merge, which calls the two texts
-    by their `origins`.
+    same fact; None where one side says more. `made_of` tells how the text of a merge was made.
     """
 
     place: str
@@ -54,8 +53,7 @@ class Row:
     review: bool
     ours: Grade
     cosine: Grade
-    proof: MergeProof | None = None
-    origins: tuple[str, str] = ("", "")
+    made_of: Composition | None = None
     items: tuple[Item, ...] = ()
 
     def graded(self, way: Way) -> Grade:
@@ -92,7 +90,7 @@ class Row:
             "findings": near["findings"] if near else [],
             "score": self.score,
             "review": self.review,
-            "proof": None if self.proof is None else self.proof.model_dump(mode="json"),
+            "made_of": None if self.made_of is None else self.made_of.model_dump(mode="json"),
             **vars(self.ours),
             "cosine": vars(self.cosine),
         }
@@ -197,13 +195,11 @@ def measured(rows: Sequence[Row], way: Way) -> Measures:
     one, two = scores(rows, way)
     return Measures(
         rates={
-            "lost_fact_rate": rate(grade.lost for grade in grades),
-            "lost_detail_rate": rate(grade.lost_detail for grade in grades),
-            "missed_duplicate_rate": rate(grade.missed for grade in grades),
-            "found_duplicate_rate": rate(grade.found for grade in grades),
-            "wrong_merge_rate": rate(grade.wrong_merge for grade in grades),
+            "found_rate": rate(grade.found for grade in grades),
+            "hidden_rate": rate(grade.hidden for grade in grades),
+            "kept_twice_rate": rate(grade.kept_twice for grade in grades),
+            "lost_rate": rate(grade.lost for grade in grades),
             "superseded_rate": rate(grade.superseded for grade in grades),
-            "refines_safe_rate": rate(grade.safe for grade in grades),
             "review_rate": rate(row.review if ours else None for row in rows),
             "guard_veto_rate": rate(row.vetoed if ours else None for row in rows),
         },

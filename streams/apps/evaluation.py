@@ -14,10 +14,10 @@ from streams.core.grading import (
     APART,
     DUPLICATES,
     KEPT,
-    ONE_SAYS_MORE,
+    SAYS_MORE,
     Truth,
     asks,
-    counted,
+    dropped,
     grade,
     outcome,
     score,
@@ -91,7 +91,7 @@ async def _row(pair: LabelledPair, memory: Memory, decision: Change | Ignore, kn
     near = similarity(first.vector, second.vector)
     near_enough = near >= BASELINE
     ours = outcome(decision, pair.event, memory)
-    cosine = counted(pair.event.text, memory.text) if near_enough else KEPT
+    cosine = dropped(pair.event.text, memory.text) if near_enough else KEPT
     compared = decision.evidence.neighbours[0] if decision.evidence.neighbours else None
     return Row(
         place=pair.place,
@@ -111,8 +111,7 @@ async def _row(pair: LabelledPair, memory: Memory, decision: Change | Ignore, kn
         review=asks(decision),
         ours=grade(pair.truth, ours),
         cosine=grade(pair.truth, cosine),
-        proof=decision.evidence.merge,
-        origins=(pair.event.event_id, memory.id),
+        made_of=decision.evidence.merge,
         items=_items(pair, ours=ours.joined, cosine=near_enough),
     )
 
@@ -125,12 +124,12 @@ def _score(decision: Change | Ignore, compared: Compared | None) -> float | None
 
 
 def _one(truth: Truth) -> bool | None:
-    return None if truth in ONE_SAYS_MORE else truth in DUPLICATES
+    return None if truth in SAYS_MORE else truth in DUPLICATES
 
 
 def _items(pair: LabelledPair, *, ours: bool, cosine: bool) -> tuple[Item, ...]:
     """Return both sides as facts in clusters; none where one says more: that is one or two."""
-    if pair.truth in ONE_SAYS_MORE:
+    if pair.truth in SAYS_MORE:
         return ()
     first = f"{pair.place}:a"
 

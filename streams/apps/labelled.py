@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from schemas.codec import EVENT, Unreadable
 from schemas.events import Remember
 from streams.adapters.files import FileSource
-from streams.core.grading import KNOWN, NEWS, Truth
+from streams.core.grading import APART, ONE_FACT, Truth
 from streams.core.mapping import FieldMapping, event_fields
 from streams.ports import Line, Poison
 
@@ -247,6 +247,6 @@ def lacking(found: Labelled) -> str:
     truths = {pair.truth for pair in found.pairs}
     if not found.pairs:
         return ""
-    if not truths & KNOWN:
+    if not truths & ONE_FACT:
         return "says what is known (1, same, refined-by)"
-    return "" if truths & NEWS else "says anything new (0, distinct, contradicts, refines)"
+    return "" if truths & APART else "is two facts (0, distinct, contradicts)"

@@ -18,14 +18,12 @@ _WORST_MAX = 50
 _POINTS_MAX = 400
 _KINDS = kinds_of(Change | Ignore)
 _RATES = {
-    "lost_fact_rate": "Facts lost",
-    "lost_detail_rate": "Details lost",
+    "found_rate": "Found: one fact, one memory",
+    "hidden_rate": "Hidden: of two facts one is a wording of the other",
+    "kept_twice_rate": "Kept twice: one fact, two memories",
+    "lost_rate": "Lost: a text that no memory has",
     "superseded_rate": "Contradicted facts superseded by rule",
-    "wrong_merge_rate": "Two facts put into one text",
-    "found_duplicate_rate": "Duplicates found",
-    "missed_duplicate_rate": "Duplicates missed",
     "guard_veto_rate": "Duplicates that guards object to",
-    "refines_safe_rate": "One says more, and nothing of it is gone",
     "review_rate": "A person is asked",
 }
 _STYLE = """
@@ -149,13 +147,9 @@ def _groups(title: str, groups: dict[str, list[Row]]) -> str:
     body: list[list[str]] = []
     for name, rows in groups.items():
         ours, cosine = measured(rows, "ours").rates, measured(rows, "cosine").rates
-        shown = [
-            rates[key]
-            for key in ("lost_fact_rate", "found_duplicate_rate")
-            for rates in (ours, cosine)
-        ]
+        shown = [rates[key] for key in ("found_rate", "hidden_rate") for rates in (ours, cosine)]
         body.append([name, f"{len(rows):,}", *(_told(one) for one in shown)])
-    heads = [title, "rows", "lost", "by cosine", "found", "by cosine"]
+    heads = [title, "rows", "found", "by cosine", "hidden", "by cosine"]
     return f"<h2>By {title.lower()}</h2>{_table(heads, body)}"
 
 
@@ -197,14 +191,12 @@ def _then(row: Row) -> str:
 def _gravity(row: Row) -> int:
     grade = row.ours
     if grade.lost:
-        return 4
-    if grade.lost_detail:
         return 3
-    return 2 if grade.wrong_merge else int(bool(grade.missed))
+    return 2 if grade.hidden else int(bool(grade.kept_twice))
 
 
 def _error(row: Row) -> str:
-    return {4: "fact lost", 3: "detail lost", 2: "wrong merge", 1: "missed"}[_gravity(row)]
+    return {3: "lost", 2: "hidden", 1: "kept twice"}[_gravity(row)]
 
 
 def _why(row: Row) -> str:

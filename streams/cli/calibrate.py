@@ -33,9 +33,9 @@ def calibrate(
         str, typer.Argument(metavar="PAIRS|STORE", help="Labelled pairs, or a store with answers.")
     ],
     *,
-    lost_fact_rate: Annotated[
+    hidden_rate: Annotated[
         float,
-        typer.Option("--lost-fact-rate", min=0.0001, max=0.5, help="Of two facts, lost at most."),
+        typer.Option("--hidden-rate", min=0.0001, max=0.5, help="Of two facts, hidden at most."),
     ] = 0.01,
     name: Annotated[str, typer.Option("--name", help="The policy's name.")] = "calibrated",
     out: Annotated[
@@ -48,14 +48,14 @@ def calibrate(
 ) -> None:
     """Fit a policy's bands, and what a judge must hold, for the embedding model in use.
 
-    On one half of the pairs the upper end of the 95 % interval of facts lost stays within the
+    On one half of the pairs the upper end of the 95 % interval of facts hidden stays within the
     wanted rate; what the other half gives is told, too. The other rules are those of --policy.
     """
     settings = options.load(config, policy=policy, embedder__model=model)
     base = policies.load(settings.policy)
     pairs, dataset = _pairs(source, settings)
     origin = Origin(dataset, _command(), SystemClock().now().date())
-    made = asyncio.run(_calibrate(pairs, base, settings, name, lost_fact_rate, origin))
+    made = asyncio.run(_calibrate(pairs, base, settings, name, hidden_rate, origin))
     written = as_toml(made.policy.model_dump(mode="json"), _comment(made, base.name, origin))
     if out is not None:
         options.write("--out", out, written)
@@ -132,8 +132,8 @@ def _lines(made: Calibrated) -> list[str]:
         f"bands: match {bands.match}, review {bands.review}, log {bands.log}",
         f"judges: same from {judges.same_min}, one says more from {judges.refines_min}",
         *(
-            f"{half}: facts lost {_told(measures.rates['lost_fact_rate'])}, duplicates found "
-            f"{_told(measures.rates['found_duplicate_rate'])}"
+            f"{half}: facts hidden {_told(measures.rates['hidden_rate'])}, found "
+            f"{_told(measures.rates['found_rate'])}"
             for half, measures in (
                 ("the half that it was fitted to", made.fitted),
                 ("the other half", made.other),

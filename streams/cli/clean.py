@@ -173,8 +173,6 @@ def _show_group(group: dict[str, Any]) -> None:
         new = "" if one["decided_at"] == one["line"] else f", for line {one['decided_at']}"
         say(f"{one['line']:>10}  {quoted(one['title'])} goes{new}: {one['why']}{near}")
         say(f"            {quoted(one['text'], _WIDTH)}", style="dim")
-        if one["only_here"]:
-            say(f"            in other words than {quoted('; '.join(one['only_here']), _WIDTH)}")
 
 
 def _close(told: dict[str, Any]) -> None:

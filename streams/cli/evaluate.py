@@ -21,14 +21,12 @@ from streams.core.policy import Policy
 
 _REFUSED_SHOWN = 10
 _NAMES = {
-    "lost_fact_rate": "facts lost",
-    "lost_detail_rate": "details lost",
+    "found_rate": "found",
+    "hidden_rate": "hidden",
+    "kept_twice_rate": "kept twice",
+    "lost_rate": "lost",
     "superseded_rate": "superseded by rule",
-    "wrong_merge_rate": "put into one text wrongly",
-    "found_duplicate_rate": "duplicates found",
-    "missed_duplicate_rate": "duplicates missed",
     "guard_veto_rate": "duplicates vetoed by guards",
-    "refines_safe_rate": "one says more: safe",
     "review_rate": "asked a person",
 }
 
@@ -126,11 +124,11 @@ def _show_groups(name: str, groups: dict[str, list[Row]]) -> None:
     if not groups:
         return
     say()
-    say(f"{f'by {name}':<28}{'rows':>8}{'facts lost':>26}{'duplicates found':>26}", style="bold")
+    say(f"{f'by {name}':<28}{'rows':>8}{'found':>26}{'hidden':>26}", style="bold")
     for group, members in groups.items():
         rates = measured(members, "ours").rates
-        lost, found = rates["lost_fact_rate"], rates["found_duplicate_rate"]
-        say(f"{group[:27]:<28}{len(members):>8,}{_told(lost):>26}{_told(found):>26}")
+        found, hidden = rates["found_rate"], rates["hidden_rate"]
+        say(f"{group[:27]:<28}{len(members):>8,}{_told(found):>26}{_told(hidden):>26}")
 
 
 def _b_cubed(ours: Measures, cosine: Measures) -> list[tuple[str, float | None, float | None]]:

@@ -109,10 +109,7 @@ def _show(result: SearchResult) -> None:
         count = len(entry.members)
         similarity = entry.members[0].similarity or 0.0
         told = f"  ({count} memories)" if count > 1 else ""
-        first, *others = entry.text.split("\n") if entry.way == "listed" else [entry.text]
-        say(f"{similarity:.2f}  {quoted(first)}{told}")
-        for line in others:
-            say(f"      {quoted(line)}")
+        say(f"{similarity:.2f}  {quoted(entry.text)}{told}")
     if not result.entries:
         say("nothing found")
     if result.beyond:

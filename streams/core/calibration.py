@@ -1,4 +1,4 @@
-"""Bands and thresholds fitted to labelled pairs, so that no more than a wanted share is lost."""
+"""Bands and thresholds fitted to labelled pairs, so that no more than a wanted share is hidden."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from schemas.decisions import Compared, Verdict
 from streams.core.bands import Bands
-from streams.core.grading import KNOWN, NEWS, Truth, differs
+from streams.core.grading import APART, ONE_FACT, Truth, differs
 from streams.core.measures import Rate, needed
-from streams.core.policy import DROPPING, Policy, Rules
+from streams.core.policy import JOINING, Policy, Rules
 
 Marks = NDArray[np.bool_]
 
@@ -63,7 +63,7 @@ class Fit:
     bands: Bands
     same_min: float
     refines_min: float
-    lost: Rate
+    hidden: Rate
     found: Rate
 
 
@@ -77,31 +77,23 @@ class TooFew(ValueError):
 
 
 def fit(samples: Sequence[Sample], rules: Rules, wanted: float) -> Fit:
-    """Find the most duplicates with the upper bound of lost facts within the wanted rate.
+    """Find the most duplicates with the upper bound of hidden facts within the wanted rate.
 
     Of equals the strictest thresholds are taken. Raises TooFew where nothing could be shown.
     """
     seen = Samples(samples, rules)
-    if int(seen.news.sum()) < needed(wanted):
-        raise TooFew(int(seen.news.sum()), needed(wanted))
+    if int(seen.apart.sum()) < needed(wanted):
+        raise TooFew(int(seen.apart.sum()), needed(wanted))
     match = _match(seen, wanted)
     same_min, refines_min = _least(seen, match, wanted)
     outcome = seen.outcome(match, same_min, refines_min)
-    review = min(match, _holding(seen.similarity[seen.known & outcome.joins]))
+    review = min(match, _holding(seen.similarity[seen.one & outcome]))
     bands = Bands(
         match=match,
         review=review,
-        log=min(review, _holding(seen.similarity[seen.known])),
+        log=min(review, _holding(seen.similarity[seen.one])),
     )
-    return Fit(bands, same_min, refines_min, seen.lost(outcome), seen.found(outcome))
-
-
-@dataclass(frozen=True)
-class Effect:
-    """Which pairs become one memory, and of which of them a text is dropped."""
-
-    joins: Marks
-    drops: Marks
+    return Fit(bands, same_min, refines_min, seen.hidden(outcome), seen.found(outcome))
 
 
 class Samples:
@@ -111,45 +103,38 @@ class Samples:
         self._rules = rules
         self._samples = samples
         self.similarity = np.array([one.similarity for one in samples], np.float64)
-        self.known = np.array([one.truth in KNOWN for one in samples], np.bool_)
-        self.news = np.array([one.truth in NEWS for one in samples], np.bool_)
+        self.one = np.array([one.truth in ONE_FACT for one in samples], np.bool_)
+        self.apart = np.array([one.truth in APART for one in samples], np.bool_)
         self.differs = np.array([one.differs for one in samples], np.bool_)
 
-    def lost(self, outcome: Effect) -> Rate:
-        return Rate(int((self.news & outcome.drops).sum()), int(self.news.sum()))
+    def hidden(self, joined: Marks) -> Rate:
+        return Rate(int((self.apart & joined).sum()), int(self.apart.sum()))
 
-    def found(self, outcome: Effect) -> Rate:
-        return Rate(int((self.known & outcome.joins).sum()), int(self.known.sum()))
+    def found(self, joined: Marks) -> Rate:
+        return Rate(int((self.one & joined).sum()), int(self.one.sum()))
 
-    def outcome(self, match: float, same_min: float, refines_min: float) -> Effect:
-        """Return what is done with each pair from these bounds on; see core/verdict.by_opinion."""
+    def outcome(self, match: float, same_min: float, refines_min: float) -> Marks:
+        """Return which pairs become one memory from these bounds on; see core/verdict.by_opinion."""
         p_same, p_refines, p_refined = self._p_same, self._p_refines, self._p_refined_by
         judged = self._judged & ~self.differs
         same = judged & (p_same >= same_min)
         refined = judged & ~same & (p_refined >= p_same) & (p_refined + p_same >= refines_min)
         refines = judged & ~same & ~refined & (p_refines >= p_same)
         refines &= p_refines + p_same >= refines_min
-        dropped = (same | refined) & ~self._doubtful
-        unsure = self._open & ~(dropped | refines)
-        acting, acts = self._acting(unsure, match)
-        replaced = refines & (self._rules.with_verdict.refines == "replace")
+        known = (same | refined) & ~self._doubtful
         joined = refines & (self._rules.with_verdict.refines != "keep-both")
-        return Effect(
-            joins=self._settled | dropped | joined | acting,
-            drops=self._settled | dropped | replaced | acts,
-        )
+        unsure = self._open & ~(known | refines)
+        return self._settled | known | joined | self._acting(unsure, match)
 
-    def _acting(self, unsure: Marks, match: float) -> tuple[Marks, Marks]:
-        """Return the pairs that are joined though nobody is sure, and those that lose a text."""
+    def _acting(self, unsure: Marks, match: float) -> Marks:
+        """Return the pairs that are joined though nobody is sure."""
         near = self.similarity >= match
         rule = self._rules.without_verdict
-        joins, drops = np.zeros_like(unsure), np.zeros_like(unsure)
+        joins = np.zeros_like(unsure)
         for act, there in ((rule.match, near), (rule.review, ~near)):
-            if act in DROPPING or act == "merge":
+            if act in JOINING:
                 joins |= unsure & there
-            if act in DROPPING:
-                drops |= unsure & there
-        return joins, drops
+        return joins
 
     @cached_property
     def _p_same(self) -> NDArray[np.float64]:
@@ -192,8 +177,8 @@ def _match(seen: Samples, wanted: float) -> float:
     """Return the lowest cosine from which so few distinct facts lie that no guard tells apart."""
     lowest = 1.0
     for bound in _COSINES:
-        above = seen.news & ~seen.differs & (seen.similarity >= bound)
-        if _upper(Rate(int(above.sum()), int(seen.news.sum()))) > wanted:
+        above = seen.apart & ~seen.differs & (seen.similarity >= bound)
+        if _upper(Rate(int(above.sum()), int(seen.apart.sum()))) > wanted:
             break
         lowest = bound
     return lowest
@@ -206,7 +191,7 @@ def _least(seen: Samples, match: float, wanted: float) -> tuple[float, float]:
         for refines_min in reversed(_STEPS):
             outcome = seen.outcome(match, same_min, refines_min)
             found = seen.found(outcome).count
-            if found > best and _upper(seen.lost(outcome)) <= wanted:
+            if found > best and _upper(seen.hidden(outcome)) <= wanted:
                 best, chosen = found, (same_min, refines_min)
     return chosen
 

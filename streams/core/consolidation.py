@@ -1,4 +1,4 @@
-"""Memories that were proposed as one fact → one memory of those that are, and nothing lost.
+"""Memories that were proposed as one fact → one memory of those that are, with every wording.
 
 Complete linkage: in a group each says the same as every other. A chain, where A is like B and B is
 like C, makes none of A and C.
@@ -28,10 +28,10 @@ from streams.core.embedding import Vector, pack
 from streams.core.identity import decision_id, memory_id, proposal_id
 from streams.core.merge import Joined
 from streams.core.neighbours import Neighbour, Stored, rank
-from streams.core.policy import DROPPING, BetterRule, Policy, Rules
+from streams.core.policy import JOINING, BetterRule, Policy, Rules
 from streams.core.verdict import Judgement
 
-_ALIKE = frozenset({Verdict.SAME, Verdict.REFINES, Verdict.REFINED_BY})
+_ALIKE = frozenset({Verdict.SAME, Verdict.REFINES, Verdict.REFINED_BY, Verdict.OVERLAPS})
 
 
 @dataclass(frozen=True)
@@ -140,20 +140,17 @@ def joinable(related: Related, rules: Rules) -> bool:
     if is_stronger(older, newer) and not _covers(older, related, rules):
         return False
     if related.judgement.verdict is Verdict.UNSURE:
-        act = rules.without_verdict.act(related.older.band)
-        return act == "merge" or act in DROPPING
+        return rules.without_verdict.act(related.older.band) in JOINING
     return related.judgement.verdict in _ALIKE
 
 
 def _covers(memory: Memory, related: Related, rules: Rules) -> bool:
-    """Tell whether one of two memories says all that the other says."""
-    judgement, is_newer = related.judgement, memory.id == related.newer.id
-    if judgement.verdict is Verdict.UNSURE:
-        looked_for = rules.without_verdict.act(related.older.band) in DROPPING
-    else:
-        says_less = Verdict.REFINED_BY if is_newer else Verdict.REFINES
-        looked_for = judgement.verdict in _ALIKE - {says_less}
-    return looked_for and not (judgement.memory_alone if is_newer else judgement.event_alone)
+    """Tell whether one of two memories may be shown for both: it says all that the other says."""
+    verdict = related.judgement.verdict
+    if verdict is Verdict.UNSURE:
+        return rules.without_verdict.act(related.older.band) in JOINING - {"merge"}
+    says_more = Verdict.REFINES if memory.id == related.newer.id else Verdict.REFINED_BY
+    return verdict in {Verdict.SAME, says_more}
 
 
 def cohesive(
@@ -261,7 +258,7 @@ class _Consolidating:
         return self._merged(group)
 
     def _says_all(self, memory: Memory, group: Sequence[Memory]) -> bool:
-        """Tell whether nothing is lost where this memory stands for all the others."""
+        """Tell whether this memory says all that the others say."""
         return all(self._covers(memory, other) for other in group if other.id != memory.id)
 
     def _needed(self, group: Sequence[Memory]) -> list[Memory]:
@@ -310,39 +307,35 @@ class _Consolidating:
         def merged(joined: Joined, whole: Encoded, degraded: tuple[str, ...]) -> Merge:
             identity = memory_id(self._decision_id)
             because = self._because(Reason.ONE_FACT, targets, best)
-            proven = {"merge": joined.proof, "degraded": (*because.degraded, *degraded)}
+            made = {"merge": joined.composition, "degraded": (*because.degraded, *degraded)}
             return Merge(
                 decision_id=self._decision_id,
                 event=self._proposal.event,
                 source=self._proposal.source,
                 policy_id=self._proposal.policy.id,
-                evidence=because.model_copy(update=proven),
+                evidence=because.model_copy(update=made),
                 memory=survivorship.merged(targets, None, identity, joined.text, truncated=False),
                 embedding=whole.embedding,
                 event_embedding=None,
                 targets=tuple(target_of(memory) for memory in targets),
             )
 
-        def kept_apart(why: Reason, degraded: tuple[str, ...]) -> Ignore:
-            return self._apart(why, degraded)
-
         parts = tuple(part_of(memory) for memory in needed)
-        return Unworded(parts, better=best.id, merged=merged, kept_both=kept_apart)
+        return Unworded(parts, better=best.id, merged=merged)
 
     @property
     def _decision_id(self) -> DecisionId:
         event = self._proposal.event
         return decision_id(event.scope, event.event_id)
 
-    def _apart(self, reason: Reason, degraded: tuple[str, ...] = ()) -> Ignore:
+    def _apart(self, reason: Reason) -> Ignore:
         proposal = self._proposal
         ignored = ignore(proposal.event, proposal.source, proposal.policy, reason)
         members = list(self._members.values())
-        because = self._because(reason, (), members[0].memory) if members else ignored.evidence
-        told = (*because.degraded, *degraded)
-        return ignored.model_copy(
-            update={"evidence": because.model_copy(update={"degraded": told})}
-        )
+        if not members:
+            return ignored
+        because = self._because(reason, (), members[0].memory)
+        return ignored.model_copy(update={"evidence": because})
 
     def _because(self, reason: Reason, group: Sequence[Memory], survivor: Memory) -> Evidence:
         """Tell how the others looked beside the survivor, and which of them are not joined."""

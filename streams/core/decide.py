@@ -1,8 +1,7 @@
 """The heart: an event, what is near it, the verdicts and the policy → one decision.
 
-Pure and total. In doubt both are kept: a duplicate can be merged later, a lost memory cannot come
-back. A rule of the policy says what should follow; whatever would lose something that only one
-side says becomes a merge that keeps it, or keeps both. Nothing is replaced, merged or reinforced on
+Pure and total. What is one fact becomes one memory, which keeps every wording of it: the policy
+chooses the text that is shown. In doubt both are kept. Nothing is replaced, merged or reinforced on
 the strength of a truncated text, and a pinned memory is neither merged nor replaced.
 """
 
@@ -24,12 +23,12 @@ from schemas.decisions import (
     Block,
     Change,
     Compared,
+    Composition,
     Evidence,
     Forward,
     Ignore,
     Insert,
     Merge,
-    MergeProof,
     Reason,
     Reinforce,
     Reject,
@@ -51,10 +50,11 @@ from streams.core.identity import (
     rejection_id,
     review_id,
 )
-from streams.core.merge import Joined, Part
+from streams.core.merge import Joined, Part, alone
 from streams.core.neighbours import Neighbour
 from streams.core.policy import Act, Policy, Rules
 from streams.core.verdict import Judgement
+from streams.core.wordings import form_of
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Unworded:
-    """A merge that is agreed on: its text is made, checked and embedded before it is decided.
+    """A merge that is agreed on: the text to be shown is made and embedded before it is decided.
 
     `parts` are oldest first; `better` is the origin of the one that the quality rule prefers.
     """
@@ -76,7 +76,6 @@ class Unworded:
     parts: tuple[Part, ...]
     better: str
     merged: Callable[[Joined, Encoded, tuple[str, ...]], Change]
-    kept_both: Callable[[Reason, tuple[str, ...]], Change | Ignore]
 
 
 @dataclass(frozen=True)
@@ -278,7 +277,7 @@ class _Deciding:
         if self._reads_a_part():
             return self._kept_both(Reason.TRUNCATED)
         if same := self._with(Verdict.SAME):
-            return self._same(*same[0])
+            return self._same(same[0][0])
         if known := self._with(Verdict.REFINED_BY):
             return self._reinforced(known[0][0].memory, Reason.KNOWN_IN_FULL)
         if outdated := self._outdated():
@@ -286,9 +285,11 @@ class _Deciding:
         if contradicted := self._with(Verdict.CONTRADICTS):
             return self._contradicted(contradicted)
         if refined := self._with(Verdict.REFINES):
-            return self._refined(refined)
+            return self._refined([neighbour.memory for neighbour, _ in refined])
+        if overlapping := self._with(Verdict.OVERLAPS):
+            return self._overlapping(overlapping[0][0].memory)
         if unsure := self._with(Verdict.UNSURE):
-            return self._unsure(*unsure[0])
+            return self._unsure(unsure[0][0])
         far = not self._pairs or self._pairs[0][0].band is Band.NONE
         return self._kept_both(Reason.NOTHING_NEAR if far else Reason.DISTINCT)
 
@@ -301,22 +302,31 @@ class _Deciding:
             self._encoded.truncated or any(neighbour.memory.truncated for neighbour in acting)
         )
 
-    def _same(self, neighbour: Neighbour, judgement: Judgement) -> Change | Unworded:
-        return self._act(self._rules.with_verdict.same, neighbour, judgement, Reason.SAME_FACT)
+    def _same(self, neighbour: Neighbour) -> Change | Unworded:
+        return self._act(self._rules.with_verdict.same, neighbour, Reason.SAME_FACT)
 
-    def _refined(self, refined: Sequence[tuple[Neighbour, Judgement]]) -> Change | Unworded:
-        """Decide where the event says all of these and more.
+    def _refined(self, memories: Sequence[Memory]) -> Change:
+        """Decide where the event says all of these and more: its text is shown.
 
         With the nearest go those that nobody has taken apart from it, or from each other.
         """
-        memories = [neighbour.memory for neighbour, _ in refined]
         match self._rules.with_verdict.refines:
             case "keep-both":
                 return self._kept_both(Reason.UNSURE)
-            case "replace" if all(self._may_go(n.memory, judgement) for n, judgement in refined):
+            case "replace" if not any(map(self._is_stronger, memories)):
                 return self._repeated(compatible(memories), Reason.ADDS_TO_KNOWN)
             case "replace" | "merge":
-                return self._merged(memories, Reason.ADDS_TO_KNOWN)
+                merge = self._merged(memories, Reason.ADDS_TO_KNOWN)
+                if not isinstance(merge, Unworded):
+                    return merge
+                shown = alone(merge.parts[-1], "keep-better")
+                return merge.merged(shown, self._encoded, ())
+
+    def _overlapping(self, memory: Memory) -> Change | Unworded:
+        """Decide where each side adds to what both say."""
+        if self._rules.with_verdict.refines == "keep-both":
+            return self._kept_both(Reason.UNSURE)
+        return self._joined(memory, Reason.OVERLAPS_KNOWN)
 
     def _contradicted(
         self, contradicted: Sequence[tuple[Neighbour, Judgement]]
@@ -345,14 +355,21 @@ class _Deciding:
         history = survivorship.retired(inserted.memory, superseded)
         return inserted.model_copy(update={"memory": history.model_copy(update={"version": 1})})
 
-    def _unsure(self, neighbour: Neighbour, judgement: Judgement) -> Change | Unworded:
-        act = self._rules.without_verdict.act(neighbour.band)
-        return self._act(act, neighbour, judgement, Reason.NEARLY_IDENTICAL)
+    def _unsure(self, neighbour: Neighbour) -> Change | Unworded:
+        """Do what the policy does without a verdict.
 
-    def _act(
-        self, act: Act, neighbour: Neighbour, judgement: Judgement, reason: Reason
-    ) -> Change | Unworded:
-        """Do what the policy asks for, or what loses nothing in its place."""
+        What is to hold longer is a memory of its own unless both are worded alike.
+        """
+        event, memory = self._case.event, neighbour.memory
+        if _holds_longer(event.persistence, memory.persistence) and (
+            form_of(event.text) != form_of(memory.text)
+        ):
+            return self._kept_both(Reason.UNSURE)
+        act = self._rules.without_verdict.act(neighbour.band)
+        return self._act(act, neighbour, Reason.NEARLY_IDENTICAL)
+
+    def _act(self, act: Act, neighbour: Neighbour, reason: Reason) -> Change | Unworded:
+        """Do what the policy asks for."""
         memory = neighbour.memory
         match act:
             case "keep-both":
@@ -362,34 +379,16 @@ class _Deciding:
             case "merge":
                 return self._joined(memory, reason)
             case "reinforce":
-                return self._kept(memory, judgement, reason)
+                return self._reinforced(memory, reason)
             case "replace":
-                return self._taken_over(memory, judgement, reason)
+                return self._repeated([memory], reason)
             case "keep-better":
                 preference = self._preference(memory)
                 if preference.winner == "tie":
-                    return self._act(self._rules.better.tie, neighbour, judgement, reason)
+                    return self._act(self._rules.better.tie, neighbour, reason)
                 if preference.winner == "event":
-                    return self._taken_over(memory, judgement, Reason.BETTER_THAN_KNOWN)
-                return self._kept(memory, judgement, Reason.NO_BETTER_THAN_KNOWN)
-
-    def _kept(self, memory: Memory, judgement: Judgement, reason: Reason) -> Change | Unworded:
-        """Keep the memory alone, where it says all that the event says."""
-        if judgement.event_alone:
-            return self._joined(memory, reason)
-        return self._reinforced(memory, reason)
-
-    def _taken_over(
-        self, memory: Memory, judgement: Judgement, reason: Reason
-    ) -> Change | Unworded:
-        """Keep the event alone, where it says all that the memory says."""
-        if self._may_go(memory, judgement):
-            return self._repeated([memory], reason)
-        return self._joined(memory, reason)
-
-    def _may_go(self, memory: Memory, judgement: Judgement) -> bool:
-        """Tell whether nothing is lost with a memory, neither now nor later."""
-        return not (judgement.memory_alone or self._is_stronger(memory))
+                    return self._repeated([memory], Reason.BETTER_THAN_KNOWN)
+                return self._reinforced(memory, Reason.NO_BETTER_THAN_KNOWN)
 
     def _is_stronger(self, memory: Memory) -> bool:
         return is_stronger(memory, self._case.event)
@@ -436,7 +435,7 @@ class _Deciding:
         return _replace(self._case, self._encoded, memories, self._because(reason))
 
     def _repeated(self, memories: Sequence[Memory], reason: Reason) -> Change:
-        """Let the event take the place of memories that it repeats, with what is noted of them."""
+        """Show the event's text for memories that it repeats; what is noted of them stays."""
         replaced = self._replaced(memories, reason)
         if not isinstance(replaced, Replace):
             return replaced
@@ -444,7 +443,7 @@ class _Deciding:
         return replaced.model_copy(update={"memory": memory})
 
     def _joined(self, memory: Memory, reason: Reason) -> Change | Unworded:
-        """Merge two texts that each say something alone, where both are meant to hold as long."""
+        """Merge with one memory, where both are meant to hold as long."""
         if _holds_longer(self._case.event.persistence, memory.persistence):
             return self._kept_both(Reason.UNSURE)
         return self._merged([memory], reason)
@@ -471,26 +470,22 @@ class _Deciding:
                 event=event,
                 source=case.source,
                 policy_id=case.policy.id,
-                evidence=self._because(reason, joined.proof, degraded),
+                evidence=self._because(reason, joined.composition, degraded),
                 memory=survivorship.merged(targets, event, identity, text, truncated=False),
                 embedding=whole.embedding,
                 event_embedding=encoded.embedding,
                 targets=tuple(target_of(memory) for memory in targets),
             )
 
-        def kept_both(why: Reason, degraded: tuple[str, ...]) -> Insert:
-            return _insert(case, encoded, self._because(why, None, degraded))
-
         preferred = self._preference(targets[0]).winner == "event"
         return Unworded(
             parts=(*(part_of(memory) for memory in targets), _part_of_event(event)),
             better=event.event_id if preferred else targets[0].id,
             merged=merged,
-            kept_both=kept_both,
         )
 
     def _because(
-        self, reason: Reason, proof: MergeProof | None = None, degraded: tuple[str, ...] = ()
+        self, reason: Reason, merge: Composition | None = None, degraded: tuple[str, ...] = ()
     ) -> Evidence:
         silent = (name for _, judgement in self._pairs for name in judgement.degraded)
         return Evidence(
@@ -498,7 +493,7 @@ class _Deciding:
             neighbours=tuple(compared(neighbour, j) for neighbour, j in self._pairs),
             truncated=self._encoded.truncated,
             degraded=tuple(dict.fromkeys((*silent, *degraded))),
-            merge=proof,
+            merge=merge,
         )
 
 

@@ -36,22 +36,17 @@ _WHY = {
     Reason.BRAKED: "it would have taken the place of a memory, but too many were replaced or "
     "merged of late: the brake is on, and both are kept",
     Reason.SWITCHED_OFF: "its scope is not deduplicated",
-    Reason.STRAYED: "the text that was made of it and a memory lies too far from what it says; "
-    "both are kept",
     Reason.TRUNCATED: "a memory is similar, but the model did not read the whole of a text; "
     "nothing is merged on a part, both are kept",
-    Reason.TOO_LONG_TO_MERGE: "a memory is nearly identical, but together they would be longer "
-    "than the policy allows; both are kept",
-    Reason.CANNOT_BE_JOINED: "a memory is nearly identical, but in one text their sentences could no "
-    "longer be told apart; both are kept",
     Reason.OLDER_CONTRADICTION: "a newer memory contradicts it; it is kept as history",
     Reason.SAME_MEMORY_ID: "its producer addressed this memory by name",
     Reason.SAME_CONTENT: "the same words are known in this scope",
     Reason.SAME_FACT: "a memory says the same",
     Reason.KNOWN_IN_FULL: "a memory already says all of it",
     Reason.ADDS_TO_KNOWN: "it says all of what is known, and more",
-    Reason.NEARLY_IDENTICAL: "it is nearly identical to what is known; every sentence of both is "
+    Reason.OVERLAPS_KNOWN: "it and a memory say one fact, and each adds something; both wordings are "
     "kept",
+    Reason.NEARLY_IDENTICAL: "it is nearly identical to what is known; both wordings are kept",
     Reason.BETTER_THAN_KNOWN: "it is the better of the two, by the policy's quality rule",
     Reason.NO_BETTER_THAN_KNOWN: "a memory is the better of the two, by the policy's quality rule",
     Reason.SUPERSEDES_BY_NAME: "its producer named the memories that it takes the place of",
@@ -82,6 +77,7 @@ _VERDICT = {
     Verdict.SAME: "says the same",
     Verdict.REFINES: "is said in full by the event, which adds to it",
     Verdict.REFINED_BY: "says all that the event says",
+    Verdict.OVERLAPS: "says the same fact, and each adds something",
     Verdict.CONTRADICTS: "contradicts it",
     Verdict.DISTINCT: "is another fact",
     Verdict.UNSURE: "whether it says the same is not settled",
@@ -163,7 +159,7 @@ def explain(
         f"because {why(decision)}.",
     ]
     if isinstance(decision, Merge):
-        lines += ["", f'the memory now says  "{decision.memory.text}"', *_proof(decision)]
+        lines += ["", f'the memory now says  "{decision.memory.text}"', *_sentences(decision)]
     if isinstance(decision, Replace):
         lines += _before(decision, texts)
     lines += ["", *_compared(decision.evidence.neighbours, texts)]
@@ -184,13 +180,13 @@ def _before(decision: Replace, texts: Mapping[tuple[MemoryId, int], str]) -> lis
     return [f'before, {target[0]} said  "{texts[target]}"' for target in seen if target in texts]
 
 
-def _proof(decision: Merge) -> list[str]:
-    proof = decision.evidence.merge
-    if proof is None:
+def _sentences(decision: Merge) -> list[str]:
+    made = decision.evidence.merge
+    if made is None:
         return []
     return [
         f'  "{sentence}" from {"the event" if origin == decision.event.event_id else origin}'
-        for sentence, origin in zip(proof.sentences, proof.origins, strict=True)
+        for sentence, origin in zip(made.sentences, made.origins, strict=True)
     ]
 
 

@@ -1,23 +1,13 @@
-"""What a decision made of an event and a memory whose relation is known: found, missed or lost."""
+"""What a decision made of an event and a memory whose relation is known: found, hidden, lost."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from schemas.decisions import (
-    Change,
-    Compared,
-    Ignore,
-    Insert,
-    Merge,
-    MergeProof,
-    Reason,
-    Reinforce,
-    Replace,
-    Verdict,
-)
+from schemas.decisions import Change, Compared, Ignore, Insert, Reason, Verdict
 from schemas.events import Remember
 from schemas.memories import Memory
+from streams.core import wordings
 from streams.core.merge import contains
 
 
@@ -32,18 +22,18 @@ class Truth(StrEnum):
     SAME = "same"
     REFINES = "refines"
     REFINED_BY = "refined-by"
+    OVERLAPS = "overlaps"
     CONTRADICTS = "contradicts"
     DISTINCT = "distinct"
 
 
 DUPLICATES = frozenset({Truth.ONE, Truth.SAME})
+SAYS_MORE = frozenset({Truth.REFINES, Truth.REFINED_BY, Truth.OVERLAPS})
+"""One fact, of which one side says more, or each does."""
+ONE_FACT = DUPLICATES | SAYS_MORE
+"""What should become one memory."""
 APART = frozenset({Truth.TWO, Truth.CONTRADICTS, Truth.DISTINCT})
-"""What may not be joined into one text."""
-NEWS = APART | {Truth.REFINES}
-"""The event says what the memory does not."""
-KNOWN = DUPLICATES | {Truth.REFINED_BY}
-"""The memory says all that the event says."""
-ONE_SAYS_MORE = frozenset({Truth.REFINES, Truth.REFINED_BY})
+"""What should not."""
 
 _BY_RULE = frozenset(
     {
@@ -58,24 +48,23 @@ _BY_RULE = frozenset(
 
 @dataclass(frozen=True)
 class Outcome:
-    """What stands after a decision on an event, of the event's words and of a memory's.
+    """What a decision on an event and a memory has made of them.
 
-    `joined`: one memory stands for both. `one_text`: a text was made of both. `by_rule`: one was
-    retired by an explicit rule, not for being known.
+    The event and the memory stand where a memory has the text, or a wording of it. `joined`: one
+    memory stands for both. `by_rule`: one was retired by an explicit rule, not for being known.
     """
 
     event_stands: bool
     memory_stands: bool
     joined: bool = False
-    one_text: bool = False
     by_rule: bool = False
 
 
 KEPT = Outcome(event_stands=True, memory_stands=True)
 
 
-def counted(event: str, memory: str) -> Outcome:
-    """Return what stands where a memory was counted once more and the event's words dropped."""
+def dropped(event: str, memory: str) -> Outcome:
+    """Return what stands where a memory was taken for an event whose words were dropped."""
     return Outcome(event_stands=contains(memory, event), memory_stands=True, joined=True)
 
 
@@ -84,23 +73,16 @@ def outcome(decision: Change | Ignore, event: Remember, memory: Memory) -> Outco
     by_rule = decision.evidence.reason in _BY_RULE
     match decision:
         case Insert():
-            return Outcome(decision.memory.live, memory_stands=True, by_rule=by_rule)
-        case Reinforce():
-            return counted(event.text, decision.memory.text)
+            return Outcome(event_stands=True, memory_stands=True, by_rule=by_rule)
         case Ignore():
-            return counted(event.text, memory.text)
-        case Replace():
-            stands = contains(decision.memory.text, memory.text)
+            return Outcome(wordings.has(memory, event.text), memory_stands=True, joined=True)
+        case _:
+            made = decision.memory
             return Outcome(
-                event_stands=True, memory_stands=stands, joined=not by_rule, by_rule=by_rule
-            )
-        case Merge():
-            text, proof = decision.memory.text, decision.evidence.merge
-            return Outcome(
-                event_stands=_held(text, event.text, event.event_id, proof),
-                memory_stands=_held(text, memory.text, memory.id, proof),
-                joined=True,
-                one_text=True,
+                event_stands=wordings.has(made, event.text),
+                memory_stands=wordings.has(made, memory.text),
+                joined=not by_rule,
+                by_rule=by_rule,
             )
 
 
@@ -108,33 +90,29 @@ def outcome(decision: Change | Ignore, event: Remember, memory: Memory) -> Outco
 class Grade:
     """What is to be said of a decision on a labelled pair; None where it is not about such a pair.
 
-    `lost`: a fact of two is gone that no rule retired. `lost_detail`: of what is one fact, the side
-    that says more is gone. `superseded`: a contradicted fact was retired by an explicit rule.
-    `wrong_merge`: two facts were put into one text, whether or not all of both is still there.
-    `safe`: where one side says more, nothing of that is gone.
+    `found`: what is one fact became one memory; `kept_twice`: it did not. `hidden`: of two facts
+    one became a wording of the other. `lost`: something that was said is in no wording of a memory,
+    and no rule retired it. `superseded`: a contradicted fact was retired by an explicit rule.
     """
 
-    lost: bool | None = None
-    lost_detail: bool | None = None
-    missed: bool | None = None
     found: bool | None = None
-    wrong_merge: bool | None = None
+    kept_twice: bool | None = None
+    hidden: bool | None = None
+    lost: bool | None = None
     superseded: bool | None = None
-    safe: bool | None = None
 
 
 def grade(truth: Truth, made: Outcome) -> Grade:
     """Judge what became of an event and a memory by what they truly are to each other."""
     gone = _gone(truth, made)
     superseded = truth is Truth.CONTRADICTS and made.by_rule
+    one = truth in ONE_FACT
     return Grade(
-        lost=(gone and not superseded) if truth in NEWS else None,
-        lost_detail=gone if truth in KNOWN else None,
-        missed=not made.joined if truth in KNOWN else None,
-        found=(made.joined and not gone) if truth in KNOWN else None,
-        wrong_merge=made.one_text if truth in APART else None,
+        found=made.joined if one else None,
+        kept_twice=not made.joined if one else None,
+        hidden=None if one else made.joined,
+        lost=gone and not superseded,
         superseded=(gone and superseded) if truth is Truth.CONTRADICTS else None,
-        safe=not gone if truth in ONE_SAYS_MORE else None,
     )
 
 
@@ -142,13 +120,11 @@ def together(grades: Iterable[Grade]) -> Grade:
     """Return the grade of an event that was decided on with several memories: the worst of each."""
     every = list(grades)
     return Grade(
-        lost=_any(one.lost for one in every),
-        lost_detail=_any(one.lost_detail for one in every),
-        missed=_any(one.missed for one in every),
         found=_all(one.found for one in every),
-        wrong_merge=_any(one.wrong_merge for one in every),
+        kept_twice=_any(one.kept_twice for one in every),
+        hidden=_any(one.hidden for one in every),
+        lost=_any(one.lost for one in every),
         superseded=_any(one.superseded for one in every),
-        safe=_all(one.safe for one in every),
     )
 
 
@@ -166,7 +142,7 @@ def asks(decision: Change | Ignore) -> bool:
 def score(compared: Compared) -> float | None:
     """Return how sure it is that a pair is one fact: what pairs are ranked by.
 
-    The judge's probability of SAME and half of that of one saying more, and 0 where a guard
+    The judge's probability of SAME and half of that of one or each saying more, and 0 where a guard
     objects, whatever the judge held. What the words alone tell to be known is sure. None where
     nobody told a probability.
     """
@@ -174,7 +150,8 @@ def score(compared: Compared) -> float | None:
         return 0.0
     if compared.probabilities is not None:
         told = compared.probabilities
-        more = told.get(Verdict.REFINES, 0.0) + told.get(Verdict.REFINED_BY, 0.0)
+        adding = (Verdict.REFINES, Verdict.REFINED_BY, Verdict.OVERLAPS)
+        more = sum(told.get(verdict, 0.0) for verdict in adding)
         return told.get(Verdict.SAME, 0.0) + more / 2
     known = compared.verdict in {Verdict.SAME, Verdict.REFINED_BY}
     return 1.0 if known and compared.judge == "sentences" else None
@@ -182,21 +159,13 @@ def score(compared: Compared) -> float | None:
 
 def _gone(truth: Truth, made: Outcome) -> bool:
     """Tell whether something is no longer said that was said before."""
-    if truth in APART:
-        return not (made.event_stands and made.memory_stands)
+    if truth in DUPLICATES:
+        return not (made.event_stands or made.memory_stands)
     if truth is Truth.REFINES:
         return not made.event_stands
     if truth is Truth.REFINED_BY:
         return not made.memory_stands
-    return not (made.event_stands or made.memory_stands)
-
-
-def _held(text: str, source: str, origin: str, proof: MergeProof | None) -> bool:
-    """Tell whether a merged text says all of a source: word for word, or by its proof."""
-    if contains(text, source):
-        return True
-    shown = () if proof is None else [one for one in proof.carried if one.origin == origin]
-    return bool(shown) and all(one.by.casefold() in text.casefold() for one in shown)
+    return not (made.event_stands and made.memory_stands)
 
 
 def _any(marks: Iterable[bool | None]) -> bool | None:

@@ -1,7 +1,7 @@
 """What a search has found, told in fewer entries: which memories are one fact, and its text.
 
 For whoever reads: nothing that is stored changes. Each memory that was found ends in exactly one
-entry, and an entry's text says all that its members say.
+entry, which has its members' own texts beside the one that is shown.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,14 +18,13 @@ from streams.core.consolidation import Related, cohesive
 from streams.core.decide import part_of
 from streams.core.embedding import NEAR_TIE, SIMILARITY_DECIMALS, Vector, similarity
 from streams.core.language.reading import Readings
-from streams.core.lossless import lost
-from streams.core.merge import Part, append, contains
+from streams.core.merge import Part, append
 from streams.core.neighbours import Neighbour
 from streams.core.policy import Rules
 
-Way: TypeAlias = Literal["alone", "says-all", "joined", "worded", "listed"]
-"""How an entry got its text: its only member's; one member's that says all; the members' sentences
-in a row; a language model's wording; the members' texts line by line."""
+Way: TypeAlias = Literal["alone", "says-all", "joined", "worded"]
+"""How an entry got its text: its only member's; one member's that says all; what each member adds,
+sentence by sentence; a language model's wording."""
 
 
 @dataclass(frozen=True)
@@ -108,20 +107,16 @@ def entries(
 
 
 def tell(memories: Sequence[Memory], readings: Readings, *, characters_max: int) -> Told | None:
-    """Return one text that says all that the memories say, without what is said twice.
+    """Return one text for memories that are one fact, without what is said twice.
 
-    None where that would be longer than `characters_max`, and no memory says all the others do.
+    None where that would be longer than `characters_max`, and no memory's own text will do.
     """
     if len(memories) == 1:
         return Told(memories[0].text, "alone")
-    needed = parts_of(_needed(memories, readings))
-    if len(needed) == 1:
-        return Told(needed[0].text, "says-all")
-    joined = append(needed)
-    text = "\n".join(part.text.strip() for part in needed) if joined is None else joined.text
-    if len(text) > characters_max:
-        return None
-    return Told(text, "listed" if joined is None else "joined")
+    text = append(parts_of(memories), readings).text
+    if text in {memory.text.strip() for memory in memories}:
+        return Told(text, "says-all")
+    return Told(text, "joined") if len(text) <= characters_max else None
 
 
 def parts_of(memories: Sequence[Memory]) -> tuple[Part, ...]:
@@ -139,18 +134,3 @@ def _told(group: Sequence[Found], tell: Callable[[Sequence[Memory]], Told | None
     if as_one is not None:
         return [Entry(tuple(group), as_one)]
     return [Entry((one,), Told(one.memory.text, "alone")) for one in group]
-
-
-def _needed(memories: Sequence[Memory], readings: Readings) -> list[Memory]:
-    """Return the memories that together say all, the longest texts tried first."""
-    needed: list[Memory] = []
-    for memory in sorted(memories, key=lambda one: (-len(one.text.strip()), one.id)):
-        if not any(_says_all_of(kept, memory, readings) for kept in needed):
-            needed.append(memory)
-    return needed
-
-
-def _says_all_of(memory: Memory, other: Memory, readings: Readings) -> bool:
-    return contains(memory.text, other.text) or not lost(
-        readings.of(other.text), readings.of(memory.text), readings.lexicon
-    )

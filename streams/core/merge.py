@@ -1,23 +1,21 @@
-"""Making one text of several so that nothing is lost and nothing is said twice.
+"""The text that a merge shows. Every source stays as a wording of the memory, so none is lost by it.
 
-`append` keeps every sentence, `keep_better` and `newer_wins` one of the texts where it says all,
-`worded` a model's text where it does. Each gives a proof, or nothing: then the texts stay apart.
+`append` joins what each text adds, `keep_better` and `newer_wins` show one of them, `worded` a
+model's text where it neither leaves out a sentence or value of theirs nor adds one.
 
 Splitting is conservative: where it is doubtful that a sentence ends, it does not. Too long a unit
 leaves a repetition in; too short a one could drop half a fact.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
-from schemas.decisions import Carried, MergeProof, Strategy
+from schemas.decisions import SAID_MAX, Composition, Strategy
 from streams.core.identity import normalised
-from streams.core.language.function_words import FIRST_PERSON
-from streams.core.language.lexicon import Lexicon
-from streams.core.language.reading import read
-from streams.core.lossless import Lossless, check
+from streams.core.language.reading import Reading, Readings
 
 UNWORDED = "wording: "
 """What evidence begins with where a model gave no text that can be taken; the reason follows."""
@@ -26,6 +24,9 @@ _QUOTES = "\"'\u201d\u2019)]"
 _BOUNDARY = re.compile(rf"(?<=[.!?…])[{re.escape(_QUOTES)}]*\s+(?=[\"'\u201c\u2018(\[]?[^\W_a-z])")
 _LAST_WORD = re.compile(rf"(\w+)[{re.escape(_QUOTES)}]*\.[{re.escape(_QUOTES)}]*$")
 _ENDED = re.compile(rf"[.!?…][{re.escape(_QUOTES)}]*$")
+
+_REPEATED = 0.75
+"""A sentence with more than this share of its words in another text is said there already."""
 
 _WORDS_MIN = 3
 _WORD_LETTERS_MIN = 4
@@ -86,15 +87,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Joined:
-    """A text made of others, and why nothing of them is lost."""
+    """A text made of others, and how."""
 
     text: str
-    proof: MergeProof
-
-    @property
-    def added(self) -> int:
-        """How many sentences did not come from where the first one came from."""
-        return sum(origin != self.proof.origins[0] for origin in self.proof.origins)
+    composition: Composition
 
 
 @dataclass(frozen=True)
@@ -120,76 +116,58 @@ def sentences(text: str) -> list[str]:
     return [*units, text[start:]]
 
 
-def append(parts: Sequence[Part]) -> Joined | None:
-    """Join texts, oldest first, each sentence once; one that says all the others stands alone.
+def append(parts: Sequence[Part], readings: Readings) -> Joined:
+    """Join what texts add to each other, oldest first.
 
-    None where a speaker would be lost, or a text could not be recognised in what was joined: one
-    leans on the other's words, or where it ends is in doubt.
+    A sentence adds something unless another text has its numbers, names and negations and nearly
+    all of its other words. Of two that say the same, that of the text with less to say is left out.
     """
-    if _confuses_speakers(parts):
-        return None
-    ordered = _by_age(parts)
-    for part in reversed(ordered):
-        if all(contains(part.text, other.text) for other in ordered):
-            return join([(part.origin, part.text)])
-    joined = join([(part.origin, part.text) for part in ordered])
-    return joined if all(contains(joined.text, part.text) for part in ordered) else None
+    units = [unit for part in _by_age(parts) for unit in _units(part, readings)]
+    richness = {
+        part.origin: sum(len(unit.words) for unit in units if unit.origin == part.origin)
+        for part in parts
+    }
+    kept = list(units)
+    for unit in sorted(
+        units, key=lambda one: (richness[one.origin], len(one.words), -units.index(one))
+    ):
+        others = (other for other in kept if other.origin != unit.origin)
+        if unit.is_said_by(others):
+            kept.remove(unit)
+    for part in parts:
+        if kept == [unit for unit in units if unit.origin == part.origin]:
+            return alone(part, "append")
+    return _joined(kept)
 
 
-def keep_better(parts: Sequence[Part], better_origin: str, lexicon: Lexicon) -> Joined | None:
-    """Let one of the texts stand alone; None where it does not say all that the others say."""
-    return _standing_alone(parts, better_origin, "keep-better", lexicon)
+def keep_better(parts: Sequence[Part], better_origin: str) -> Joined:
+    """Show the better of the texts."""
+    return alone(next(part for part in parts if part.origin == better_origin), "keep-better")
 
 
-def newer_wins(parts: Sequence[Part], lexicon: Lexicon) -> Joined | None:
-    """Let the newest text stand alone; None where it does not say all that the older ones say."""
-    return _standing_alone(parts, _by_age(parts)[-1].origin, "newer-wins", lexicon)
+def newer_wins(parts: Sequence[Part]) -> Joined:
+    """Show the newest text."""
+    return alone(_by_age(parts)[-1], "newer-wins")
 
 
-def worded(parts: Sequence[Part], text: str, lexicon: Lexicon) -> Joined | Faults:
-    """Take a model's wording where it says all that the texts say, and nothing else.
-
-    Where speakers would be confused no wording helps: their sentences are what is missing.
-    """
-    if _confuses_speakers(parts):
-        return Faults(missing=_by_speakers(parts), invented=())
-    ordered = _by_age(parts)
-    found = _check(ordered, text, lexicon)
-    missing = {item: None for part in ordered for item in found.missing.get(part.origin, ())}
-    if missing or found.invented:
-        return Faults(missing=tuple(missing), invented=found.invented)
-    units = sentences(text)
+def alone(part: Part, strategy: Strategy) -> Joined:
+    """Show one of the texts as it is."""
+    told = tuple(sentences(part.text))
+    origins = (part.origin,) * len(told)
     return Joined(
-        text=text.strip(),
-        proof=MergeProof(
-            strategy="llm",
-            sentences=tuple(units),
-            origins=tuple(_origin(unit, ordered, found.carried) for unit in units),
-            carried=_needed(ordered, text, found.carried),
-        ),
+        part.text.strip(), Composition(strategy=strategy, sentences=told, origins=origins)
     )
 
 
-def join(texts: Sequence[tuple[str, str]]) -> Joined:
-    """Join (origin, text) pairs in order; what was said before is not said again.
-
-    A repeated sentence is dropped only where it says the same in both places: it leans on no
-    context, or the sentence before it is repeated with it.
-    """
-    (first_origin, first_text), *others = texts
-    whole = first_text.strip()
-    kept = [(sentence, first_origin) for sentence in sentences(whole)]
-    for origin, text in others:
-        for sentence in _news(text, [known for known, _ in kept]):
-            kept.append((sentence, origin))
-            whole = f"{_closed(whole)} {sentence}"
-    return Joined(
-        text=whole,
-        proof=MergeProof(
-            sentences=tuple(sentence for sentence, _ in kept),
-            origins=tuple(origin for _, origin in kept),
-        ),
-    )
+def worded(parts: Sequence[Part], text: str, readings: Readings) -> Joined | Faults:
+    """Take a model's wording where it leaves out no sentence, and adds none."""
+    said = [unit for part in _by_age(parts) for unit in _units(part, readings)]
+    told = _units(Part("", text, parts[0].said_at), readings)
+    missing = tuple(unit.text[:SAID_MAX] for unit in said if not unit.is_said_by(told))
+    invented = tuple(unit.text[:SAID_MAX] for unit in told if not unit.is_said_by(said))
+    if missing or invented:
+        return Faults(missing, invented)
+    return Joined(text.strip(), Composition(strategy="llm"))
 
 
 def contains(text: str, other: str) -> bool:
@@ -197,83 +175,76 @@ def contains(text: str, other: str) -> bool:
     return not _news(other, sentences(text))
 
 
-def _by_age(parts: Sequence[Part]) -> list[Part]:
-    return sorted(parts, key=lambda part: (part.said_at, part.origin))
+@dataclass(frozen=True, eq=False)
+class _Unit:
+    """A sentence, with those behind it that lean on it."""
+
+    origin: str
+    sentences: tuple[str, ...]
+    reading: Reading
+
+    @property
+    def text(self) -> str:
+        return self.reading.text
+
+    @cached_property
+    def words(self) -> frozenset[tuple[str, bool]]:
+        """The words that carry matter, each with whether it is denied."""
+        return frozenset((word.lemma, word.negated) for word in self.reading.content)
+
+    @cached_property
+    def specific(self) -> frozenset[tuple[str, bool]]:
+        """Of these the numbers, the names and what is denied."""
+        return frozenset(
+            (word.lemma, word.negated)
+            for word in self.reading.content
+            if word.quantity or word.name or word.negated
+        )
+
+    def is_said_by(self, others: Iterable["_Unit"]) -> bool:
+        """Tell whether others have all that is specific and nearly all of the words.
+
+        What one side denies and the other does not is not said.
+        """
+        there = list(others)
+        if any(_key(self.text) == _key(other.text) for other in there):
+            return True
+        words = {word for other in there for word in other.words}
+        opposite = {(lemma, not negated) for lemma, negated in words - self.words}
+        return (
+            self.specific <= words
+            and (self.words - words).isdisjoint(opposite)
+            and len(self.words & words) > _REPEATED * len(self.words)
+        )
 
 
-def _standing_alone(
-    parts: Sequence[Part], origin: str, strategy: Strategy, lexicon: Lexicon
-) -> Joined | None:
-    standing = next(part for part in parts if part.origin == origin)
-    others = [part for part in _by_age(parts) if part.origin != origin]
-    found = _check(others, standing.text, lexicon)
-    if found.missing or _confuses_speakers(parts):
-        return None
-    units = tuple(sentences(standing.text))
+def _units(part: Part, readings: Readings) -> list[_Unit]:
+    grouped: list[list[str]] = []
+    for sentence in sentences(part.text):
+        if grouped and _leans(sentence):
+            grouped[-1].append(sentence)
+        else:
+            grouped.append([sentence])
+    return [_Unit(part.origin, tuple(group), readings.of(" ".join(group))) for group in grouped]
+
+
+def _joined(units: Sequence[_Unit]) -> Joined:
+    whole = ""
+    for unit in units:
+        space = "\n" if "\n" in whole or "\n" in unit.text else " "
+        whole = f"{_closed(whole)}{space}{unit.text}" if whole else unit.text
+    told = [(sentence, unit.origin) for unit in units for sentence in unit.sentences]
     return Joined(
-        text=standing.text.strip(),
-        proof=MergeProof(
-            strategy=strategy,
-            sentences=units,
-            origins=(origin,) * len(units),
-            carried=_needed(others, standing.text, found.carried),
+        whole,
+        Composition(
+            sentences=tuple(sentence for sentence, _ in told),
+            origins=tuple(origin for _, origin in told),
         ),
     )
 
 
-def _check(parts: Sequence[Part], text: str, lexicon: Lexicon) -> Lossless:
-    """Compare texts with the one that is to stand for them; what it repeats misses nothing."""
-    readings = [(part.origin, read(part.text, lexicon)) for part in parts]
-    found = check(readings, read(text, lexicon), lexicon)
-    repeated = {part.origin for part in parts if contains(text, part.text)}
-    missing = {origin: items for origin, items in found.missing.items() if origin not in repeated}
-    return Lossless(missing, found.invented, found.carried)
-
-
-def _needed(parts: Sequence[Part], text: str, carried: Sequence[Carried]) -> tuple[Carried, ...]:
-    """Return the claims on the texts that are not there sentence by sentence anyway."""
-    reworded = {part.origin for part in parts if not contains(text, part.text)}
-    return tuple(claim for claim in carried if claim.origin in reworded)
-
-
-def _origin(unit: str, parts: Sequence[Part], carried: Sequence[Carried]) -> str:
-    """Return whose sentence it is; where it is nobody's, whose words are most in it."""
-    verbatim = (part.origin for part in parts if contains(part.text, unit))
-    by_words = max(
-        parts,
-        key=lambda part: sum(claim.origin == part.origin and claim.by in unit for claim in carried),
-    )
-    return next(verbatim, by_words.origin)
-
-
-def _confuses_speakers(parts: Sequence[Part]) -> bool:
-    """Tell whether somebody's "I" would stand beside somebody else's words."""
-    return len({frozenset(part.sources) for part in parts}) > 1 and bool(_by_speakers(parts))
-
-
-def _by_speakers(parts: Sequence[Part]) -> tuple[str, ...]:
-    """Return the sentences in the first person that do not name who speaks."""
-    return tuple(
-        sentence
-        for part in parts
-        for sentence in sentences(part.text)
-        if not _names_speaker(sentence, part.sources)
-    )
-
-
-def _names_speaker(sentence: str, sources: Sequence[str]) -> bool:
-    """Tell whether nobody speaks of himself here, or is named before: 'Ana said: "I hike."'."""
-    words = re.findall(r"[^\W\d_]+", sentence)
-    first = next((at for at, word in enumerate(words) if _is_first_person(word)), None)
-    if first is None:
-        return True
-    before = {word.casefold() for word in words[:first]}
-    return len(sources) == 1 and sources[0].casefold() in before
-
-
-def _is_first_person(word: str) -> bool:
-    """Tell "us" from "US"."""
-    return word.casefold() in FIRST_PERSON and (len(word) == 1 or not word.isupper())
+def _by_age(parts: Sequence[Part]) -> list[Part]:
+    return sorted(parts, key=lambda part: (part.said_at, part.origin))
 
 
 def _news(text: str, known: Sequence[str]) -> list[str]:

@@ -85,10 +85,10 @@ def unworded(decision: Decision) -> Notice | None:
     why = [one for one in decision.evidence.degraded if one.startswith(UNWORDED)]
     if not why:
         return None
-    proof = decision.evidence.merge
+    made = decision.evidence.merge
     fields = {
         "reason": why[0].removeprefix(UNWORDED),
-        "fallback": "keep-both" if proof is None else proof.strategy,
+        "fallback": None if made is None else made.strategy,
         "scope": decision.event.scope,
         "event_id": decision.event.event_id,
     }

@@ -21,12 +21,13 @@ Act = Literal["reinforce", "replace", "keep-better", "merge", "keep-both", "revi
 
 `reinforce` counts the memory once more, `replace` lets the event take its place, `keep-better` asks
 the quality rule which of the two, `merge` makes one of both, `keep-both` makes two, and `review`
-makes two and asks a person. Whatever would lose something that only one side says becomes a merge,
-or keeps both.
+makes two and asks a person. Of what becomes one every wording is kept.
 """
 
-DROPPING: frozenset[Act] = frozenset({"reinforce", "replace", "keep-better"})
-"""What makes one of two texts disappear."""
+JOINING: frozenset[Act] = frozenset({"reinforce", "replace", "keep-better", "merge"})
+"""What makes one memory of two."""
+Plain = Literal["append", "keep-better", "newer-wins"]
+"""How a text is shown for several where no model words it."""
 JudgeName = Literal["built-in", "llm"]
 Quality = Literal["status", "length", "persistence", "importance", "recency", "feedback"]
 
@@ -69,8 +70,9 @@ class Judges(Record):
 class WithVerdict(Record):
     """What follows from a verdict.
 
-    `same`: both say the same. `refines`: the event says more. `contradicts`: `supersede` lets the
-    newer of the two stand, by the events' own times.
+    `same`: both say the same. `refines`: the event says more, or each side adds to what both say;
+    those are merged unless both are kept. `contradicts`: `supersede` lets the newer of the two
+    stand, by the events' own times.
     """
 
     same: Literal["reinforce", "replace", "keep-better"] = "reinforce"
@@ -112,13 +114,14 @@ class BetterRule(Record):
 
 
 class MergeRule(Record):
-    """How one text is made of several; longer than `characters_max` none is made.
+    """Which text is shown for several; the others are kept as wordings.
 
-    `fallback` is taken where `strategy` gives nothing that is lossless.
+    `fallback` is taken where `strategy` is `llm` and the model gives no text that can be taken. A
+    text that is made is at most `characters_max` long: past that, the better of the texts is shown.
     """
 
     strategy: Strategy = "append"
-    fallback: Literal["append", "keep-both"] = "append"
+    fallback: Plain = "append"
     characters_max: Annotated[int, Field(ge=1, le=65_536)] = 600
     parts_max: Annotated[int, Field(ge=2, le=64)] = 4
 

@@ -22,12 +22,10 @@ from streams.core.identity import content_key, normalised
 from streams.core.language.reading import Reading
 from streams.core.merge import sentences
 from streams.core.neighbours import Stored
-from streams.core.phrases import ItemKind, sentences_of
 
 TEXT = "forgotten"
 """What a forgotten memory says."""
 
-_SPECIFIC: frozenset[ItemKind] = frozenset(["number", "name", "negation"])
 _FIELD = "tombstone"
 _SEPARATOR = "\x1f"
 
@@ -53,11 +51,11 @@ class Key:
 
     def specifics(self, scope: ScopeName, text: Reading) -> tuple[str, ...]:
         """Return what two texts share where they have the same numbers, names and negations."""
+        denying = {negation.position for negation in text.negations}
         said = {
-            (item.kind, item.key, str(item.negated))
-            for sentence in sentences_of(text, text.lexicon)
-            for item in sentence.items
-            if item.kind in _SPECIFIC
+            (word.lemma, str(word.negated))
+            for word in text.words
+            if word.quantity or word.name or word.position in denying
         }
         return tuple(sorted(self._code("specific", scope, *one) for one in said))
 

@@ -46,17 +46,14 @@ class Opinion:
 class Judgement:
     """A verdict, who gave it, and what guards found on the way.
 
-    `opinion` is the judge's answer where one was asked. `event_alone` and `memory_alone` quote what
-    only one side says, where that was looked for: what would be lost with it. `degraded` names the
-    judges that should have answered and did not, with what kept them.
+    `opinion` is the judge's answer where one was asked. `degraded` names the judges that should have
+    answered and did not, with what kept them.
     """
 
     verdict: Verdict
     judge: str
     opinion: Opinion | None = None
     findings: tuple[Finding, ...] = ()
-    event_alone: tuple[str, ...] = ()
-    memory_alone: tuple[str, ...] = ()
     degraded: tuple[str, ...] = ()
 
 

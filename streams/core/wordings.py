@@ -69,6 +69,12 @@ def kept(text: str, wordings: Iterable[Variant]) -> Kept:
     return Kept(tuple(ordered), folded)
 
 
+def has(memory: Memory, text: str) -> bool:
+    """Tell whether a text is a wording of a memory; where some were folded, it may have been one."""
+    form = form_of(text)
+    return bool(memory.folded) or any(form_of(one.text) == form for one in of(memory))
+
+
 def with_vectors(
     decision: Outcome, vectors: Mapping[ContentKey, Vector], model: ModelId
 ) -> Outcome:

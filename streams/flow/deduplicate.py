@@ -54,6 +54,7 @@ from streams.core.decide import (
 )
 from streams.core.embedding import NEAR_TIE, SIMILARITY_DECIMALS, Vector, pack, similarity
 from streams.core.identity import content_key, decision_id, event_key, memory_id, named_memory_id
+from streams.core.merge import keep_better
 from streams.core.neighbours import Neighbour, Stored, rank
 from streams.core.overlay import Fork
 from streams.core.policy import Nominate, Policy, Rules
@@ -75,7 +76,7 @@ from streams.core.verdict import Judgement
 from streams.core.wordings import with_vectors
 from streams.flow.dead_letters import dead_letter
 from streams.flow.judging import Judging, Question
-from streams.flow.merging import Merging, Unmerged
+from streams.flow.merging import Made, Merging
 from streams.ports import Decided, Embedder, Fatal, Index, Poison, Query, Record
 
 DECISION_BYTES_MAX = 14_680_064
@@ -170,7 +171,7 @@ class Deduplicator:
 
     @cached_property
     def _merging(self) -> Merging:
-        return Merging(self.judging.readings.lexicon, self.judging.wording)
+        return Merging(self.judging.readings, self.judging.wording)
 
     async def deduplicate(self, batch: Sequence[Received], fork: Fork) -> Decisions:
         """Decide on a batch in the order of the log, recording each decision on the fork.
@@ -396,19 +397,18 @@ class Deduplicator:
     async def _worded(
         self, unworded: Unworded, scope: ScopeName, parts: Sequence[Vector], seen: _Seen
     ) -> Change | Ignore:
-        """Make the text of a merge, and compare it with its parts again before it is stored.
+        """Make the text that a merge shows, and compare it with its parts before it is stored.
 
-        A text that lies far from one of them is about something else by now.
+        A text that lies far from one of them is about something else by now, and one that is not
+        read in full finds nothing: the better of the parts is shown instead.
         """
         rules = self.policy.rules(scope)
         made = await self._merging.make(unworded, scope, rules.merge)
-        if isinstance(made, Unmerged):
-            return unworded.kept_both(made.reason, made.degraded)
         whole = await self._encoded(made.joined.text, seen)
-        if whole.truncated:
-            return unworded.kept_both(Reason.TRUNCATED, made.degraded)
-        if min(similarity(whole.vector, part) for part in parts) < rules.bands.log:
-            return unworded.kept_both(Reason.STRAYED, made.degraded)
+        strayed = min(similarity(whole.vector, part) for part in parts) < rules.bands.log
+        if whole.truncated or strayed:
+            made = Made(keep_better(unworded.parts, unworded.better), made.degraded)
+            whole = await self._encoded(made.joined.text, seen)
         return unworded.merged(made.joined, whole, made.degraded)
 
     async def _near(self, case: Case, vector: Vector, seen: _Seen, fork: Fork) -> list[Neighbour]:

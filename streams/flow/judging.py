@@ -1,7 +1,6 @@
 """Pairs of an event and its neighbours become verdicts: sentences, guards, then the judges in turn.
 
-Whatever a judge answers, what a guard objects to is not the same, and what only one side says is
-looked for before a text may disappear.
+Whatever a judge answers, what a guard objects to is not the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,18 +11,14 @@ from typing import TypeAlias
 from schemas.base import MemoryId
 from schemas.decisions import Band, Verdict
 from schemas.events import Remember
-from schemas.memories import Memory
 from streams.core.guards.registry import examine
 from streams.core.guards.statement import of_event, of_memory
 from streams.core.language.reading import Readings
-from streams.core.lossless import apart, lost
 from streams.core.neighbours import Neighbour
-from streams.core.phrases import ItemKind
-from streams.core.policy import DROPPING, JudgeName, Rules
+from streams.core.policy import JudgeName, Rules
 from streams.core.verdict import Judgement, Opinion, Pair, by_opinion, by_sentences, by_words
 from streams.ports import NoAnswer, Verifier, Wording
 
-_SPECIFIC: frozenset[ItemKind] = frozenset(["number", "name", "negation"])
 _KEPT = 10_000
 """Judgements that are kept at most: some 10 MB of them."""
 _Key: TypeAlias = tuple[str, MemoryId, int, float, Band, int]
@@ -91,8 +86,7 @@ class Judging:
         still = [at for at, one in enumerate(judgements) if one.verdict is Verdict.UNSURE]
         asked = await self._ask([questions[at] for at in still])
         for at, answer in zip(still, asked, strict=True):
-            settled = _settled(judgements[at], answer, questions[at].rules)
-            judgements[at] = self._compared(questions[at], settled)
+            judgements[at] = _settled(judgements[at], answer, questions[at].rules)
         return judgements
 
     def _unasked(self, question: Question) -> Judgement:
@@ -139,31 +133,6 @@ class Judging:
         return await verifier.verify(
             [Pair(q.event, q.neighbour.memory, q.neighbour.similarity) for q in questions]
         )
-
-    def _compared(self, question: Question, judgement: Judgement) -> Judgement:
-        """Look for what would be lost, where one of the two texts might have to go."""
-        event, neighbour = question.event, question.neighbour
-        if judgement.verdict in {Verdict.SAME, Verdict.REFINED_BY, Verdict.REFINES}:
-            return self._confirmed(event, neighbour.memory, judgement)
-        act = question.rules.without_verdict.act(neighbour.band)
-        if judgement.verdict is not Verdict.UNSURE or act not in DROPPING:
-            return judgement
-        said, known = self.readings.of(event.text), self.readings.of(neighbour.memory.text)
-        return replace(
-            judgement,
-            event_alone=lost(said, known, self.readings.lexicon),
-            memory_alone=lost(known, said, self.readings.lexicon),
-        )
-
-    def _confirmed(self, event: Remember, memory: Memory, judgement: Judgement) -> Judgement:
-        """Let no number, name or negation go that only one side says, whatever a judge holds."""
-        said, known = self.readings.of(event.text), self.readings.of(memory.text)
-        lexicon = self.readings.lexicon
-        in_event, in_memory = apart(said, known, lexicon, _SPECIFIC)
-        verdict = judgement.verdict
-        if in_event and verdict is not Verdict.REFINES:
-            verdict = Verdict.UNSURE if in_memory else Verdict.REFINES
-        return replace(judgement, verdict=verdict, event_alone=in_event, memory_alone=in_memory)
 
 
 def _key(question: Question) -> _Key:

@@ -13,13 +13,14 @@ from streams.core.consolidation import Related
 from streams.core.embedding import Vector, similarity
 from streams.core.lexical import bm25, hybrid
 from streams.core.loading import Entry, Found, Told, entries, near, parts_of, tell
+from streams.core.merge import UNWORDED
 from streams.core.neighbours import Stored
 from streams.core.policy import Act, JudgeName, MergeRule, Policy, Rules, WithoutVerdict
 from streams.core.survivorship import said_again
 from streams.core.verdict import Judgement
 from streams.flow.judging import Judging, Question
-from streams.flow.merging import Merging, Unmerged
-from streams.ports import Embedder, Query, ToWord
+from streams.flow.merging import Merging
+from streams.ports import Embedder, NoAnswer, Query, ToWord
 
 OVER_FETCH = 3
 """So many times the wanted number are fetched first: what is left after three of a kind became one
@@ -130,7 +131,7 @@ class Loader:
         self._judging = judging
         self._policy = policy
         self._bounds = bounds
-        self._merging = Merging(judging.readings.lexicon, judging.wording)
+        self._merging = Merging(judging.readings, judging.wording)
         self._judgements = _Kept[tuple[_Versions, tuple[Verify, float]], Judgement](bounds.kept_max)
         self._texts = _Kept[_Versions, Told](bounds.kept_max)
         self._wordings = _Kept[_Versions, Told](bounds.kept_max)
@@ -231,7 +232,7 @@ class Loader:
     async def _in_a_models_words(
         self, shown: Sequence[Entry], scope: ScopeName, rule: MergeRule
     ) -> tuple[list[Entry], tuple[str, ...]]:
-        """Let a model word what no member says alone, all at once; what it loses is not taken."""
+        """Let a model word what no member says alone, all at once; a faulty text is not taken."""
         worded = await asyncio.gather(*(self._worded(entry, scope, rule) for entry in shown))
         silent = _each_once(who for _, degraded in worded for who in degraded)
         return [entry for entry, _ in worded], silent
@@ -247,9 +248,9 @@ class Loader:
         if told is None:
             request = ToWord(scope, parts_of(memories), rule.characters_max)
             made = await self._merging.worded(request)
-            if isinstance(made, Unmerged):
-                return entry, made.degraded
-            told = Told(made.joined.text, "worded")
+            if isinstance(made, NoAnswer):
+                return entry, (f"{UNWORDED}{made.reason}",)
+            told = Told(made.text, "worded")
             self._wordings.keep(key, told)
         return replace(entry, told=told), ()
 

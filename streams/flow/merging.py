@@ -1,11 +1,10 @@
-"""The text of a merge: by the policy's strategy, accepted only where nothing is lost or invented."""
+"""The text that a merge shows: a model's wording that was checked, or what the policy takes without."""
 
 from dataclasses import dataclass
 
 from schemas.base import ScopeName
-from schemas.decisions import Reason
 from streams.core.decide import Unworded
-from streams.core.language.lexicon import Lexicon
+from streams.core.language.reading import Readings
 from streams.core.merge import (
     UNWORDED,
     Faults,
@@ -15,75 +14,60 @@ from streams.core.merge import (
     newer_wins,
     worded,
 )
-from streams.core.policy import MergeRule
+from streams.core.policy import MergeRule, Plain
 from streams.ports import NoAnswer, ToWord, Wording
 
 _COMPARED_MAX = 4
-"""Texts this many times longer than their merge may be could only say the same over and over; to
-compare them takes seconds."""
+"""Texts this many times longer than their merge may be would not fit, and take seconds to compare."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """A text with its proof; `degraded` tells who should have worded it and did not."""
+    """A text, and how it was made; `degraded` tells who should have worded it and did not."""
 
     joined: Joined
-    degraded: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Unmerged:
-    """Why there is no text: both are kept."""
-
-    reason: Reason
     degraded: tuple[str, ...] = ()
 
 
 class Merging:
     """Makes one text of several."""
 
-    def __init__(self, lexicon: Lexicon, wording: Wording | None) -> None:
-        self._lexicon = lexicon
+    def __init__(self, readings: Readings, wording: Wording | None) -> None:
+        self._readings = readings
         self._wording = wording
 
-    async def make(self, unworded: Unworded, scope: ScopeName, rule: MergeRule) -> Made | Unmerged:
-        """Follow the rule's strategy, then its fallback."""
+    async def make(self, unworded: Unworded, scope: ScopeName, rule: MergeRule) -> Made:
+        """Follow the rule's strategy, then its fallback; too long a text gives way to the better."""
         if sum(len(part.text) for part in unworded.parts) > _COMPARED_MAX * rule.characters_max:
-            return Unmerged(Reason.TOO_LONG_TO_MERGE)
+            return Made(self._plainly("keep-better", unworded))
         made = await self._by_strategy(unworded, scope, rule)
-        if isinstance(made, Unmerged) and rule.fallback == "append":
-            appended = append(unworded.parts)
-            if appended is not None:
-                made = Made(appended, made.degraded)
-        if isinstance(made, Made) and len(made.joined.text) > rule.characters_max:
-            return Unmerged(Reason.TOO_LONG_TO_MERGE, made.degraded)
+        if len(made.joined.text) > rule.characters_max:
+            return Made(self._plainly("keep-better", unworded), made.degraded)
         return made
 
-    async def _by_strategy(
-        self, unworded: Unworded, scope: ScopeName, rule: MergeRule
-    ) -> Made | Unmerged:
-        parts, lexicon = unworded.parts, self._lexicon
-        match rule.strategy:
-            case "append":
-                joined = append(parts)
-            case "keep-better":
-                joined = keep_better(parts, unworded.better, lexicon)
-            case "newer-wins":
-                joined = newer_wins(parts, lexicon)
-            case "llm":
-                return await self.worded(ToWord(scope, parts, rule.characters_max))
-        return Unmerged(Reason.CANNOT_BE_JOINED) if joined is None else Made(joined)
+    async def _by_strategy(self, unworded: Unworded, scope: ScopeName, rule: MergeRule) -> Made:
+        if rule.strategy != "llm":
+            return Made(self._plainly(rule.strategy, unworded))
+        text = await self.worded(ToWord(scope, unworded.parts, rule.characters_max))
+        if isinstance(text, NoAnswer):
+            return Made(self._plainly(rule.fallback, unworded), (f"{UNWORDED}{text.reason}",))
+        return Made(text)
 
-    async def worded(self, request: ToWord) -> Made | Unmerged:
-        """Ask for a wording; where it loses or invents something, for one repair."""
+    def _plainly(self, strategy: Plain, unworded: Unworded) -> Joined:
+        match strategy:
+            case "append":
+                return append(unworded.parts, self._readings)
+            case "keep-better":
+                return keep_better(unworded.parts, unworded.better)
+            case "newer-wins":
+                return newer_wins(unworded.parts)
+
+    async def worded(self, request: ToWord) -> Joined | NoAnswer:
+        """Ask for a wording; where it leaves out or adds something, for one repair."""
         tried = await self._attempt(request)
         if isinstance(tried, ToWord):
             tried = await self._attempt(tried)
-        if isinstance(tried, ToWord):
-            return Unmerged(Reason.CANNOT_BE_JOINED, (f"{UNWORDED}not lossless",))
-        if isinstance(tried, NoAnswer):
-            return Unmerged(Reason.CANNOT_BE_JOINED, (f"{UNWORDED}{tried.reason}",))
-        return Made(tried)
+        return NoAnswer("not what the sources say") if isinstance(tried, ToWord) else tried
 
     async def _attempt(self, request: ToWord) -> Joined | ToWord | NoAnswer:
         """Return an accepted wording, or the request for its repair."""
@@ -92,7 +76,7 @@ class Merging:
         text = await self._wording.word(request)
         if isinstance(text, NoAnswer):
             return text
-        outcome = worded(request.parts, text, self._lexicon)
+        outcome = worded(request.parts, text, self._readings)
         if not isinstance(outcome, Faults):
             return outcome
         return ToWord(

@@ -30,7 +30,7 @@ def pairs(tmp_path: Path) -> Path:
 def test_a_policy_is_fitted_and_names_what_it_was_fitted_to(
     memsieve: Memsieve, pairs: Path
 ) -> None:
-    args = ("calibrate", pairs, "--lost-fact-rate", "0.2", "--name", "mine")
+    args = ("calibrate", pairs, "--hidden-rate", "0.2", "--name", "mine")
     shown = memsieve(*args, "--out", "mine.toml")
     assert shown.code == 0, shown.err
     text = Path("mine.toml").read_text("utf-8")
@@ -40,29 +40,29 @@ def test_a_policy_is_fitted_and_names_what_it_was_fitted_to(
     assert policy.calibration.command.startswith("memsieve calibrate")
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", policy.calibration.date)
     assert text.startswith("# Fitted by `memsieve calibrate`")
-    assert "the other half: facts lost 0.00%" in shown.out
+    assert "the other half: facts hidden 0.00%" in shown.out
     assert policy.nominate.similarity_min <= policy.bands.log
     assert (
         memsieve("evaluate", pairs, "--policy", "mine.toml", "--json").json()["overall"]["ours"][
-            "lost_fact_rate"
+            "hidden_rate"
         ]["count"]
         == 0
     )
 
 
 def test_the_same_pairs_give_the_same_policy(memsieve: Memsieve, pairs: Path) -> None:
-    args = ("calibrate", pairs, "--lost-fact-rate", "0.2", "--json")
+    args = ("calibrate", pairs, "--hidden-rate", "0.2", "--json")
     first, again = memsieve(*args).json(), memsieve(*args).json()
     assert first == again
     assert parse(first["toml"]).id == first["policy"]
-    fitted = first["fitted_half"]["lost_fact_rate"]
+    fitted = first["fitted_half"]["hidden_rate"]
     assert fitted["high"] <= 0.2
-    assert fitted["of"] + first["other_half"]["lost_fact_rate"]["of"] == 60
+    assert fitted["of"] + first["other_half"]["hidden_rate"]["of"] == 60
 
 
 @pytest.mark.covers("C2")
 def test_a_policy_of_another_model_is_refused(memsieve: Memsieve, pairs: Path) -> None:
-    text = memsieve("calibrate", pairs, "--lost-fact-rate", "0.2").out
+    text = memsieve("calibrate", pairs, "--hidden-rate", "0.2").out
     other = text.replace("sentence-transformers/all-MiniLM-L6-v2", "other/model", 1)
     Path("other.toml").write_text(other, "utf-8")
     refused = memsieve("evaluate", pairs, "--policy", "other.toml")
@@ -71,7 +71,7 @@ def test_a_policy_of_another_model_is_refused(memsieve: Memsieve, pairs: Path) -
 
 
 def test_too_few_pairs_cannot_show_what_is_wanted(memsieve: Memsieve, pairs: Path) -> None:
-    refused = memsieve("calibrate", pairs, "--lost-fact-rate", "0.01")
+    refused = memsieve("calibrate", pairs, "--hidden-rate", "0.01")
     assert refused.code == 2
     assert re.search(r"\d\d pairs of two facts in the half that is fitted, and 381", refused.err)
 
@@ -119,16 +119,16 @@ def _store(memsieve: Memsieve, tmp_path: Path, answers: int) -> None:
 @pytest.mark.covers("B42")
 def test_answered_reviews_are_labels(memsieve: Memsieve, tmp_path: Path) -> None:
     _store(memsieve, tmp_path, answers=40)
-    told = memsieve("calibrate", "store", "--lost-fact-rate", "0.3", "--json").json()
+    told = memsieve("calibrate", "store", "--hidden-rate", "0.3", "--json").json()
     assert re.fullmatch(
         r"answered reviews of store, 40 rows, sha256 [0-9a-f]{64}", told["calibration"]["dataset"]
     )
-    halves = [told[half]["lost_fact_rate"]["of"] for half in ("fitted_half", "other_half")]
+    halves = [told[half]["hidden_rate"]["of"] for half in ("fitted_half", "other_half")]
     assert sum(halves) == 40
 
 
 def test_too_few_answers_are_no_basis(memsieve: Memsieve, tmp_path: Path) -> None:
     _store(memsieve, tmp_path, answers=29)
-    refused = memsieve("calibrate", "store", "--lost-fact-rate", "0.3")
+    refused = memsieve("calibrate", "store", "--hidden-rate", "0.3")
     assert refused.code == 2
     assert "store has 29 answered reviews, and 30 are needed" in refused.err

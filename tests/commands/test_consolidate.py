@@ -19,8 +19,8 @@ from streams.apps.consolidating import Asked, Consolidation
 from streams.apps.proposing import InMemory, tried_out
 from streams.apps.rehearsing import Means, Rehearsal
 from streams.apps.settings import ConsolidateSettings
+from streams.core import wordings
 from streams.core.language.reading import Readings
-from streams.core.merge import contains
 from streams.core.verdict import Pair
 from streams.flow.judging import Judging
 from tests.builders import event, later
@@ -338,9 +338,7 @@ async def test_what_a_language_model_holds_for_one_fact_is_one_in_the_store() ->
             stays = after[stays.superseded.by]
         assert stays.live
         assert ("pour" in stays.text) == ("pour" in memory.text)
-        assert contains(stays.text, memory.text) or memory.id in {
-            other for one in after.values() for other in one.merged_from
-        }
+        assert wordings.has(stays, memory.text)
     assert len(await _live_of(kept)) == 7  # where they came from they stay seven
 
 

@@ -34,11 +34,11 @@ from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.local_broker import LocalBroker
 from streams.apps.forgetting import Means, Wanted, plans
+from streams.core import wordings
 from streams.core.brake import Recent
 from streams.core.identity import decision_id, memory_id, named_memory_id
 from streams.core.ledger import fold
 from streams.core.lineage import CannotUndo, Wish, changing, plan
-from streams.core.merge import contains
 from streams.core.neighbours import Stored
 from streams.core.scope import partition_of
 from streams.core.tombstones import Key
@@ -779,7 +779,7 @@ def test_every_superseded_memory_reaches_one_live_memory_or_its_end(
 @pytest.mark.covers("S4.29")
 @given(streams(asks=False))
 @EXAMPLES
-def test_what_was_accepted_is_said_by_a_live_memory_until_its_producer_takes_it_back(
+def test_what_was_accepted_is_a_wording_of_the_live_memory_that_it_leads_to(
     stream: list[Published],
 ) -> None:
     outcome = play(stream)
@@ -788,10 +788,11 @@ def test_what_was_accepted_is_said_by_a_live_memory_until_its_producer_takes_it_
     for i, decision in enumerate(decisions):
         if not isinstance(decision, Change):
             continue
-        said = [m for m in store.values() if m.live and m.scope == decision.event.scope]
+        chain = lineage(store, decision.memory.id)
         renamed = {d.memory.id for d in decisions[i + 1 :] if is_renaming(d)}
-        if renamed.isdisjoint(lineage(store, decision.memory.id)):
-            assert any(contains(memory.text, decision.event.text) for memory in said)
+        if renamed.isdisjoint(chain):
+            assert [store[one].live for one in chain] == [False] * (len(chain) - 1) + [True]
+            assert wordings.has(store[chain[-1]], decision.event.text)
 
 
 def is_renaming(decision: Decision) -> TypeGuard[Replace]:

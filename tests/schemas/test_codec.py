@@ -14,12 +14,12 @@ from schemas.codec import APPLIED, DEAD_LETTER, DECISION, EVENT, Codec, Lift, Un
 from schemas.decisions import (
     Band,
     Compared,
+    Composition,
     Evidence,
     Fence,
     Ignore,
     Insert,
     Merge,
-    MergeProof,
     Reason,
     Reinforce,
     Reject,
@@ -89,7 +89,7 @@ EVIDENCE = Evidence(
     ),
     truncated=True,
     degraded=("cross-encoder",),
-    merge=MergeProof(sentences=("A.", "B."), origins=(RETIRED.id, FULL_EVENT.event_id)),
+    merge=Composition(sentences=("A.", "B."), origins=(RETIRED.id, FULL_EVENT.event_id)),
 )
 SOURCE = Position(topic="memory.events", partition=3, offset=2**40)
 DECIDED: Mapping[str, Any] = {

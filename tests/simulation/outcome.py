@@ -27,6 +27,7 @@ from schemas.memories import Memory, Standing
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.memory_log import MemoryLog
+from streams.core import wordings
 from streams.core.identity import event_key
 from streams.core.ledger import fold, touched
 from streams.core.merge import contains, sentences
@@ -216,10 +217,13 @@ def _require_said(found: Outcome) -> None:
         joined = not isinstance(decision, Insert) and place in doubtful
         if event.scope in taken_back or joined:
             continue
-        live = [m.text for m in memories if m.live and m.scope == event.scope]
+        live = [m for m in memories if m.live and m.scope == event.scope]
+        if any(m.folded for m in live):
+            continue
+        worded = [one.text for m in live for one in wordings.of(m)]
         for said in sentences(event.text):
             gone = _is_forgotten(event.scope, said, graves)
-            if not gone and not any(contains(text, said) for text in live):
+            if not gone and not any(contains(text, said) for text in worded):
                 raise Divergence(f"nothing says {said!r} any more")
 
 

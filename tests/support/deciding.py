@@ -10,6 +10,7 @@ from schemas.memories import Memory, Standing
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.lexicons import english
 from streams.apps import policies
+from streams.core import wordings
 from streams.core.embedding import Vector
 from streams.core.language.reading import Readings
 from streams.core.overlay import Overlay
@@ -98,6 +99,10 @@ class World:
     async def memories(self, scope: str | None = None) -> list[Memory]:
         """Return what is live, oldest first."""
         return [memory for memory in await self.every(scope) if memory.live]
+
+    async def wordings(self, scope: str | None = None) -> list[list[str]]:
+        """Return every wording of each live memory, the text that is shown first."""
+        return [[one.text for one in wordings.of(memory)] for memory in await self.memories(scope)]
 
     async def texts(self, scope: str | None = None) -> list[str]:
         """Return the texts that are live, oldest first."""

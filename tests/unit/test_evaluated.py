@@ -76,7 +76,7 @@ def test_groups_without_a_name_are_none() -> None:
 
 def test_nothing_measured_is_null() -> None:
     told = both([])
-    assert told["ours"]["lost_fact_rate"] == {
+    assert told["ours"]["lost_rate"] == {
         "rate": None,
         "low": None,
         "high": None,

@@ -159,36 +159,12 @@ async def test_what_is_the_same_or_more_counts_together_where_nothing_is_lost_by
     assert made.verdict is Verdict.REFINES
 
 
-@pytest.mark.covers("D6", "D20")
-@pytest.mark.parametrize(
-    ("said", "known", "verdict"),
-    [
-        ("Ana bought 3 kilos of apples.", "Ana bought apples.", Verdict.REFINES),
-        ("Ana bought apples.", "Ana bought 3 kilos of apples.", Verdict.SAME),
-        ("Ana bought apples in Oslo.", "Ana bought 3 kilos of apples.", Verdict.UNSURE),
-    ],
-)
-async def test_no_number_or_name_goes_because_a_judge_holds_two_texts_for_the_same(
-    said: str, known: str, verdict: Verdict
-) -> None:
-    [made] = await judged(judging(llm=always(Verdict.SAME)), question(said, known, **rules("llm")))
-    assert made.verdict is verdict
-
-
 @pytest.mark.covers("B25", "D35")
 async def test_where_a_guard_cannot_tell_nobody_is_believed_to_say_the_same() -> None:
     llm = always(Verdict.SAME)
     [made] = await judged(judging(llm=llm), question("Done.", "It is done now.", **rules("llm")))
     assert made.verdict is Verdict.UNSURE
     assert [finding.outcome for finding in made.findings] == ["cannot-tell"]
-
-
-async def test_what_only_one_side_says_is_looked_for_where_a_text_may_have_to_go() -> None:
-    sections = rules(without_verdict={"match": "keep-both", "review": "replace"})
-    known = "Ana likes green grapes and old cheese."
-    [made] = await judged(judging(), question(GRAPES, known, **sections))
-    assert made.verdict is Verdict.UNSURE
-    assert (made.event_alone, made.memory_alone) == ((), ("old", "cheese"))
 
 
 @pytest.mark.parametrize(

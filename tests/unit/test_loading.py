@@ -222,7 +222,7 @@ async def test_a_wording_that_loses_something_is_not_shown() -> None:
     world = World(same_noun, wording=wording)
     await world.keep(["Ana keeps a mug", "Ana washes a mug"], [unit(1)] * 2)
     [entry] = (await world.load(how=replace(HOW, verify="llm"))).entries
-    assert entry.told.text == "Ana keeps a mug\nAna washes a mug"
+    assert entry.told.text == "Ana keeps a mug. Ana washes a mug"
     assert len(wording.asked) == 2
 
 

@@ -29,13 +29,14 @@ from streams.flow.apply import apply
 from streams.flow.deduplicate import Deduplicator, Received
 from streams.flow.judging import Judging
 from streams.ports import Query
-from tests.builders import at_cosine, event, policy, record, unit
+from tests.builders import at_cosine, event, later, policy, record, unit
 from tests.fakes.judges import ScriptedVerifier
 from tests.fakes.sentences import SentenceEmbedder
 from tests.unit.test_flow import window
 
 COFFEE, TRULY = "Ana likes coffee.", "Ana truly likes coffee."
-TABLE = {COFFEE: unit(1), TRULY: at_cosine(0.97)}
+STRONG = "Ana drinks it strong."
+TABLE = {COFFEE: unit(1), TRULY: at_cosine(0.97), STRONG: at_cosine(0.975)}
 
 
 class Counted(ExactIndex):
@@ -223,7 +224,11 @@ async def test_merging_is_limited_by_the_scopes_own_rule() -> None:
         "without_verdict": {"match": "merge"},
     }
     world = World(Policy.model_validate(merging))
-    _, ana = await world.say(said(COFFEE, "acme/ana"), said(TRULY, "acme/ana"))
-    _, ben = await world.say(said(COFFEE, "acme/ben"), said(TRULY, "acme/ben"))
+    late: dict[str, Any] = {"occurred_at": later(1)}
+    _, ana = await world.say(said(COFFEE, "acme/ana"), said(STRONG, "acme/ana", **late))
+    _, ben = await world.say(said(COFFEE, "acme/ben"), said(STRONG, "acme/ben", **late))
     assert isinstance(ana, Merge)
-    assert (type(ben), reason(ben)) == (Insert, Reason.TOO_LONG_TO_MERGE)
+    assert isinstance(ben, Merge)
+    assert ana.memory.text == f"{COFFEE} {STRONG}"
+    assert ben.memory.text == COFFEE
+    assert [variant.text for variant in ben.memory.variants] == [STRONG]

@@ -1,7 +1,7 @@
 """A language model behind an OpenAI-compatible endpoint, as a judge of pairs and to word merges.
 
 Its answers are advice from somebody who may be wrong, or talked into something by the texts: what
-is not exactly an answer is none, and whatever it says, guards and the lossless check come after.
+is not exactly an answer is none, and guards come before it, and a wording of it is checked.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ _VERDICTS = {
         Verdict.SAME,
         Verdict.REFINES,
         Verdict.REFINED_BY,
+        Verdict.OVERLAPS,
         Verdict.CONTRADICTS,
         Verdict.DISTINCT,
     )

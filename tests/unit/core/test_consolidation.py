@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.base import MemoryId, Position
-from schemas.decisions import Band, Finding, Ignore, Merge, MergeProof, Reason, Replace, Verdict
+from schemas.decisions import Band, Composition, Finding, Ignore, Merge, Reason, Replace, Verdict
 from schemas.memories import Memory
+from streams.adapters.lexicons import english
 from streams.core.consolidation import (
     Member,
     Proposal,
@@ -25,6 +26,7 @@ from streams.core.consolidation import (
 )
 from streams.core.decide import Encoded, Unworded
 from streams.core.embedding import pack
+from streams.core.language.reading import Readings
 from streams.core.merge import append
 from streams.core.neighbours import Neighbour
 from streams.core.nominating import near_pairs
@@ -35,7 +37,8 @@ from tests.builders import MODEL, at_cosine, identity, later, memory, policy, st
 SOURCE = Position(topic="memory.events", partition=0, offset=7)
 RULES = policy(merge={"characters_max": 600})
 SAME, REFINES, REFINED_BY = Verdict.SAME, Verdict.REFINES, Verdict.REFINED_BY
-DISTINCT, UNSURE = Verdict.DISTINCT, Verdict.UNSURE
+DISTINCT, UNSURE, OVERLAPS = Verdict.DISTINCT, Verdict.UNSURE, Verdict.OVERLAPS
+READINGS = Readings(english())
 Judged = Mapping[tuple[int, int], Verdict | Judgement]
 
 
@@ -102,8 +105,7 @@ def decided(
 def worded(outcome: Replace | Ignore | Unworded) -> Merge:
     """Make the text of a merge by appending."""
     assert isinstance(outcome, Unworded)
-    joined = append(outcome.parts)
-    assert joined is not None
+    joined = append(outcome.parts, READINGS)
     made = outcome.merged(joined, Encoded(unit(1), pack(unit(1), MODEL), truncated=False), ())
     assert isinstance(made, Merge)
     return made
@@ -162,6 +164,7 @@ class TestWhoBelongsTogether:
             (REFINES, 0.9, "keep-both", True),
             (REFINED_BY, 0.9, "keep-both", True),
             (Verdict.CONTRADICTS, 0.96, "merge", False),
+            (OVERLAPS, 0.9, "keep-both", True),
             (DISTINCT, 0.96, "merge", False),
             (UNSURE, 0.96, "merge", True),
             (UNSURE, 0.9, "merge", False),
@@ -181,7 +184,7 @@ class TestWhoBelongsTogether:
         [
             ({}, {"status": "tentative"}, Judgement(SAME, "llm"), True),
             ({}, {"status": "tentative"}, Judgement(REFINED_BY, "llm"), False),
-            ({}, {"status": "tentative"}, Judgement(REFINES, "llm", memory_alone=("5",)), False),
+            ({}, {"status": "tentative"}, Judgement(OVERLAPS, "llm"), False),
             ({"status": "tentative"}, {}, Judgement(SAME, "llm"), True),
             ({"status": "tentative"}, {}, Judgement(REFINES, "llm"), False),
             ({"persistence": "ephemeral"}, {"persistence": "core"}, Judgement(REFINES, "l"), False),
@@ -277,23 +280,26 @@ class TestWhatIsDecided:
         assert merge.memory.text == " ".join(f"Number {n} is what Ana likes." for n in (1, 2, 3))
         assert merge.memory.merged_from == (identity(1), identity(2), identity(3))
         assert (merge.event_embedding, merge.evidence.reason) == (None, Reason.ONE_FACT)
-        assert isinstance(merge.evidence.merge, MergeProof)
+        assert isinstance(merge.evidence.merge, Composition)
 
     def test_nobody_is_believed_to_say_all_where_nobody_has_looked(self) -> None:
-        """`merge` looks for nothing that only one side says: neither text may go."""
+        """What the policy joins by `merge` alone shows what each of the two adds."""
         assert isinstance(decided([fact(1), fact(2)], {(2, 1): UNSURE}, near=0.96), Unworded)
 
-    def test_what_only_one_side_says_keeps_it_from_going(self) -> None:
-        newer_says_more = Judgement(SAME, "llm", event_alone=("5",))
-        replaced = decided([fact(1), fact(2)], {(2, 1): newer_says_more})
+    def test_what_stands_for_others_keeps_their_wordings(self) -> None:
+        replaced = decided([fact(1), fact(2)], {(2, 1): REFINES})
         assert isinstance(replaced, Replace)
-        assert replaced.memory.id == identity(2)
-        both = Judgement(SAME, "llm", event_alone=("5",), memory_alone=("6",))
-        assert isinstance(decided([fact(1), fact(2)], {(2, 1): both}), Unworded)
+        assert replaced.memory.text == fact(2).text
+        assert [variant.text for variant in replaced.memory.variants] == [fact(1).text]
+
+    def test_a_text_is_made_where_each_adds_something(self) -> None:
+        merge = worded(decided([fact(1), fact(2)], {(2, 1): OVERLAPS}))
+        assert merge.memory.text == "Number 1 is what Ana likes. Number 2 is what Ana likes."
+        kept = [variant.text for variant in merge.memory.variants]
+        assert kept == [fact(1).text, fact(2).text]
 
     def test_what_one_of_the_parts_says_goes_with_it_and_is_not_said_again(self) -> None:
-        both = Judgement(SAME, "llm", event_alone=("5",), memory_alone=("6",))
-        judged = {(2, 1): both, (3, 1): REFINED_BY, (3, 2): both}
+        judged = {(2, 1): OVERLAPS, (3, 1): REFINED_BY, (3, 2): OVERLAPS}
         merge = worded(decided([fact(n) for n in (1, 2, 3)], judged))
         assert merge.memory.text == "Number 1 is what Ana likes. Number 2 is what Ana likes."
         assert merge.memory.merged_from == (identity(1), identity(2), identity(3))
@@ -433,8 +439,7 @@ class TestNomination:
                     assert nominated == (older.similarity >= RULES.bands.review)
 
 
-VERDICTS = st.sampled_from([SAME, REFINES, REFINED_BY, UNSURE, DISTINCT])
-ALONE = st.sampled_from([(), ("5",)])
+VERDICTS = st.sampled_from([SAME, REFINES, REFINED_BY, OVERLAPS, UNSURE, DISTINCT])
 
 
 @st.composite
@@ -444,7 +449,7 @@ def judged_facts(draw: st.DrawFn) -> tuple[list[Memory], list[Related]]:
         related(
             newer,
             older,
-            Judgement(draw(VERDICTS), "l", event_alone=draw(ALONE), memory_alone=draw(ALONE)),
+            Judgement(draw(VERDICTS), "l"),
             draw(st.sampled_from([0.85, 0.9, 0.96, 0.98])),
         )
         for older, newer in combinations(facts, 2)
@@ -544,5 +549,5 @@ def _alone(pair: Related, one: MemoryId) -> bool:
     """Tell whether a memory says something that the other of a pair does not."""
     judgement = pair.judgement
     if one == pair.newer.id:
-        return judgement.verdict is REFINES or bool(judgement.event_alone)
-    return judgement.verdict is REFINED_BY or bool(judgement.memory_alone)
+        return judgement.verdict in {REFINES, OVERLAPS}
+    return judgement.verdict in {REFINED_BY, OVERLAPS}

@@ -12,12 +12,12 @@ from schemas.decisions import (
     Band,
     Change,
     Compared,
+    Composition,
     Evidence,
     Finding,
     Ignore,
     Insert,
     Merge,
-    MergeProof,
     Reason,
     Reinforce,
     Reject,
@@ -27,7 +27,7 @@ from schemas.decisions import (
 from schemas.events import Remember
 from schemas.memories import Memory, Standing, Superseded, Target
 from schemas.outcomes import DeadLetter, Stage
-from streams.core import survivorship
+from streams.core import survivorship, wordings
 from streams.core.decide import (
     Case,
     Encoded,
@@ -42,11 +42,12 @@ from streams.core.embedding import pack
 from streams.core.guards.registry import GUARDS
 from streams.core.identity import decision_id, memory_id, named_memory_id, rejection_id
 from streams.core.language.lexicon import Lexicon
-from streams.core.merge import contains
+from streams.core.language.reading import Readings
 from streams.core.neighbours import Neighbour
 from streams.core.policy import Policy
 from streams.core.verdict import Judgement
-from streams.flow.merging import Merging, Unmerged
+from streams.core.wordings import form_of
+from streams.flow.merging import Merging
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
 
 PLACE = Position(topic="memory.events", partition=2, offset=7)
@@ -56,6 +57,7 @@ OWN = Encoded(unit(1), pack(unit(1), MODEL), truncated=False)
 WHOLE = Encoded(at_cosine(0.9), pack(at_cosine(0.9), MODEL), truncated=False)
 PART = Encoded(unit(1), pack(unit(1), MODEL), truncated=True)
 OLD = memory("Ana likes sweet grapes.", version=3)
+READINGS = Readings(Lexicon({}, (), {}, {}))
 SIMILARITY = {Band.MATCH: 0.97, Band.REVIEW: 0.85, Band.LOG: 0.72, Band.NONE: 0.6}
 
 
@@ -82,16 +84,9 @@ def settled(
 
 def worded(unworded: Unworded, asked: Case, whole: Encoded) -> Change:
     """Complete a merge as the flow does."""
-    merging = Merging(Lexicon({}, (), {}, {}), None)
+    merging = Merging(READINGS, None)
     made = asyncio.run(merging.make(unworded, asked.event.scope, asked.rules.merge))
-    if isinstance(made, Unmerged):
-        outcome = unworded.kept_both(made.reason, ())
-    elif whole.truncated:
-        outcome = unworded.kept_both(Reason.TRUNCATED, ())
-    else:
-        outcome = unworded.merged(made.joined, whole, ())
-    assert not isinstance(outcome, Ignore)  # an event always says something of its own
-    return outcome
+    return unworded.merged(made.joined, whole, ())
 
 
 def base(reason: Reason, *compared: Compared, **evidence: Any) -> dict[str, Any]:
@@ -207,23 +202,52 @@ def joined(*, characters_max: int = 600, **rules: Any) -> Case:
 @pytest.mark.covers("B13", "B54", "B65", "C4")
 @pytest.mark.parametrize(
     ("verdict", "reason"),
-    [(Verdict.UNSURE, Reason.NEARLY_IDENTICAL), (Verdict.REFINES, Reason.ADDS_TO_KNOWN)],
+    [(Verdict.UNSURE, Reason.NEARLY_IDENTICAL), (Verdict.OVERLAPS, Reason.OVERLAPS_KNOWN)],
 )
-def test_a_merge_is_asked_for_its_embedding_and_keeps_every_sentence(
+def test_a_merge_is_asked_for_its_embedding_and_shows_what_each_adds(
     verdict: Verdict, reason: Reason
 ) -> None:
     asked = case()
-    outcome = decide(asked, OWN, [near()], [Judgement(verdict, "test")])
+    known = OLD.model_copy(update={"text": "Sweet grapes please Ana."})
+    outcome = decide(asked, OWN, [near(known)], [Judgement(verdict, "test")])
     assert isinstance(outcome, Unworded)
-    text = "Ana likes sweet grapes. Ana likes green grapes."
-    proof = MergeProof(sentences=(OLD.text, EVENT.text), origins=(OLD.id, "e1"))
-    assert worded(outcome, asked, WHOLE) == Merge(
-        **base(reason, compared(verdict), merge=proof),
-        memory=survivorship.merged([OLD], EVENT, NEW_ID, text, truncated=False),
+    text = "Sweet grapes please Ana. Ana likes green grapes."
+    made_of = Composition(sentences=(known.text, EVENT.text), origins=(OLD.id, "e1"))
+    made = worded(outcome, asked, WHOLE)
+    assert made == Merge(
+        **base(reason, compared(verdict), merge=made_of),
+        memory=survivorship.merged([known], EVENT, NEW_ID, text, truncated=False),
         embedding=WHOLE.embedding,
         event_embedding=OWN.embedding,
         targets=(Target(memory_id=OLD.id, version=3),),
     )
+    assert [variant.text for variant in made.memory.variants] == [known.text, EVENT.text]
+
+
+def test_what_says_more_is_shown_and_the_known_text_stays_a_wording() -> None:
+    made = settled(case(), [near()], [Verdict.REFINES], whole=WHOLE)
+    made_of = Composition(strategy="keep-better", sentences=(EVENT.text,), origins=("e1",))
+    assert made == Merge(
+        **base(Reason.ADDS_TO_KNOWN, compared(Verdict.REFINES), merge=made_of),
+        memory=survivorship.merged([OLD], EVENT, NEW_ID, EVENT.text, truncated=False),
+        embedding=OWN.embedding,
+        event_embedding=OWN.embedding,
+        targets=(Target(memory_id=OLD.id, version=3),),
+    )
+    assert [variant.text for variant in made.memory.variants] == [OLD.text]
+
+
+def test_a_policy_that_keeps_both_of_what_says_more_keeps_what_overlaps() -> None:
+    asked = joined(with_verdict={"refines": "keep-both"})
+    made = settled(asked, [near()], [Verdict.OVERLAPS])
+    assert (made.kind, made.evidence.reason) == ("insert", Reason.UNSURE)
+
+
+def test_what_is_to_hold_longer_is_not_merged_with_what_overlaps_it() -> None:
+    lasting = event("Ana likes green grapes.", occurred_at=later(5), persistence="permanent")
+    passing = memory("Ana likes sweet grapes.", persistence="ephemeral")
+    made = settled(case(lasting), [near(passing)], [Verdict.OVERLAPS])
+    assert (made.kind, made.evidence.reason) == ("insert", Reason.UNSURE)
 
 
 def test_an_event_that_says_it_all_gives_the_merged_memory_its_own_words() -> None:
@@ -285,19 +309,6 @@ def test_the_policy_says_what_becomes_of_a_pair_that_nobody_settled(
     assert made.evidence.reason is expected[kind]
 
 
-@pytest.mark.covers("B53")
-@pytest.mark.parametrize(("characters_max", "kind"), [(47, "merge"), (46, "insert")])
-@pytest.mark.parametrize("verdict", [Verdict.UNSURE, Verdict.REFINES])
-def test_a_memory_longer_than_allowed_is_not_made(
-    characters_max: int, kind: str, verdict: Verdict
-) -> None:
-    made = settled(joined(characters_max=characters_max), [near()], [verdict])
-    assert made.kind == kind
-    if kind == "insert":
-        assert made.evidence.reason is Reason.TOO_LONG_TO_MERGE
-        assert made.memory.text == EVENT.text
-
-
 ACTING = [verdict for verdict in Verdict if verdict is not Verdict.DISTINCT]
 
 
@@ -319,11 +330,6 @@ def test_a_truncated_text_beside_distinct_memories_is_just_new() -> None:
     assert made.memory.truncated
 
 
-def test_a_merged_text_that_the_model_cannot_read_whole_is_not_made() -> None:
-    made = settled(case(), [near()], [Verdict.UNSURE], whole=PART)
-    assert made == inserted(Reason.TRUNCATED, compared(Verdict.UNSURE))
-
-
 @pytest.mark.parametrize(
     ("verdicts", "kind", "target"),
     [
@@ -334,6 +340,10 @@ def test_a_merged_text_that_the_model_cannot_read_whole_is_not_made() -> None:
         ([Verdict.REFINES, Verdict.CONTRADICTS], "replace", 2),
         ([Verdict.UNSURE, Verdict.REFINES], "merge", 2),
         ([Verdict.DISTINCT, Verdict.UNSURE], "merge", 2),
+        ([Verdict.UNSURE, Verdict.OVERLAPS], "merge", 2),
+        ([Verdict.OVERLAPS, Verdict.REFINES], "merge", 2),
+        ([Verdict.OVERLAPS, Verdict.CONTRADICTS], "replace", 2),
+        ([Verdict.OVERLAPS, Verdict.OVERLAPS], "merge", 1),
     ],
 )
 def test_the_surest_verdict_decides_wherever_it_stands(
@@ -465,7 +475,7 @@ def test_whatever_comes_up_is_decided_the_same_each_time_and_can_be_read_back(
 
 
 @given(situations())
-def test_no_text_is_lost_and_nothing_truncated_is_trusted(
+def test_every_wording_of_what_becomes_one_is_kept_and_nothing_truncated_is_trusted(
     situation: tuple[Callable[[], Change], Case, list[Neighbour], bool],
 ) -> None:
     decided, asked, neighbours, own_truncated = situation
@@ -475,14 +485,12 @@ def test_no_text_is_lost_and_nothing_truncated_is_trusted(
     acting = [known[i] for i, verdict in verdicts.items() if verdict is not Verdict.DISTINCT]
     if acting and (own_truncated or any(memory_.truncated for memory_ in acting)):
         assert made.kind == "insert"
-    if isinstance(made, Reinforce):
-        assert verdicts[made.target.memory_id] in {Verdict.SAME, Verdict.REFINED_BY}
-        assert made.memory.text == known[made.target.memory_id].text
-    else:
-        assert contains(made.memory.text, asked.event.text)
+    worded_as = {form_of(one.text) for one in wordings.of(made.memory)}
+    assert form_of(asked.event.text) in worded_as
     if isinstance(made, Merge):
-        assert all(contains(made.memory.text, known[t.memory_id].text) for t in made.targets)
-        assert len(made.memory.text) <= asked.policy.merge.characters_max
+        assert {form_of(known[t.memory_id].text) for t in made.targets} <= worded_as
+    if isinstance(made, Reinforce):
+        assert made.memory.text == known[made.target.memory_id].text
 
 
 class TestGuesses:

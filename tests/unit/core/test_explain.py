@@ -4,13 +4,13 @@ from schemas.base import MemoryId, PolicyId, Position
 from schemas.decisions import (
     Band,
     Compared,
+    Composition,
     Decision,
     Evidence,
     Finding,
     Ignore,
     Insert,
     Merge,
-    MergeProof,
     Reason,
     Reinforce,
     Reject,
@@ -99,7 +99,7 @@ MERGE = Merge.model_validate(
             Evidence(
                 reason=Reason.NEARLY_IDENTICAL,
                 neighbours=(NEAR, FAR),
-                merge=MergeProof(sentences=(TEA.text, CAKE.text), origins=(TEA.id, "e1")),
+                merge=Composition(sentences=(TEA.text, CAKE.text), origins=(TEA.id, "e1")),
             )
         ),
         "memory": memory("Ana likes tea. Ana likes cake.", id=identity(9)),
@@ -147,7 +147,7 @@ REJECT = Reject(decision_id=ID, source=PLACE, dead_letter_id="letter")
             MERGE,
             [
                 f"merge: merged with {TEA.id} into the new memory {identity(9)}",
-                "because it is nearly identical to what is known; every sentence of both is kept.",
+                "because it is nearly identical to what is known; both wordings are kept.",
                 "",
                 'the memory now says  "Ana likes tea. Ana likes cake."',
                 f'  "Ana likes tea." from {TEA.id}',

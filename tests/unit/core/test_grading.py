@@ -10,20 +10,19 @@ from schemas.decisions import (
     Finding,
     Insert,
     Merge,
-    MergeProof,
     Reason,
     Reinforce,
     Replace,
     Verdict,
 )
-from schemas.memories import Target
+from schemas.memories import Target, Variant
 from streams.core.embedding import pack
 from streams.core.grading import (
     KEPT,
     Grade,
     Outcome,
     Truth,
-    counted,
+    dropped,
     grade,
     outcome,
     score,
@@ -34,50 +33,48 @@ from tests.builders import MODEL, event, identity, memory, unit
 TEA, MORE = "Ana likes coffee.", "Ana likes coffee. She drinks it at noon."
 DROPPED = Outcome(event_stands=False, memory_stands=True, joined=True)
 TAKEN_OVER = Outcome(event_stands=True, memory_stands=False, joined=True)
-MERGED = Outcome(event_stands=True, memory_stands=True, joined=True, one_text=True)
+MERGED = Outcome(event_stands=True, memory_stands=True, joined=True)
 BY_RULE = Outcome(event_stands=True, memory_stands=False, by_rule=True)
+
+
+def one_fact(*, joined: bool, lost: bool = False) -> Grade:
+    return Grade(found=joined, kept_twice=not joined, lost=lost)
 
 
 @pytest.mark.parametrize(
     ("truth", "made", "expected"),
     [
-        (Truth.TWO, DROPPED, Grade(lost=True, wrong_merge=False)),
-        (Truth.DISTINCT, KEPT, Grade(lost=False, wrong_merge=False)),
-        (Truth.DISTINCT, MERGED, Grade(lost=False, wrong_merge=True)),
-        (Truth.DISTINCT, TAKEN_OVER, Grade(lost=True, wrong_merge=False)),
-        (Truth.CONTRADICTS, BY_RULE, Grade(lost=False, wrong_merge=False, superseded=True)),
-        (Truth.CONTRADICTS, TAKEN_OVER, Grade(lost=True, wrong_merge=False, superseded=False)),
-        (Truth.DISTINCT, BY_RULE, Grade(lost=True, wrong_merge=False)),
-        (Truth.ONE, DROPPED, Grade(lost_detail=False, missed=False, found=True)),
-        (Truth.SAME, KEPT, Grade(lost_detail=False, missed=True, found=False)),
-        (Truth.SAME, TAKEN_OVER, Grade(lost_detail=False, missed=False, found=True)),
-        (Truth.REFINES, DROPPED, Grade(lost=True, safe=False)),
-        (Truth.REFINES, TAKEN_OVER, Grade(lost=False, safe=True)),
-        (Truth.REFINES, MERGED, Grade(lost=False, safe=True)),
-        (Truth.REFINED_BY, DROPPED, Grade(lost_detail=False, missed=False, found=True, safe=True)),
-        (
-            Truth.REFINED_BY,
-            TAKEN_OVER,
-            Grade(lost_detail=True, missed=False, found=False, safe=False),
-        ),
+        (Truth.TWO, DROPPED, Grade(hidden=True, lost=True)),
+        (Truth.DISTINCT, KEPT, Grade(hidden=False, lost=False)),
+        (Truth.DISTINCT, MERGED, Grade(hidden=True, lost=False)),
+        (Truth.DISTINCT, BY_RULE, Grade(hidden=False, lost=True)),
+        (Truth.CONTRADICTS, BY_RULE, Grade(hidden=False, lost=False, superseded=True)),
+        (Truth.CONTRADICTS, MERGED, Grade(hidden=True, lost=False, superseded=False)),
+        (Truth.ONE, DROPPED, one_fact(joined=True)),
+        (Truth.SAME, KEPT, one_fact(joined=False)),
+        (Truth.SAME, TAKEN_OVER, one_fact(joined=True)),
+        (Truth.REFINES, DROPPED, one_fact(joined=True, lost=True)),
+        (Truth.REFINES, TAKEN_OVER, one_fact(joined=True)),
+        (Truth.REFINED_BY, DROPPED, one_fact(joined=True)),
+        (Truth.REFINED_BY, TAKEN_OVER, one_fact(joined=True, lost=True)),
+        (Truth.OVERLAPS, MERGED, one_fact(joined=True)),
+        (Truth.OVERLAPS, DROPPED, one_fact(joined=True, lost=True)),
     ],
 )
-def test_what_is_lost_follows_from_what_stands(
+def test_what_is_found_hidden_and_lost_follows_from_what_stands(
     truth: Truth, made: Outcome, expected: Grade
 ) -> None:
     assert grade(truth, made) == expected
 
 
 def test_the_worst_of_several_memories_counts() -> None:
-    grades = [grade(Truth.ONE, MERGED), grade(Truth.TWO, TAKEN_OVER)]
-    assert together(grades) == Grade(
-        lost=True, lost_detail=False, missed=False, found=True, wrong_merge=False
-    )
+    grades = [grade(Truth.ONE, MERGED), grade(Truth.TWO, DROPPED)]
+    assert together(grades) == Grade(found=True, kept_twice=False, hidden=True, lost=True)
 
 
 def test_words_that_a_memory_holds_are_not_lost_with_the_event() -> None:
-    assert counted(TEA, MORE) == Outcome(event_stands=True, memory_stands=True, joined=True)
-    assert counted(MORE, TEA) == DROPPED
+    assert dropped(TEA, MORE) == MERGED
+    assert dropped(MORE, TEA) == DROPPED
 
 
 def decided(kind: type[Any], text: str, reason: Reason, **fields: Any) -> Any:
@@ -87,7 +84,7 @@ def decided(kind: type[Any], text: str, reason: Reason, **fields: Any) -> Any:
         "event": event(MORE),
         "source": Position(topic="memory.events", partition=0, offset=0),
         "policy_id": PolicyId("p"),
-        "evidence": Evidence(reason=reason, merge=fields.pop("proof", None)),
+        "evidence": Evidence(reason=reason),
         "memory": memory(text, id=identity(2), **fields),
         "embedding": pack(unit(1), MODEL),
     }
@@ -100,31 +97,31 @@ def decided(kind: type[Any], text: str, reason: Reason, **fields: Any) -> Any:
     return kind(**content)
 
 
-def test_what_stands_is_read_from_the_decision() -> None:
+def variant(text: str) -> Variant:
+    known = memory(text)
+    return Variant(
+        text=text,
+        content_key=known.content_key,
+        seen=1,
+        first_seen_at=known.created_at,
+        last_seen_at=known.created_at,
+    )
+
+
+def test_what_stands_is_read_from_the_wordings_of_the_decisions_memory() -> None:
     def made(*arguments: Any, **fields: Any) -> Outcome:
         return outcome(decided(*arguments, **fields), event(MORE), memory(TEA))
 
     assert made(Insert, MORE, Reason.DISTINCT) == KEPT
+    assert made(Reinforce, TEA, Reason.SAME_FACT, variants=(variant(MORE),)) == MERGED
     assert made(Reinforce, TEA, Reason.SAME_FACT) == DROPPED
-    assert made(Replace, "Bo likes tea.", Reason.SAME_FACT) == TAKEN_OVER
-    assert made(Replace, "Bo likes tea.", Reason.NEWER_CONTRADICTION) == BY_RULE
-    assert made(Merge, MORE, Reason.ADDS_TO_KNOWN) == MERGED
-    half = made(Merge, TEA, Reason.ADDS_TO_KNOWN)
-    assert half == Outcome(event_stands=False, memory_stands=True, joined=True, one_text=True)
-
-
-@pytest.mark.parametrize(("by", "stands"), [("midday coffee", True), ("noon", False)])
-def test_a_merge_in_other_words_stands_by_its_proof(by: str, stands: bool) -> None:  # noqa: FBT001
-    carried = {"origin": event(MORE).event_id, "kind": "word", "item": "noon", "by": by}
-    proof = MergeProof.model_validate(
-        {"strategy": "llm", "sentences": (), "origins": (), "carried": (carried,)}
-    )
-    text = "Ana likes coffee; she has midday coffee."
-    made = outcome(
-        decided(Merge, text, Reason.ADDS_TO_KNOWN, proof=proof), event(MORE), memory(TEA)
-    )
-    assert made.event_stands is stands
-    assert not made.memory_stands
+    assert made(Replace, MORE, Reason.BETTER_THAN_KNOWN, variants=(variant(TEA),)) == MERGED
+    assert made(Replace, MORE, Reason.BETTER_THAN_KNOWN) == TAKEN_OVER
+    assert made(Replace, MORE, Reason.NEWER_CONTRADICTION) == BY_RULE
+    both = (variant(TEA), variant(MORE))
+    assert made(Merge, "Ana has coffee at noon.", Reason.OVERLAPS_KNOWN, variants=both) == MERGED
+    folded = made(Merge, MORE, Reason.OVERLAPS_KNOWN, variants=(), folded=1)
+    assert folded == MERGED, "what was folded is counted, and in the log"
 
 
 def compared(**fields: Any) -> Compared:

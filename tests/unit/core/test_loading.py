@@ -149,12 +149,6 @@ def test_otherwise_all_sentences_are_shown_each_once_and_oldest_first() -> None:
     )
 
 
-def test_a_text_that_leans_on_what_stood_before_it_keeps_a_line_of_its_own() -> None:
-    assert told("Ana likes tea.", "They are fond of tea, green above all.") == Told(
-        "Ana likes tea.\nThey are fond of tea, green above all.", "listed"
-    )
-
-
 @pytest.mark.covers("B53")
 def test_a_text_of_many_is_no_longer_than_a_merge_may_be() -> None:
     said = "Ana likes strong coffee.", "Strong coffee keeps Ana awake."

@@ -135,7 +135,7 @@ WHITE = "Ada has a goat with a white beard."
     [
         ([WHITE], None),
         ([NoAnswer("timeout")], "timeout"),
-        ([GOAT] * 2, "not lossless"),
+        ([GOAT] * 2, "not what the sources say"),
     ],
 )
 async def test_a_merge_is_told_with_what_it_joins_and_what_stands_in_for_its_wording(

@@ -19,6 +19,7 @@ from schemas.decisions import (
     Verdict,
 )
 from schemas.memories import Memory, Superseded
+from streams.adapters.lexicons import english
 from streams.core.decide import (
     Case,
     Encoded,
@@ -30,6 +31,7 @@ from streams.core.decide import (
 )
 from streams.core.embedding import Vector, pack
 from streams.core.identity import content_key
+from streams.core.language.reading import Readings
 from streams.core.ledger import effects
 from streams.core.merge import append
 from streams.core.neighbours import Stored, rank
@@ -37,6 +39,8 @@ from streams.core.overlay import Fork, Overlay
 from streams.core.survivorship import retired
 from streams.core.verdict import Judgement
 from tests.builders import MODEL, START, at_cosine, carrying, event, identity, policy, stored, unit
+
+READINGS = Readings(english())
 
 ANA = ScopeName("acme/ana")
 BEN = ScopeName("acme/ben")
@@ -66,8 +70,7 @@ def merged(text: str, known: Sequence[Stored], number: int = 0) -> Merge:
     near = rank(unit(1), known, bands=policy().bands, floor=0.5, limit=8)
     made = decide(asked, encoded(unit(1)), near, [Judgement(Verdict.UNSURE, "test") for _ in near])
     assert isinstance(made, Unworded)
-    joined = append(made.parts)
-    assert joined is not None
+    joined = append(made.parts, READINGS)
     whole = made.merged(joined, encoded(unit(1)), ())
     assert isinstance(whole, Merge)
     return carrying(whole)

@@ -117,7 +117,7 @@ async def test_the_ten_nearest_of_the_own_scope_are_asked_about() -> None:
 
 
 @pytest.mark.covers("S4.7", "S4.9", "S4.28", "B13", "B65")
-async def test_what_the_model_confirms_to_say_more_is_worded_as_one_and_the_old_one_retired() -> (
+async def test_what_the_model_confirms_to_overlap_is_worded_as_one_and_the_old_one_retired() -> (
     None
 ):
     milk = "User likes coffee with oat milk."
@@ -126,12 +126,12 @@ async def test_what_the_model_confirms_to_say_more_is_worded_as_one_and_the_old_
     here = World(
         "agent-memory",
         {hot: unit(1), milk: at_cosine(0.7), both: at_cosine(0.85)},
-        verdicts={(milk, hot): Verdict.REFINES},
+        verdicts={(milk, hot): Verdict.OVERLAPS},
         wordings=[both],
     )
     await here.tell(said(hot, 0))
     assert isinstance(await here.tell(said(milk)), Merge)
-    assert await here.texts() == [both]
+    assert await here.wordings() == [[both, hot, milk]]
     assert await here.retired() == {hot: both}
 
 

@@ -122,11 +122,11 @@ async def test_without_an_answer_both_are_kept(
 
 
 @pytest.mark.covers("S3.20", "D20")
-async def test_what_adds_to_a_memory_is_joined_to_it() -> None:
+async def test_what_adds_to_a_memory_is_shown_and_the_known_text_stays_a_wording() -> None:
     here = world(0.7, {(GET, FIXED): Verdict.REFINES})
     await here.tell(said(FIXED, 0))
     assert isinstance(await here.tell(said(GET)), Merge)
-    assert await here.texts() == [f"{FIXED} {GET}"]
+    assert await here.wordings() == [[GET, FIXED]]
 
 
 # What an event names to be superseded.

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schemas.decisions import Insert, Merge, Reason, Reinforce, Replace
+from schemas.decisions import Insert, Merge, Reinforce, Replace
 from schemas.events import Remember
 from streams.adapters.indexes.exact import ExactIndex
 from streams.core.neighbours import Stored
@@ -55,12 +55,12 @@ async def test_the_newer_replaces_is_worded_with_the_older_or_stands_beside_it(
 
 
 @pytest.mark.covers("D20")
-async def test_a_newer_text_that_says_less_replaces_nothing() -> None:
+async def test_what_only_the_replaced_text_says_stays_a_wording() -> None:
     """The document takes the newer for the fuller one; here what only the older says is kept."""
-    here = world(RABBIT, PAWS, 0.97, [WORDED])
+    here = world(RABBIT, PAWS, 0.97)
     await here.tell(said(RABBIT, 0))
-    await here.tell(said(PAWS))
-    assert await here.texts() == [WORDED]
+    assert isinstance(await here.tell(said(PAWS)), Replace)
+    assert await here.wordings() == [[PAWS, RABBIT]]
 
 
 @pytest.mark.covers("S1.3", "S1.8")
@@ -165,11 +165,15 @@ TIMEOUT = NoAnswer("timeout")
     [
         pytest.param(None, "wording: not configured", id="no model"),
         pytest.param([TIMEOUT], "wording: timeout", id="it does not answer"),
-        pytest.param(["", ""], "wording: not lossless", id="an empty text"),
-        pytest.param([RABBIT, RABBIT], "wording: not lossless", id="the newer is left out"),
-        pytest.param([PAWS, PAWS], "wording: not lossless", id="the older is left out"),
+        pytest.param(["", ""], "wording: not what the sources say", id="an empty text"),
         pytest.param(
-            [f"Here is the merged memory: {BOTH}"] * 2, "wording: not lossless", id="it adds words"
+            [RABBIT, RABBIT], "wording: not what the sources say", id="the newer is left out"
+        ),
+        pytest.param([PAWS, PAWS], "wording: not what the sources say", id="the older is left out"),
+        pytest.param(
+            [f"Here is the merged memory: {BOTH}"] * 2,
+            "wording: not what the sources say",
+            id="it adds words",
         ),
     ],
 )
@@ -184,18 +188,6 @@ async def test_where_no_wording_can_be_taken_both_facts_are_kept(
     assert decision.evidence.degraded == (why,)
     assert await here.texts() == [BOTH]
     assert await here.retired() == {RABBIT: BOTH}
-
-
-@pytest.mark.covers("D16")
-async def test_where_they_cannot_be_joined_either_both_stand() -> None:
-    """Two people say "I": one text would not tell who."""
-    mine, yours = "I keep a grey rabbit.", "I keep a rabbit with white paws."
-    here = world(mine, yours, 0.93, [TIMEOUT])
-    await here.tell(said(mine, 0))
-    decision = await here.tell(said(yours, source="bob"))
-    assert isinstance(decision, Insert)
-    assert decision.evidence.reason is Reason.CANNOT_BE_JOINED
-    assert await here.texts() == [mine, yours]
 
 
 @pytest.mark.covers("D1")

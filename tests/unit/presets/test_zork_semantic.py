@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from schemas.codec import EVENT, Unreadable
-from schemas.decisions import Band, Insert, Merge, Reason, Reinforce, Replace
+from schemas.decisions import Band, Insert, Reason, Reinforce, Replace
 from schemas.events import Remember
 from schemas.memories import Standing, Turns
 from tests.builders import at_cosine, event, later, unit
@@ -60,18 +60,17 @@ async def test_each_band_has_its_outcome_and_a_bound_belongs_to_the_band_above(
 
 @pytest.mark.covers("S0.8", "S0.9", "S0.10", "S0.15")
 @pytest.mark.parametrize(
-    ("similarity", "kind", "text"),
-    [(0.95, Merge, f"{DOOR} {DOOR_IN_FULL}"), (0.94999, Replace, DOOR_IN_FULL)],
+    ("similarity", "kind", "kept"),
+    [(0.95, Reinforce, [DOOR, DOOR_IN_FULL]), (0.94999, Replace, [DOOR_IN_FULL, DOOR])],
 )
-async def test_a_fuller_text_stands_in_the_middle_band_and_is_added_in_the_upper(
-    similarity: float, kind: type, text: str
+async def test_a_fuller_text_stands_in_the_middle_band_and_is_counted_in_the_upper(
+    similarity: float, kind: type, kept: list[str]
 ) -> None:
-    """From .95 on the document drops what the new text adds: here it is kept."""
+    """From .95 on the document drops what the new text adds: here it stays a wording."""
     here = world(DOOR, DOOR_IN_FULL, similarity)
     await here.tell(said(DOOR, 0))
     assert isinstance(await here.tell(said(DOOR_IN_FULL)), kind)
-    assert await here.texts() == [text]
-    assert await here.retired() == {DOOR: text}
+    assert await here.wordings() == [kept]
 
 
 @pytest.mark.covers("S0.33", "S0.34", "S0.47")
@@ -136,7 +135,7 @@ async def test_of_two_similar_memories_the_better_stands(
 @pytest.mark.parametrize(
     ("new", "surplus", "kind"),
     [
-        ("The trap door bars after the descent behind an old rug", 0, Merge),
+        ("The trap door bars after the descent behind an old rug", 0, Reinforce),
         ("The trap door bars after the descent behind an old rug.", 1, Replace),
     ],
 )
@@ -277,13 +276,12 @@ async def test_the_same_words_are_known_in_any_case(again: str) -> None:
 @pytest.mark.covers("S0.45", "D8")
 @pytest.mark.parametrize("similarity", [0.96, 0.88])
 async def test_two_wordings_become_one_memory_that_keeps_both(similarity: float) -> None:
-    """A judge would tell that they are one fact; without one nothing of either is dropped."""
     ajar, open_ = "Window is ajar.", "Window slightly open."
     here = world(ajar, open_, similarity)
     await here.tell(said(ajar, 0))
     await here.tell(said(open_))
-    assert await here.texts() == [f"{ajar} {open_}"]
-    assert await here.retired() == {ajar: f"{ajar} {open_}"}
+    assert await here.wordings() == [[ajar, open_]]
+    assert await here.retired() == {}
 
 
 @pytest.mark.covers("S0.8")
