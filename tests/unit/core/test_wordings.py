@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from schemas.base import ContentKey
+from schemas.base import ContentKey, ScopeName
 from schemas.memories import VARIANTS_MAX, Variant
 from streams.core.identity import content_key
 from streams.core.wordings import form_of, kept
@@ -14,7 +14,7 @@ def wording(text: str, day: int = 1, seen: int = 1) -> Variant:
     at = datetime(2026, 3, day, tzinfo=UTC)
     return Variant(
         text=text,
-        content_key=ContentKey(content_key("acme/ana", text)),
+        content_key=ContentKey(content_key(ScopeName("acme/ana"), text)),
         seen=seen,
         first_seen_at=at,
         last_seen_at=at,
