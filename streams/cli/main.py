@@ -2,63 +2,13 @@
 
 import logging
 import sys
-import traceback
 from importlib import metadata
 from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
 
-from streams.apps.awaiting import Interrupted
-from streams.apps.labelled import Unmeasurable
-from streams.apps.settings import InvalidSettings
-from streams.cli import (
-    analyze,
-    api,
-    calibrate,
-    capacity,
-    clean,
-    configuration,
-    consolidate,
-    dead_letters,
-    dedupe,
-    evaluate,
-    expire,
-    extract,
-    forget,
-    history,
-    load,
-    memories_md,
-    models,
-    optimize,
-    policies,
-    publish,
-    recall,
-    replay,
-    requests,
-    reviews,
-    run,
-    schema,
-    services,
-    sessions,
-    shadow,
-    stores,
-    topics,
-    undo,
-    verify,
-)
-from streams.cli.console import note
-from streams.cli.options import NotFound, Undecided, UsageError
-from streams.core.policy import InvalidPolicy
-from streams.ports import (
-    Fatal,
-    NoModel,
-    NoServer,
-    NoStore,
-    Transient,
-    Unreachable,
-    Unusable,
-)
+from streams.cli.commands import Commands
 
 EXIT_CODES = {
     0: "done",
@@ -78,6 +28,7 @@ _INTERRUPTED = 130
 
 app = typer.Typer(
     name="memsieve",
+    cls=Commands,
     help="Streaming dedup for the memories of AI agents: one explained decision per event.",
     no_args_is_help=True,
     add_completion=False,
@@ -86,39 +37,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()) + ".",
 )
-run.register(app)
-services.register(app)
-api.register(app)
-publish.register(app)
-topics.register(app)
-stores.register(app)
-memories_md.register(app)
-recall.register(app)
-load.register(app)
-sessions.register(app)
-expire.register(app)
-consolidate.register(app)
-dead_letters.register(app)
-reviews.register(app)
-history.register(app)
-undo.register(app)
-requests.register(app)
-forget.register(app)
-replay.register(app)
-shadow.register(app)
-extract.register(app)
-evaluate.register(app)
-calibrate.register(app)
-analyze.register(app)
-capacity.register(app)
-clean.register(app)
-dedupe.register(app)
-optimize.register(app)
-policies.register(app)
-configuration.register(app)
-verify.register(app)
-models.register(app)
-schema.register(app)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
@@ -145,31 +63,17 @@ def main() -> None:
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
         code = app(standalone_mode=False) or 0
-        if code == _INTERRUPTED:
-            note("memsieve: interrupted; run the same command again to go on", style="red")
-        sys.exit(code)
     except TyperException as error:
         tell = getattr(error, "show", None)  # all of typer's own have it; their base class has not
-        tell() if callable(tell) else note(f"memsieve: {error}", style="red")
-        sys.exit(2)
+        tell() if callable(tell) else sys.stderr.write(f"memsieve: {error}\n")
+        code = 2
     except Exception as error:  # noqa: BLE001 - the last place that can tell a person
-        code = exit_code(error)
-        if debug:
-            traceback.print_exc()
-        hint = f" ({type(error).__name__}); --debug shows where" if code == 1 else ""
-        note(f"memsieve: {error}{hint}", style="red")
-        sys.exit(code)
+        from streams.cli import failures  # noqa: PLC0415 - knows what can fail: most of memsieve
 
+        code = failures.tell(error, debug=debug)
+    else:
+        if code == _INTERRUPTED:
+            from streams.cli import failures  # noqa: PLC0415
 
-def exit_code(error: Exception) -> int:
-    """Return the exit code of a failure."""
-    codes: list[tuple[tuple[type[Exception], ...], int]] = [
-        ((InvalidSettings, InvalidPolicy, Unmeasurable, UsageError, Unusable), 2),
-        ((NoStore,), 3),
-        ((NoModel,), 4),
-        ((NoServer, Unreachable, Undecided), 7),
-        ((NotFound,), 5),
-        ((Fatal, Transient), 6),
-        ((Interrupted,), _INTERRUPTED),
-    ]
-    return next((code for types, code in codes if isinstance(error, types)), 1)
+            failures.tell_interrupted()
+    sys.exit(code)
