@@ -52,7 +52,7 @@ _UNLIKE, _SHARED = 4_000, 2
 def collect(data: Path) -> list[Labelled]:
     """Return every pair to learn from, in an order that only the material decides."""
     chance = Random(_SEED)
-    avoided = set(_evaluated(data))
+    avoided = evaluated_texts(data)
     pairs = [
         *_own(chance),
         *_labelled(data),
@@ -150,6 +150,11 @@ def _unlike(data: Path, chance: Random) -> Iterator[Labelled]:
     yield from chance.sample(found, min(_UNLIKE, len(found)))
 
 
+def evaluated_texts(data: Path) -> set[str]:
+    """Return the texts of the sets that are reported on: letters and digits only."""
+    return set(_evaluated(data))
+
+
 def _evaluated(data: Path) -> Iterator[str]:
     for name in EVALUATED:
         for row in _rows(data / "pairs" / f"{name}.jsonl"):
@@ -166,6 +171,11 @@ def _plain(text: str) -> str:
 def _rows(path: Path) -> Iterable[dict[str, Any]]:
     with path.open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
+
+
+def read_collected(file: Path) -> list[Labelled]:
+    """Read the pairs that an earlier run has written."""
+    return [Labelled(**row) for row in _rows(file)]
 
 
 def main() -> None:

@@ -1,0 +1,38 @@
+"""Makes the judge's deep half and its decision, from the material to the packaged files.
+
+    python -m training.relations DATA STATE OUT [--pairs 400000]
+
+Trains (or goes on training, where STATE holds a run that was stopped), writes `alone.onnx` and
+`together.onnx`, and fits `decision.json`. The default embedding model must be installed.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Make the built-in judge's deep half.")
+    parser.add_argument("data", type=Path, help="the folder of sets that may be used")
+    parser.add_argument("state", type=Path, help="where the run is kept")
+    parser.add_argument("out", type=Path, help="where the files go")
+    parser.add_argument("--pairs", type=int, default=400_000, help="pairs to read in all")
+    given = parser.parse_args()
+    collected = given.state / "collected.jsonl"
+    given.state.mkdir(parents=True, exist_ok=True)
+    if not collected.exists():
+        _run("training.pairs", given.data, collected)
+    shared = ("--collected", collected)
+    _run("training.relations.train", given.data, given.state, "--pairs", given.pairs, *shared)
+    _run("training.relations.export", given.state, given.out)
+    decision = given.out / "decision.json"
+    _run("training.relations.weighing", given.data, given.state, decision, *shared)
+
+
+def _run(module: str, *arguments: object) -> None:
+    subprocess.run([sys.executable, "-m", module, *map(str, arguments)], check=True)  # noqa: S603 - our own modules
+
+
+if __name__ == "__main__":
+    main()

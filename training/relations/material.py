@@ -1,0 +1,233 @@
+"""Fact cards and labelled sets become pairs, each with the relations that it may have.
+
+A card says what its texts are to each other; an inference set says only what follows from what. So
+a pair carries the set of relations that its label leaves open, and the model learns their sum.
+"""
+
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations, product
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from training.frames import Labelled
+from training.relations.respelling import respelled
+
+RELATIONS = ("same", "refines", "refined-by", "overlaps", "contradicts", "distinct")
+"""What the first text is to the second, in the order of the model's outputs."""
+ONE_MEMORY = ("same", "refines", "refined-by", "overlaps")
+"""Relations of two texts that one memory stands for."""
+
+CARDS = Path(__file__).parent.parent / "material" / "cards"
+HELD_OUT_DOMAINS = ("food", "it-security", "organisation", "user-people", "embodied-web-agent")
+"""Domains that nothing is learnt from or chosen by: the last judgement is on them."""
+DEVELOPMENT_ONE_IN = 20
+"""One card in so many is left for choosing: when to stop, and how to calibrate."""
+
+
+class Example(NamedTuple):
+    """Two texts, the relations that the first may have to the second, and how much they count."""
+
+    first: str
+    second: str
+    relations: tuple[str, ...]
+    source: str
+    weight: float = 1.0
+
+
+class Card(NamedTuple):
+    """One fact: its wordings by what they are to it; `kind` is strict, sightings or retold."""
+
+    name: str
+    domain: str
+    kind: str
+    texts: dict[str, list[str]]
+
+
+def cards(folder: Path = CARDS) -> list[Card]:
+    """Read every card, in an order that only the files decide."""
+    return [
+        _card(file, number, json.loads(line))
+        for file in sorted(folder.rglob("*.jsonl"))
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
+    ]
+
+
+def _card(file: Path, number: int, row: dict[str, Any]) -> Card:
+    kind = file.parent.name if "sightings" in row else "strict"
+    texts = {key: row[key] for key in row if key not in {"domain", "core"}}
+    domain = re.sub(r"\W+", "-", row["domain"].casefold())
+    return Card(f"{file.stem}:{number}", domain, kind, texts)
+
+
+def held_out(card: Card) -> bool:
+    """Tell whether a card's domain is one that nothing is learnt from."""
+    return card.domain in HELD_OUT_DOMAINS
+
+
+def split(found: Sequence[Card]) -> tuple[list[Card], list[Card], list[Card]]:
+    """Return the cards to learn from, to choose by, and to judge by."""
+    open_to_use = [card for card in found if not held_out(card)]
+    Random(3).shuffle(open_to_use)
+    development = open_to_use[::DEVELOPMENT_ONE_IN]
+    chosen = {card.name for card in development}
+    return (
+        [card for card in open_to_use if card.name not in chosen],
+        development,
+        [card for card in found if held_out(card)],
+    )
+
+
+def for_development(one: Example) -> bool:
+    """Tell whether a labelled pair is left for choosing: one in so many, by its texts."""
+    least = min(plain(one.first), plain(one.second))
+    return crc32(least.encode()) % DEVELOPMENT_ONE_IN == 0
+
+
+def of_card(card: Card, chance: Random, share: float = 1.0) -> list[Example]:
+    """Return pairs of a card, a random choice of each kind; `share` scales how many."""
+    return (
+        _of_strict(card, chance, share) if card.kind == "strict" else _retold(card, chance, share)
+    )
+
+
+_Pairs = Iterable[tuple[str, str]]
+
+
+def _of_strict(card: Card, chance: Random, share: float) -> list[Example]:
+    same, less, more, contra, other = (
+        card.texts[key] for key in ("same", "less", "more", "contra", "other")
+    )
+    drawn = _Drawing(f"card-{card.kind}", chance, share)
+    drawn.take(combinations(same, 2), ("same",), 14)
+    drawn.take(product(same, contra), ("contradicts",), 12)
+    drawn.take(product(same, other), ("distinct",), 14)
+    drawn.take(product(more, same), ("refines",), 8)
+    drawn.take(product(same, less), ("refines",), 5)
+    drawn.take(product(more, less), ("refines",), 2)
+    drawn.take(product(more, other), ("distinct",), 3)
+    drawn.take(product(less, other), ("distinct",), 2)
+    drawn.take(product(more, contra), ("contradicts",), 3, 0.7)
+    drawn.take(combinations(more, 2), ("overlaps",), 3)
+    return drawn.made
+
+
+def _retold(card: Card, chance: Random, share: float) -> list[Example]:
+    told, other, contra = (card.texts[key] for key in ("sightings", "other", "contra"))
+    drawn = _Drawing(f"card-{card.kind}", chance, share)
+    drawn.take(combinations(told, 2), ONE_MEMORY, 22, 1.2)
+    drawn.take(product(told, other), ("distinct",), 18)
+    drawn.take(product(told, contra), ("contradicts",), 14)
+    return drawn.made
+
+
+class _Drawing:
+    def __init__(self, source: str, chance: Random, share: float) -> None:
+        self.made: list[Example] = []
+        self._source = source
+        self._chance = chance
+        self._share = share
+
+    def take(
+        self, pairs: _Pairs, relations: tuple[str, ...], most: int, weight: float = 1.0
+    ) -> None:
+        found = list(pairs)
+        number = min(len(found), max(1, round(most * self._share)))
+        for first, second in self._chance.sample(found, number):
+            self.made.append(Example(first, second, relations, self._source, weight))
+
+
+def near_copies(card: Card, chance: Random) -> list[Example]:
+    """Return a card's texts in another spelling, and its near-misses respelled likewise."""
+    known = card.texts.get("same") or card.texts["sightings"]
+    made: list[Example] = []
+    for text in chance.sample(known, min(3, len(known))):
+        respelt = respelled(text, chance)
+        if respelt != text:
+            made.append(Example(text, respelt, ("same",), "near-copy", 0.8))
+    one, contra, other = (chance.choice(texts) for texts in (known, *_near(card)))
+    respelt = respelled(one, chance)
+    made.append(Example(respelt, respelled(contra, chance), ("contradicts",), "near-copy", 0.8))
+    made.append(Example(respelt, respelled(other, chance), ("distinct",), "near-copy", 0.8))
+    return made
+
+
+def _near(card: Card) -> tuple[list[str], list[str]]:
+    return card.texts["contra"], card.texts["other"]
+
+
+def strangers(found: Sequence[Card], chance: Random, number: int) -> list[Example]:
+    """Return pairs of two cards of one domain: other facts of the same kind."""
+    by_domain: dict[str, list[Card]] = {}
+    for card in found:
+        by_domain.setdefault(card.domain, []).append(card)
+    usable = [group for group in by_domain.values() if len(group) > 1]
+    made: list[Example] = []
+    for _ in range(number):
+        one, other = chance.sample(chance.choice(usable), 2)
+        texts = [chance.choice([*_facts(card)]) for card in (one, other)]
+        made.append(Example(texts[0], texts[1], ("distinct",), "strangers", 0.5))
+    return made
+
+
+def _facts(card: Card) -> list[str]:
+    return card.texts.get("same") or card.texts["sightings"]
+
+
+def of_labelled(pairs: Iterable[Labelled]) -> list[Example]:
+    """Return the edited and written pairs of `training.pairs` as examples."""
+    return [
+        Example(pair.event, pair.memory, (pair.label,), pair.source, pair.weight) for pair in pairs
+    ]
+
+
+_ENTAILED = ("same", "refines")
+_OPEN = ("refined-by", "overlaps", "distinct")
+
+
+class _InferenceSet(NamedTuple):
+    file: str
+    used: int
+    weight: float
+    contradiction: tuple[str, ...] = ("contradicts",)
+
+
+_SETS = (
+    _InferenceSet("vitaminc", 24_000, 0.7),
+    _InferenceSet("conjnli", 8_000, 0.6),
+    _InferenceSet("counterfactual_nli", 5_000, 0.5, ("contradicts", "distinct")),
+    _InferenceSet("help_monotonicity", 6_000, 0.4),
+)
+
+
+def inferences(folder: Path, chance: Random) -> Iterator[Example]:
+    """Yield pairs of the inference sets: what follows is the same or less, never more."""
+    for one in _SETS:
+        told = {"entailment": _ENTAILED, "neutral": _OPEN, "contradiction": one.contradiction}
+        with gzip.open(folder / f"{one.file}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            rows = [json.loads(line) for line in lines]
+        for row in chance.sample(rows, min(one.used, len(rows))):
+            yield Example(row["a"], row["b"], told[row["nli"]], one.file, one.weight)
+
+
+def plain(text: str) -> str:
+    """Return a text's letters and digits, as texts are compared with those that are evaluated."""
+    return " ".join(re.findall(r"[a-z0-9]+", text.casefold()))
+
+
+def without(
+    examples: Iterable[Example], avoided: set[str], keeps: Callable[[str], bool]
+) -> list[Example]:
+    """Drop what shares a text with a set that is reported on, or is too long to be learnt."""
+    return [
+        one
+        for one in examples
+        if one.first != one.second
+        and not {plain(one.first), plain(one.second)} & avoided
+        and keeps(one.first)
+        and keeps(one.second)
+    ]
