@@ -5,9 +5,9 @@ from copy import deepcopy
 
 import pytest
 
-from schemas.codec import EVENT
+from schemas.codec import APPLIED, EVENT
 from schemas.events import Event, Undo
-from schemas.topics import DECISIONS, EVENTS, TOPICS
+from schemas.topics import CHANGES, DECISIONS, EVENTS, TOPICS
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.memory_log import MemoryLog
 from streams.core.embedding import Embedded
@@ -15,8 +15,8 @@ from streams.core.identity import decision_id, memory_id
 from streams.core.neighbours import Stored
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.owner import Limits, Owner
-from streams.flow.writer import Writer
-from streams.ports import NotYet, Outgoing, Transient
+from streams.flow.writer import WRITER_GROUP, Writer
+from streams.ports import Committed, NotYet, Outgoing, Transient
 from streams.runtime.consumer import work
 from tests.builders import event, judging, memory
 from tests.fakes.clock import StandingClock
@@ -203,3 +203,34 @@ async def test_a_writer_notices_an_index_that_was_set_back() -> None:
         await bench.writer.settle(0)
     await bench.apply()
     assert await bench.index.count() == 2
+
+
+async def test_a_retirement_that_was_undone_is_not_told_as_what_undid_it() -> None:
+    """A version has one decision: copies that saw another one named for it would disagree.
+
+    Seed 402454, harder: a writer had written a merge and its undo, and died before it had
+    published them; the next one took the merge alone.
+    """
+    bench = Bench(ExactIndex())
+    first, second = event("Ana likes coffee."), event("Ana truly likes coffee.", event_id="second")
+    merged = decision_id(second.scope, second.event_id)
+    known = memory_id(decision_id(first.scope, first.event_id))
+    undo = Undo.model_validate(
+        {
+            "event_id": "undo",
+            "scope": first.scope,
+            "author": "cleo",
+            "occurred_at": first.occurred_at,
+            "undoes": [merged],
+            "memories": [memory(first.text, id=known, scope=first.scope, version=3)],
+        }
+    )
+    await bench.send(first, second, undo)
+    await bench.decide(await bench.owner.claim(0))
+    await bench.apply()
+    await bench.log.commit(WRITER_GROUP, DECISIONS.name, 0, Committed(0))
+    await bench.apply()
+    records = await bench.log.read(CHANGES.name, 0, 0, 100)
+    told = [APPLIED.decode(record.value or b"") for record in records]
+    of_known = [(one.memory.version, one.decided.offset) for one in told if one.memory_id == known]
+    assert of_known == [(1, 1), (2, 2), (3, 3), (1, 1), (3, 3)]
