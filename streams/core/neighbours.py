@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from schemas.base import ContentKey, DecisionId
+from schemas.base import ContentKey, DecisionId, MemoryId
 from schemas.decisions import Band
 from schemas.memories import Memory
 from streams.core.bands import Bands
@@ -25,6 +25,19 @@ class Stored:
     memory: Memory
     vector: Vector | None
     decided: tuple[tuple[DecisionId, ContentKey], ...] = ()
+
+
+@dataclass(frozen=True)
+class Known:
+    """An event that was decided on: what it said, and what takes that knowledge away.
+
+    Whoever finds it by the memories that its decision changed, forgets it where all of them are
+    stated again by an erasure; whoever finds it by its record, at `offset`, where that is erased.
+    """
+
+    content: ContentKey
+    memories: frozenset[MemoryId] = frozenset()
+    offset: int | None = None
 
 
 @dataclass(frozen=True)

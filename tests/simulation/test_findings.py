@@ -21,7 +21,8 @@ from streams.runtime.consumer import work
 from tests.builders import event, judging, memory
 from tests.fakes.clock import StandingClock
 from tests.fakes.sentences import SentenceEmbedder
-from tests.simulation.stream import POLICY, TABLE
+from tests.simulation.asking import forgetting
+from tests.simulation.stream import KEY, POLICY, TABLE
 
 
 class Interrupted(SentenceEmbedder):
@@ -55,7 +56,7 @@ class Bench:
         self.index = index
         self.writer = Writer(index, self.log, lambda _: None)
         self.embedder = Interrupted()
-        deduplicator = Deduplicator(self.embedder, self.index, self.index, POLICY, judging())
+        deduplicator = Deduplicator(self.embedder, self.index, self.index, POLICY, judging(), KEY)
         self.owner = Owner(
             deduplicator,
             self.log,
@@ -74,9 +75,9 @@ class Bench:
             [Outgoing(EVENTS.name, 0, one.scope.encode(), EVENT.encode(one)) for one in events]
         )
 
-    async def decide(self, offset: int) -> None:
-        """Let the owner decide on all that lies behind an offset."""
-        await work(self.owner, self.log, await self.log.read(EVENTS.name, 0, offset, 100))
+    async def decide(self, offset: int, limit: int = 100) -> int:
+        """Let the owner decide on what lies behind an offset; return where it goes on."""
+        return await work(self.owner, self.log, await self.log.read(EVENTS.name, 0, offset, limit))
 
     async def apply(self) -> None:
         """Let the writer claim its partition, and apply what there is."""
@@ -234,3 +235,27 @@ async def test_a_retirement_that_was_undone_is_not_told_as_what_undid_it() -> No
     told = [APPLIED.decode(record.value or b"") for record in records]
     of_known = [(one.memory.version, one.decided.offset) for one in told if one.memory_id == known]
     assert of_known == [(1, 1), (2, 2), (3, 3), (1, 1), (3, 3)]
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("applied", [False, True], ids=["unapplied", "applied"])
+async def test_an_id_that_is_forgotten_is_free_at_once(batch: int, *, applied: bool) -> None:
+    """Else it depended on the writer whether its next event was a new one or a dead letter.
+
+    Seed 403154, harder: an event that had told again what was forgotten gave its id to another one
+    in the batch of the request.
+    """
+    bench = Bench(ExactIndex())
+    first, again = event("Ana likes coffee."), event("Ana likes coffee.", event_id="again")
+    await bench.send(first, again)
+    at = await bench.decide(await bench.owner.claim(0))
+    if applied:
+        await bench.apply()
+    known = memory_id(decision_id(first.scope, first.event_id))
+    [request] = forgetting(known, bench.log, 1)
+    await bench.send(request, event("Ben plays chess.", event_id="again"))
+    while at < await bench.log.end(EVENTS.name, 0):
+        at = await bench.decide(at, batch)
+    await bench.apply()
+    live = [one.memory.text async for one in bench.index.scan() if one.memory.live]
+    assert live == ["Ben plays chess."]

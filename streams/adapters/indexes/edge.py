@@ -26,11 +26,12 @@ from streams.adapters.indexes.payload import (
     STATUS,
     VERSION,
     from_payload,
+    remembered,
     to_payload,
     vector_of,
 )
 from streams.core.fences import Reached
-from streams.core.neighbours import Stored
+from streams.core.neighbours import Known, Stored
 from streams.ports import FLOAT32_SLACK, Followed, Level, NoStore, Query
 
 _LEVEL = TypeAdapter(Level)
@@ -83,14 +84,9 @@ class EdgeIndex:
             found.setdefault(stored.memory.content_key, []).append(stored)
         return found
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
         known = engine.Filter(must=[_any(DECISION_IDS, list(ids))])
-        found = {
-            identity: key
-            for stored in self._scroll(known, with_vector=False)
-            for identity, key in stored.decided
-        }
-        return {identity: found[identity] for identity in ids if identity in found}
+        return remembered(self._scroll(known, with_vector=False), ids)
 
     async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
         gone = engine.Filter(must=[_is(STATUS, Standing.FORGOTTEN), _any(SCOPE, list(scopes))])

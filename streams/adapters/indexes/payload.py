@@ -1,14 +1,14 @@
 """How a memory lies in Qdrant, whether its engine runs here or as a server."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.base import ContentKey, DecisionId
+from schemas.base import ContentKey, DecisionId, MemoryId
 from schemas.memories import Memory
 from streams.core.embedding import Vector
-from streams.core.neighbours import Stored
+from streams.core.neighbours import Known, Stored
 from streams.ports import NoStore
 
 SCOPE, CONTENT_KEY, STATUS, DECISION_IDS = "scope", "content_key", "status", "decision_ids"
@@ -60,3 +60,14 @@ def from_payload(payload: Mapping[str, Any] | None, vector: Vector | None) -> St
             "the index holds a point that memsieve did not write: give memsieve one of its own"
         ) from error
     return Stored(memory, vector, decided)
+
+
+def remembered(found: Iterable[Stored], ids: Sequence[DecisionId]) -> dict[DecisionId, Known]:
+    """Return what memories remember of these decisions."""
+    contents: dict[DecisionId, ContentKey] = {}
+    holders: dict[DecisionId, set[MemoryId]] = {}
+    for stored in found:
+        for identity, content in stored.decided:
+            contents[identity] = content
+            holders.setdefault(identity, set()).add(stored.memory.id)
+    return {i: Known(contents[i], frozenset(holders[i])) for i in ids if i in contents}

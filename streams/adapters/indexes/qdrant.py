@@ -34,11 +34,12 @@ from streams.adapters.indexes.payload import (
     VERSION,
     WHOLE,
     from_payload,
+    remembered,
     to_payload,
     vector_of,
 )
 from streams.core.fences import Reached
-from streams.core.neighbours import Stored
+from streams.core.neighbours import Known, Stored
 from streams.ports import (
     FLOAT32_SLACK,
     UNFOLLOWED,
@@ -218,14 +219,10 @@ class QdrantIndex:
             found.setdefault(stored.memory.content_key, []).append(stored)
         return found
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
         condition = models.Filter(must=[_any(DECISION_IDS, list(ids))])
-        found = {
-            identity: key
-            async for stored in self._scroll(condition, with_vectors=False)
-            for identity, key in stored.decided
-        }
-        return {identity: found[identity] for identity in ids if identity in found}
+        found = [stored async for stored in self._scroll(condition, with_vectors=False)]
+        return remembered(found, ids)
 
     async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
         gone = [_is(STATUS, Standing.FORGOTTEN), _any(SCOPE, list(scopes))]
