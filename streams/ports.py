@@ -23,7 +23,7 @@ from streams.core.embedding import Embedded, Vector
 from streams.core.extraction.synthesis import Declined, Material, Refused
 from streams.core.fences import BEGINNING, Reached
 from streams.core.merge import Part
-from streams.core.neighbours import Stored
+from streams.core.neighbours import Known, Stored
 from streams.core.screening import Spotted
 from streams.core.verdict import Opinion, Pair
 
@@ -485,8 +485,8 @@ class Level:
 class Decided(Protocol):
     """Knows which events were decided before."""
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
-        """Return, for the ids that have a decision, the content key of the event decided on."""
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+        """Return, for the ids that have a decision, what is known of the event decided on."""
         ...
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from schemas.base import ContentKey, DecisionId
+from schemas.base import ContentKey, DecisionId, MemoryId
 from schemas.decisions import Band
 from schemas.memories import Memory
 from streams.core.bands import Bands
@@ -56,6 +56,19 @@ class Stored:
         """Return how similar a memory is, and by which of its wordings; the first of equal ones."""
         measured = ((similarity(vector, own), key) for key, own in self.wordings.items())
         return max(measured, key=lambda one: one[0], default=None)
+
+
+@dataclass(frozen=True)
+class Known:
+    """An event that was decided on: what it said, and what takes that knowledge away.
+
+    Whoever finds it by the memories that its decision changed, forgets it where all of them are
+    stated again by an erasure; whoever finds it by its record, at `offset`, where that is erased.
+    """
+
+    content: ContentKey
+    memories: frozenset[MemoryId] = frozenset()
+    offset: int | None = None
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,21 @@ event sees all decisions before it, in the same batch too, so what is decided de
 batch size nor on how far the writer lags behind.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
-from schemas.decisions import Change, Decision, Ignore, Marker
+from schemas.decisions import Change, Decision, Erase, Ignore, Marker
 from schemas.memories import Standing
 from streams.core import survivorship
 from streams.core.brake import Recent
 from streams.core.embedding import NEAR_TIE, Vector, best_of_each
 from streams.core.identity import event_key
 from streams.core.ledger import Effect, Retire, effects, memory_of, version_after
-from streams.core.neighbours import Stored
+from streams.core.neighbours import Known, Stored
 from streams.core.policy import Brake
 
 _Known: TypeAlias = Stored | Retire
@@ -35,6 +35,20 @@ class _Written(NamedTuple):
     version: int
 
 
+class _Decided(NamedTuple):
+    """The event of a decision, and the versions to which that has brought memories."""
+
+    content: ContentKey
+    versions: Mapping[MemoryId, int]
+
+
+class _Taken(NamedTuple):
+    """What an erasure takes away: what memories remember before a version, and records."""
+
+    versions: Mapping[MemoryId, int]
+    offsets: frozenset[int]
+
+
 class _Recorded(NamedTuple):
     """What a decision brings about, and the event that it was made on.
 
@@ -42,7 +56,8 @@ class _Recorded(NamedTuple):
     """
 
     written: Sequence[_Written]
-    decided: tuple[DecisionId, ContentKey] | None
+    decided: tuple[DecisionId, _Decided] | None
+    taken: _Taken | None
 
 
 class _Layer:
@@ -52,7 +67,8 @@ class _Layer:
         self.scopes: dict[ScopeName, dict[MemoryId, _Known]] = {}
         self.contents: dict[ContentKey, tuple[MemoryId, ...]] = {}
         self.graves: dict[ScopeName, set[MemoryId]] = {}
-        self.decided: dict[DecisionId, ContentKey] = {}
+        self.decided: dict[DecisionId, _Decided] = {}
+        self.taken: dict[int, _Taken] = {}
         self.versions: dict[MemoryId, int] = {}
 
     def put(self, written: _Written) -> None:
@@ -152,6 +168,8 @@ class Overlay:
                 identity, key = recorded.decided
                 self._layer.decided[identity] = key
                 self._decided_at[identity] = offset
+            if recorded.taken is not None:
+                self._layer.taken[offset] = recorded.taken
 
     def settle(self, offset: int) -> None:
         """Forget what the decisions before `offset` changed: the store has it."""
@@ -166,6 +184,8 @@ class Overlay:
             if decided_at < offset:
                 del self._decided_at[decision]
                 del self._layer.decided[decision]
+        for erased_at in [one for one in self._layer.taken if one < offset]:
+            del self._layer.taken[erased_at]
 
 
 class Fork:
@@ -185,6 +205,8 @@ class Fork:
         if recorded.decided is not None:
             identity, key = recorded.decided
             own.decided[identity] = key
+        if recorded.taken is not None:
+            own.taken[len(self.recorded)] = recorded.taken
         self.recorded.append(recorded)
         if isinstance(decision, Change):
             self.recent.add(decision)
@@ -193,10 +215,33 @@ class Fork:
         """Tell whether the scope's next merge or replacement must not be made."""
         return self.recent.engaged(scope, rule)
 
-    def decided(self, decision: DecisionId) -> ContentKey | None:
-        """Return the content that a decision was made on; None when it is not known here."""
-        own = self._layers[1].decided.get(decision)
-        return self._layers[0].decided.get(decision) if own is None else own
+    def decided(self, decision: DecisionId, there: Known | None = None) -> ContentKey | None:
+        """Return the content that a decision was made on; None when it is not known.
+
+        `there` is what index or log know of it: what was erased here they may not have lost yet.
+        """
+        held = (layer.decided.get(decision) for layer in reversed(self._layers))
+        here = next((one for one in held if one is not None), None)
+        if here is not None and not self._is_restated(here.versions):
+            return here.content
+        if there is None or self._is_taken(there):
+            return None
+        return there.content
+
+    def _is_restated(self, versions: Mapping[MemoryId, int]) -> bool:
+        """Tell whether erasures have stated all of these memories again since these versions."""
+        return all(
+            any(taken.versions.get(identity, 0) > version for taken in self._taken())
+            for identity, version in versions.items()
+        )
+
+    def _is_taken(self, there: Known) -> bool:
+        if there.offset is not None:
+            return any(there.offset in taken.offsets for taken in self._taken())
+        return self._is_restated(dict.fromkeys(there.memories, 0))
+
+    def _taken(self) -> Iterator[_Taken]:
+        return (taken for layer in self._layers for taken in layer.taken.values())
 
     def current(self, scope: ScopeName, stored: Stored) -> Stored | None:
         """Return the newest state of a memory that the index has; None when it is retired."""
@@ -260,16 +305,22 @@ class Fork:
 def _recorded(layers: Sequence[_Layer], decision: Decision) -> _Recorded:
     """Work out what a decision brings about on top of these layers, but for what is there."""
     if isinstance(decision, Marker | Ignore):
-        return _Recorded((), None)
+        return _Recorded((), None, None)
     scope = decision.event.scope
     written: list[_Written] = []
-    for effect in effects(decision):
+    made = effects(decision)
+    for effect in made:
         identity, version = memory_of(effect), version_after(effect)
         if any(layer.versions.get(identity, 0) >= version for layer in layers):
             continue  # it came again, behind later ones
         after = _after(_top(layers, scope, identity), effect)
         written.append(_Written(scope, identity, after, version))
-    return _Recorded(written, (decision.decision_id, event_key(decision.event)))
+    versions = {memory_of(one): version_after(one) for one in made if isinstance(one, Stored)}
+    decided = _Decided(event_key(decision.event), versions)
+    taken = None
+    if isinstance(decision, Erase):
+        taken = _Taken(versions, frozenset(one.decision for one in decision.erased))
+    return _Recorded(written, (decision.decision_id, decided), taken)
 
 
 def _after(before: _Known | None, effect: Effect) -> _Known:

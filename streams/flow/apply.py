@@ -3,8 +3,17 @@
 from collections.abc import Mapping, Sequence
 
 from schemas.base import MemoryId
+from schemas.memories import Memory
 from schemas.outcomes import Applied
-from streams.core.ledger import Effect, MissingTarget, effects, memory_of, take, touched
+from streams.core.ledger import (
+    Effect,
+    MissingTarget,
+    effects,
+    memory_of,
+    take,
+    touched,
+    version_after,
+)
 from streams.core.neighbours import Stored
 from streams.flow.decisions import Logged
 from streams.ports import Fatal, Index
@@ -20,7 +29,9 @@ async def apply(window: Sequence[Logged], *, index: Index) -> list[Applied]:
     Idempotent: what the store already has, by version, is not written again, so a window may be
     applied twice or cut differently. Every successor is durable and searchable before a memory
     that it replaces is retired. The changes are those of the decisions, whether or not this call
-    was the one that wrote them. Raises Mismatch where the store lacks what a decision builds on.
+    was the one that wrote them; where a memory has changed since it was retired, that one is left
+    out, for the store does not know any more what it was. Raises Mismatch where the store lacks
+    what a decision builds on.
     """
     ids = list(dict.fromkeys(i for logged in window for i in touched(logged.decision)))
     state = await index.get(ids) if ids else {}
@@ -46,11 +57,10 @@ async def apply(window: Sequence[Logged], *, index: Index) -> list[Applied]:
 def _changes(
     logged: Logged, made: Sequence[Effect], state: Mapping[MemoryId, Stored]
 ) -> list[Applied]:
-    memories = [
-        effect.memory if isinstance(effect, Stored) else state[effect.target.memory_id].memory
-        for effect in made
-        if memory_of(effect) in state
-    ]
+    found = (
+        _left(state[memory_of(effect)], effect) for effect in made if memory_of(effect) in state
+    )
+    memories = [memory for memory in found if memory is not None]
     return [
         Applied(
             memory_id=memory.id,
@@ -60,6 +70,13 @@ def _changes(
         )
         for memory in memories
     ]
+
+
+def _left(known: Stored, effect: Effect) -> Memory | None:
+    """Return a memory as an effect leaves it; None where it was retired and changed since."""
+    if isinstance(effect, Stored):
+        return effect.memory
+    return known.memory if known.memory.version == version_after(effect) else None
 
 
 async def _write(changes: Sequence[Stored], index: Index) -> None:

@@ -55,7 +55,7 @@ from streams.core.decide import (
 from streams.core.embedding import NEAR_TIE, SIMILARITY_DECIMALS, Vector, pack, similarity
 from streams.core.identity import content_key, decision_id, event_key, memory_id, named_memory_id
 from streams.core.merge import keep_better
-from streams.core.neighbours import Neighbour, Stored, rank
+from streams.core.neighbours import Known, Neighbour, Stored, rank
 from streams.core.overlay import Fork
 from streams.core.policy import Nominate, Policy, Rules
 from streams.core.requests import (
@@ -144,7 +144,7 @@ _Asked: TypeAlias = tuple[ScopeName, EventId, str, MemoryId, int]
 class _Seen:
     """What the world knew of a batch's events before the first was decided."""
 
-    decided: Mapping[DecisionId, ContentKey]
+    decided: Mapping[DecisionId, Known]
     contents: Mapping[ContentKey, Sequence[Stored]]
     named: Mapping[MemoryId, Stored]
     forgotten: Mapping[ScopeName, Sequence[Stored]]
@@ -198,9 +198,19 @@ class Deduplicator:
     async def _look_up(self, events: Sequence[Event], fork: Fork) -> _Seen:
         """Ask, once for the whole batch, what log and index know; embed and search what is new."""
         ids = [decision_id(event.scope, event.event_id) for event in events]
-        unsettled = dict.fromkeys(identity for identity in ids if fork.decided(identity) is None)
-        decided = await self.decided.decided(list(unsettled))
-        undecided = [e for e, identity in zip(events, ids, strict=True) if identity not in decided]
+        # What a request of this batch erases is unknown behind it, and decided on like any other.
+        erasing = {event.scope for event in events if isinstance(event, Forget)}
+        asked = [
+            identity
+            for event, identity in zip(events, ids, strict=True)
+            if event.scope in erasing or fork.decided(identity) is None
+        ]
+        decided = await self.decided.decided(list(dict.fromkeys(asked)))
+        undecided = [
+            event
+            for event, identity in zip(events, ids, strict=True)
+            if event.scope in erasing or fork.decided(identity, decided.get(identity)) is None
+        ]
         said = [event for event in undecided if isinstance(event, Remember)]
         compared = [event for event in said if self.policy.rules(event.scope).enabled]
         contents = {content_key(event.scope, event.text) for event in compared}
@@ -257,7 +267,7 @@ class Deduplicator:
         identity = decision_id(event.scope, event.event_id)
         if graves and memory_id(identity) in graves:
             return _reused(item.record)  # its own memory was forgotten: there it would be lost
-        before = fork.decided(identity) or seen.decided.get(identity)
+        before = fork.decided(identity, seen.decided.get(identity))
         if before is not None:
             again = before == event_key(event)
             again_so = ignore(event, source, self.policy, Reason.SAME_EVENT)

@@ -27,7 +27,7 @@ from streams.adapters.indexes.qdrant import QdrantIndex, collection_name
 from streams.core.embedding import Vector
 from streams.core.fences import BEGINNING, Epoch, Reached
 from streams.core.identity import content_key
-from streams.core.neighbours import Stored
+from streams.core.neighbours import Known, Stored
 from streams.ports import UNFOLLOWED, Followed, Index, NoStore, Query, Transient
 from tests.builders import (
     DIMENSION,
@@ -491,12 +491,26 @@ class TestIndex:
         gone = replace(retired(2), decided=(third,))
         await index.write([known, gone])
         asked = [third[0], first[0], DecisionId(identity(6)), first[0]]
-        assert await index.decided(asked) == dict([first, third])
+        assert await index.decided(asked) == {
+            first[0]: Known(first[1], frozenset([known.memory.id])),
+            third[0]: Known(third[1], frozenset([gone.memory.id])),
+        }
         assert (await index.get([known.memory.id]))[known.memory.id].decided == (first, second)
         seen_again = stored(id=identity(1), version=2, observation_count=2)
         await index.write([replace(seen_again, decided=(second,))])
-        assert await index.decided([first[0], second[0]]) == dict([second])
+        still = {second[0]: Known(second[1], frozenset([known.memory.id]))}
+        assert await index.decided([first[0], second[0]]) == still
         assert await index.decided([]) == {}
+
+    async def test_knows_a_decision_as_long_as_one_of_its_memories_does(self, index: Index) -> None:
+        both = (DecisionId(identity(7)), ContentKey("7" * 32))
+        two = [replace(stored(id=identity(n)), decided=(both,)) for n in (1, 2)]
+        await index.write(two)
+        ids_of = frozenset(one.memory.id for one in two)
+        assert await index.decided([both[0]]) == {both[0]: Known(both[1], ids_of)}
+        await index.write([stored(id=identity(1), version=2)])
+        left = frozenset([two[1].memory.id])
+        assert await index.decided([both[0]]) == {both[0]: Known(both[1], left)}
 
     async def test_finds_what_was_forgotten_by_scope(self, index: Index) -> None:
         """With vectors, by id; live and retired ones are not among them."""
@@ -603,7 +617,9 @@ class TestIndex:
         await index.write([Stored(one, unit(0, 0, 1)) for one in late])
         assert_same(await everything(index), [known, gone])
         assert ids(await search(index)) == numbers(1)
-        assert await index.decided([decided[0][0]]) == dict(decided)
+        [(decision, content)] = decided
+        held_by = frozenset([known.memory.id])
+        assert await index.decided([decision]) == {decision: Known(content, held_by)}
         assert await index.with_content([late[0].content_key]) == {}
 
     async def test_who_writes_late_cannot_retire(self, index: Index) -> None:

@@ -7,7 +7,7 @@ from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, ScopeName
 from streams.adapters.local_broker import LocalBroker
 from streams.core.embedding import Embedded
 from streams.core.fences import Reached
-from streams.core.neighbours import Stored
+from streams.core.neighbours import Known, Stored
 from streams.ports import Committed, Embedder, Followed, Index, Level, Outgoing, Query, Record
 
 Result = TypeVar("Result")
@@ -96,7 +96,7 @@ class CrashingIndex:
     async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
         return await self._steps.around(lambda: self._index.forgotten(scopes))
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
         return await self._steps.around(lambda: self._index.decided(ids))
 
     async def count(self) -> int:

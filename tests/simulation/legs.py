@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from schemas.base import ContentKey, DecisionId
+from schemas.base import DecisionId
 from streams.adapters.indexes.exact import ExactIndex
 from streams.core import ledger, survivorship
 from streams.core.fences import Epoch, Reached
 from streams.core.ledger import Effect, MissingTarget, memory_of
-from streams.core.neighbours import Stored
+from streams.core.neighbours import Known, Stored
 from streams.core.overlay import Fork
 from streams.flow import decisions, writer
 from streams.flow.owner import Owner
@@ -57,7 +57,7 @@ def _no_gap_check(patch: pytest.MonkeyPatch) -> None:
 def _no_decided_ids(patch: pytest.MonkeyPatch) -> None:
     """Let neither overlay nor index know which events were decided on."""
 
-    async def decided(_: ExactIndex, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+    async def decided(_: ExactIndex, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
         del ids
         return {}
 

@@ -29,7 +29,7 @@ from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.memory_log import MemoryLog
 from streams.core import wordings
 from streams.core.identity import event_key
-from streams.core.ledger import fold, touched
+from streams.core.ledger import Retire, effects, fold, memory_of, touched
 from streams.core.merge import contains, sentences
 from streams.core.neighbours import Stored
 from streams.core.tombstones import recognisable
@@ -95,8 +95,7 @@ def check(log: RememberingLog, index: ExactIndex, *, fenced: bool = True) -> Cou
     _require_equal("memory", *(sorted(one.store.items()) for one in (found, expected)))
     _require_equal("memory", sorted(found.store.items()), sorted(_added_up(found).items()))
     _require_equal("dead letter", *(sorted(one.letters) for one in (found, expected)))
-    gone = found.erased | expected.erased
-    _require_equal("change", *(_placeless(one, gone) for one in (found, expected)))
+    _require_changes(found, expected)
     _require_places(found)
     _require_forwarded(found, events)
     _require_successors(found.store)
@@ -116,6 +115,24 @@ def _require_equal(what: str, found: Sequence[object], expected: Sequence[object
     for number, (one, other) in enumerate(zip_longest(found, expected)):
         if one != other:
             raise Divergence(f"{what} {number} is\n{one}\nand should be\n{other}")
+
+
+def _require_changes(found: Outcome, expected: Outcome) -> None:
+    """All changes were published but those that nobody could tell any more, and no others."""
+    gone = found.erased | expected.erased
+    told, all_ = (_placeless(one, gone) for one in (found, expected))
+    retired = {
+        (one.decision.decision_id, memory_of(effect))
+        for one in expected.decided
+        for effect in effects(one.decision)
+        if isinstance(effect, Retire)
+    }
+    untold = set(all_) - set(told)
+    for change in map(APPLIED.decode, untold):
+        later = expected.store[change.memory_id][0].version > change.memory.version
+        if not later or (change.decision_id, change.memory_id) not in retired:
+            raise Divergence(f"nobody was told of {change}")
+    _require_equal("change", told, [one for one in all_ if one not in untold])
 
 
 def _require_places(found: Outcome) -> None:

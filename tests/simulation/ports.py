@@ -8,7 +8,7 @@ from typing import TypeVar
 from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, ScopeName
 from streams.core.embedding import Embedded
 from streams.core.fences import Reached
-from streams.core.neighbours import Stored
+from streams.core.neighbours import Known, Stored
 from streams.ports import Committed, Embedder, Followed, Level, Outgoing, Query, Record, Transient
 from tests.simulation.cluster import Cluster, Tenure, turn
 
@@ -131,7 +131,7 @@ class SimulatedIndex:
     async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
         return await self._ask("forgotten", lambda: self._cluster.index.forgotten(scopes))
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
         return await self._ask("decided", lambda: self._cluster.index.decided(ids))
 
     async def write(self, changes: Sequence[Stored]) -> None:

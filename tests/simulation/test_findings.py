@@ -5,9 +5,9 @@ from copy import deepcopy
 
 import pytest
 
-from schemas.codec import EVENT
+from schemas.codec import APPLIED, EVENT
 from schemas.events import Event, Undo
-from schemas.topics import DECISIONS, EVENTS, TOPICS
+from schemas.topics import CHANGES, DECISIONS, EVENTS, TOPICS
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.memory_log import MemoryLog
 from streams.core.embedding import Embedded
@@ -15,13 +15,14 @@ from streams.core.identity import decision_id, memory_id
 from streams.core.neighbours import Stored
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.owner import Limits, Owner
-from streams.flow.writer import Writer
-from streams.ports import NotYet, Outgoing, Transient
+from streams.flow.writer import WRITER_GROUP, Writer
+from streams.ports import Committed, NotYet, Outgoing, Transient
 from streams.runtime.consumer import work
 from tests.builders import event, judging, memory
 from tests.fakes.clock import StandingClock
 from tests.fakes.sentences import SentenceEmbedder
-from tests.simulation.stream import POLICY, TABLE
+from tests.simulation.asking import forgetting
+from tests.simulation.stream import KEY, POLICY, TABLE
 
 
 class Interrupted(SentenceEmbedder):
@@ -55,7 +56,7 @@ class Bench:
         self.index = index
         self.writer = Writer(index, self.log, lambda _: None)
         self.embedder = Interrupted()
-        deduplicator = Deduplicator(self.embedder, self.index, self.index, POLICY, judging())
+        deduplicator = Deduplicator(self.embedder, self.index, self.index, POLICY, judging(), KEY)
         self.owner = Owner(
             deduplicator,
             self.log,
@@ -74,9 +75,9 @@ class Bench:
             [Outgoing(EVENTS.name, 0, one.scope.encode(), EVENT.encode(one)) for one in events]
         )
 
-    async def decide(self, offset: int) -> None:
-        """Let the owner decide on all that lies behind an offset."""
-        await work(self.owner, self.log, await self.log.read(EVENTS.name, 0, offset, 100))
+    async def decide(self, offset: int, limit: int = 100) -> int:
+        """Let the owner decide on what lies behind an offset; return where it goes on."""
+        return await work(self.owner, self.log, await self.log.read(EVENTS.name, 0, offset, limit))
 
     async def apply(self) -> None:
         """Let the writer claim its partition, and apply what there is."""
@@ -203,3 +204,58 @@ async def test_a_writer_notices_an_index_that_was_set_back() -> None:
         await bench.writer.settle(0)
     await bench.apply()
     assert await bench.index.count() == 2
+
+
+async def test_a_retirement_that_was_undone_is_not_told_as_what_undid_it() -> None:
+    """A version has one decision: copies that saw another one named for it would disagree.
+
+    Seed 402454, harder: a writer had written a merge and its undo, and died before it had
+    published them; the next one took the merge alone.
+    """
+    bench = Bench(ExactIndex())
+    first, second = event("Ana likes coffee."), event("Ana truly likes coffee.", event_id="second")
+    merged = decision_id(second.scope, second.event_id)
+    known = memory_id(decision_id(first.scope, first.event_id))
+    undo = Undo.model_validate(
+        {
+            "event_id": "undo",
+            "scope": first.scope,
+            "author": "cleo",
+            "occurred_at": first.occurred_at,
+            "undoes": [merged],
+            "memories": [memory(first.text, id=known, scope=first.scope, version=3)],
+        }
+    )
+    await bench.send(first, second, undo)
+    await bench.decide(await bench.owner.claim(0))
+    await bench.apply()
+    await bench.log.commit(WRITER_GROUP, DECISIONS.name, 0, Committed(0))
+    await bench.apply()
+    records = await bench.log.read(CHANGES.name, 0, 0, 100)
+    told = [APPLIED.decode(record.value or b"") for record in records]
+    of_known = [(one.memory.version, one.decided.offset) for one in told if one.memory_id == known]
+    assert of_known == [(1, 1), (2, 2), (3, 3), (1, 1), (3, 3)]
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("applied", [False, True], ids=["unapplied", "applied"])
+async def test_an_id_that_is_forgotten_is_free_at_once(batch: int, *, applied: bool) -> None:
+    """Else it depended on the writer whether its next event was a new one or a dead letter.
+
+    Seed 403154, harder: an event that had told again what was forgotten gave its id to another one
+    in the batch of the request.
+    """
+    bench = Bench(ExactIndex())
+    first, again = event("Ana likes coffee."), event("Ana likes coffee.", event_id="again")
+    await bench.send(first, again)
+    at = await bench.decide(await bench.owner.claim(0))
+    if applied:
+        await bench.apply()
+    known = memory_id(decision_id(first.scope, first.event_id))
+    [request] = forgetting(known, bench.log, 1)
+    await bench.send(request, event("Ben plays chess.", event_id="again"))
+    while at < await bench.log.end(EVENTS.name, 0):
+        at = await bench.decide(at, batch)
+    await bench.apply()
+    live = [one.memory.text async for one in bench.index.scan() if one.memory.live]
+    assert live == ["Ben plays chess."]

@@ -18,7 +18,7 @@ RUNS = 500
 REGRESSIONS = (0, 4, 7, 10, 15, 16, 32)
 """Seeds that go wrong where a protection is missing."""
 
-FINDINGS = (70538, 100011, 109100, 2567153520)
+FINDINGS = (70538, 100011, 109100, 402454, 403154, 2567153520)
 """Harder ones that have gone wrong; test_findings.py has them in the fewest steps.
 
 What a seed plays changes with the simulation: of the defect that 2567153520 showed, 109100 is the

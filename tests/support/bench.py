@@ -14,12 +14,13 @@ from streams.adapters.local_broker import LocalBroker
 from streams.core.embedding import Vector
 from streams.core.policy import Policy
 from streams.core.tombstones import Key
+from streams.flow.decided import DecidedInLog
 from streams.flow.decisions import INDEXED, DecisionsReader
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.judging import Judging
 from streams.flow.owner import Owner
 from streams.flow.writer import Writer
-from streams.ports import Outgoing, Sink
+from streams.ports import Decided, Outgoing, Sink
 from streams.runtime.consumer import work
 from tests.builders import judging
 from tests.fakes.clock import StandingClock
@@ -29,7 +30,10 @@ _ALL = 100_000
 
 
 class Bench:
-    """`warned` holds what the owner warned of, line by line."""
+    """`warned` holds what the owner warned of, line by line.
+
+    Where it `recalls`, the log is asked which events were decided on, as in a store; else the index.
+    """
 
     def __init__(
         self,
@@ -40,6 +44,7 @@ class Bench:
         judges: Judging | None = None,
         sinks: Sequence[Sink] = (),
         key: Key | None = None,
+        recalls: bool = False,
     ) -> None:
         self.log = LocalBroker(directory / "log.sqlite3", indexed=INDEXED)
         for topic in TOPICS:
@@ -50,6 +55,7 @@ class Bench:
         self._judging = judges or judging()
         self._policy = policy
         self._key = key
+        self._decided: Decided = DecidedInLog(self.log) if recalls else self.index
         self._owners = 0
         self.owner = self.another()
         self.writer = Writer(self.index, self.log, lambda _: None, sinks=sinks)
@@ -60,7 +66,7 @@ class Bench:
         self._owners += 1
         return Owner(
             Deduplicator(
-                self._embedder, self.index, self.index, self._policy, self._judging, self._key
+                self._embedder, self.index, self._decided, self._policy, self._judging, self._key
             ),
             self.log,
             self.index,

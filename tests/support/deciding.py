@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
-from schemas.base import ContentKey, DecisionId, MemoryId, Position
+from schemas.base import DecisionId, MemoryId, Position
 from schemas.decisions import Change, Decision, Verdict
 from schemas.events import Event, Remember
 from schemas.memories import Memory, Standing
@@ -13,6 +13,7 @@ from streams.apps import policies
 from streams.core import wordings
 from streams.core.embedding import Vector
 from streams.core.language.reading import Readings
+from streams.core.neighbours import Known
 from streams.core.overlay import Overlay
 from streams.core.policy import JudgeName, Policy
 from streams.core.verdict import Pair
@@ -34,7 +35,7 @@ lexicon = cache(english)
 class NothingBefore:
     """Implements ports.Decided for a world that begins now."""
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
         del ids
         return {}
 

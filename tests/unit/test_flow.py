@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from schemas.base import ContentKey, DecisionId, Position
+from schemas.base import DecisionId, Position
 from schemas.decisions import Decision, Insert, Merge, Reinforce, Reject
 from schemas.events import Remember
 from streams.adapters.indexes.exact import ExactIndex
 from streams.core.embedding import Embedded
-from streams.core.neighbours import Stored
+from streams.core.neighbours import Known, Stored
 from streams.core.overlay import Overlay
 from streams.flow.apply import apply
 from streams.flow.decisions import Logged
@@ -57,7 +57,7 @@ class Watched(ExactIndex):
 class NothingBefore:
     """Implements ports.Decided for a world that begins now."""
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
         del ids
         return {}
 

@@ -446,3 +446,28 @@ async def test_the_request_holds_no_text(bench: Bench) -> None:
     await bench.apply()
     [request] = (await planned(bench, made(coffee).id)).requests
     assert COFFEE not in request.model_dump_json()
+
+
+@pytest.mark.parametrize("recalls", [False, True], ids=["index", "log"])
+@pytest.mark.parametrize("applied", [False, True], ids=["in one batch", "with the writer between"])
+async def test_an_id_that_is_forgotten_is_free_at_once_and_no_other(
+    tmp_path: Path, *, applied: bool, recalls: bool
+) -> None:
+    """Whoever is asked which events are known forgets them behind the writer, and the owner at once."""
+    judges = judging_by(VERDICTS)
+    table = {**TABLE, "Ana swims.": unit(0, 1)}
+    bench = Bench(tmp_path, POLICY, table, judges=judges, key=KEY, recalls=recalls)
+    await bench.take_over()
+    [coffee] = await bench.say(event(COFFEE))
+    other = event(CHESS, event_id="other")
+    await bench.say(event(COFFEE, event_id="again"), other)
+    await bench.apply()
+    plan = await planned(bench, made(coffee).id)
+    kinds: list[str] = []
+    said = [*plan.requests, event("Ana swims.", event_id="again"), other]
+    for batch in [[one] for one in said] if applied else [said]:
+        kinds += [one.kind for one in await bench.say(*batch)]
+        if applied:
+            await bench.apply()
+    assert kinds == ["erase", "insert", "ignore"]
+    bench.close()

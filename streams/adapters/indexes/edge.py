@@ -25,12 +25,13 @@ from streams.adapters.indexes.payload import (
     STATUS,
     VERSION,
     from_payload,
+    remembered,
     to_payload,
     vectors_of,
     with_contents,
 )
 from streams.core.fences import Reached
-from streams.core.neighbours import Stored
+from streams.core.neighbours import Known, Stored
 from streams.ports import FLOAT32_SLACK, Followed, Level, NoStore, Query
 
 _LEVEL = TypeAdapter(Level)
@@ -80,14 +81,9 @@ class EdgeIndex:
         has_content = engine.Filter(must=[_LIVE_ONLY, _any(CONTENT_KEY, list(keys))])
         return with_contents(self._scroll(has_content, with_vector=False), keys)
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
         known = engine.Filter(must=[_any(DECISION_IDS, list(ids))])
-        found = {
-            identity: key
-            for stored in self._scroll(known, with_vector=False)
-            for identity, key in stored.decided
-        }
-        return {identity: found[identity] for identity in ids if identity in found}
+        return remembered(self._scroll(known, with_vector=False), ids)
 
     async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
         gone = engine.Filter(must=[_is(STATUS, Standing.FORGOTTEN), _any(SCOPE, list(scopes))])

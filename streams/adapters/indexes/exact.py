@@ -12,10 +12,10 @@ import numpy as np
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.memories import Standing
 from streams.adapters.indexes.following import new_token, raised
-from streams.adapters.indexes.payload import vectors_of, with_contents
+from streams.adapters.indexes.payload import remembered, vectors_of, with_contents
 from streams.core.embedding import Vector, best_of_each
 from streams.core.fences import Reached
-from streams.core.neighbours import Stored
+from streams.core.neighbours import Known, Stored
 from streams.ports import FLOAT32_SLACK, Followed, Level, Query
 
 
@@ -39,7 +39,7 @@ class ExactIndex:
         self._scopes: dict[ScopeName, set[MemoryId]] = {}
         self._searched: dict[ScopeName, _Searched] = {}
         self._gone: dict[ScopeName, set[MemoryId]] = {}
-        self._decided: dict[DecisionId, ContentKey] = {}
+        self._decided: dict[DecisionId, set[MemoryId]] = {}
         self._level: Level | None = None
 
     async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
@@ -53,8 +53,9 @@ class ExactIndex:
         live = (replace(one, vector=None, variants={}) for one in by_id if one.memory.live)
         return with_contents(live, keys)
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
-        return {i: self._decided[i] for i in ids if i in self._decided}
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+        holders = {memory for i in ids for memory in self._decided.get(i, ())}
+        return remembered((self._stored[memory] for memory in holders), ids)
 
     async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
         gone = {scope: self._gone[scope] for scope in scopes if scope in self._gone}
@@ -96,8 +97,11 @@ class ExactIndex:
     def _replace(self, before: Stored | None, change: Stored) -> None:
         memory = change.memory
         for identity, _ in () if before is None else before.decided:
-            self._decided.pop(identity, None)
-        self._decided.update(change.decided)
+            self._decided[identity].discard(memory.id)
+            if not self._decided[identity]:
+                del self._decided[identity]
+        for identity, _ in change.decided:
+            self._decided.setdefault(identity, set()).add(memory.id)
         self._stored[memory.id] = change
         self._scopes.setdefault(memory.scope, set()).add(memory.id)
         self._searched.pop(memory.scope, None)

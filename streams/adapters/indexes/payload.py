@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from schemas.base import ContentKey, DecisionId
+from schemas.base import ContentKey, DecisionId, MemoryId
 from schemas.memories import Memory
 from streams.core.embedding import Vector
-from streams.core.neighbours import Stored
+from streams.core.neighbours import Known, Stored
 from streams.ports import NoStore
 
 SCOPE, CONTENT_KEY, STATUS, DECISION_IDS = "scope", "content_key", "status", "decision_ids"
@@ -91,3 +91,14 @@ def _read(memory: Memory, vectors: object) -> tuple[Vector | None, dict[ContentK
     vector, *others = np.asarray(vectors, dtype=np.float32)
     keys = (variant.content_key for variant in memory.variants)
     return vector, dict(zip(keys, others, strict=True))
+
+
+def remembered(found: Iterable[Stored], ids: Sequence[DecisionId]) -> dict[DecisionId, Known]:
+    """Return what memories remember of these decisions."""
+    contents: dict[DecisionId, ContentKey] = {}
+    holders: dict[DecisionId, set[MemoryId]] = {}
+    for stored in found:
+        for identity, content in stored.decided:
+            contents[identity] = content
+            holders.setdefault(identity, set()).add(stored.memory.id)
+    return {i: Known(contents[i], frozenset(holders[i])) for i in ids if i in contents}

@@ -33,12 +33,13 @@ from streams.adapters.indexes.payload import (
     VERSION,
     WHOLE,
     from_payload,
+    remembered,
     to_payload,
     vectors_of,
     with_contents,
 )
 from streams.core.fences import Reached
-from streams.core.neighbours import Stored
+from streams.core.neighbours import Known, Stored
 from streams.ports import (
     FLOAT32_SLACK,
     UNFOLLOWED,
@@ -216,14 +217,10 @@ class QdrantIndex:
         found = [one async for one in self._scroll(condition, with_vectors=False)]
         return with_contents(found, keys)
 
-    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, ContentKey]:
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
         condition = models.Filter(must=[_any(DECISION_IDS, list(ids))])
-        found = {
-            identity: key
-            async for stored in self._scroll(condition, with_vectors=False)
-            for identity, key in stored.decided
-        }
-        return {identity: found[identity] for identity in ids if identity in found}
+        found = [stored async for stored in self._scroll(condition, with_vectors=False)]
+        return remembered(found, ids)
 
     async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
         gone = [_is(STATUS, Standing.FORGOTTEN), _any(SCOPE, list(scopes))]
