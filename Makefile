@@ -6,8 +6,12 @@ READY := .venv/.ready
 DEMO := .demo
 GAME := .demo-game
 
+# Python keeps what it has compiled: some images switch that off, and then each process of the tests
+# compiles memsieve, and each worker all tests, once more.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-game up down test check lint types arch unit sim chaos fmt golden schemas docs bench quality lock clean
+.PHONY: help setup demo demo-game up down test check lint types arch unit suite sim chaos fmt golden schemas docs bench quality lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -64,9 +68,9 @@ up: ## Start Kafka, Qdrant and the services in containers (needs Docker)
 down: ## Stop them; what they hold is kept
 	@docker compose down
 
-test: check ## Check everything and run every test
+test: lint types arch suite ## Check everything and run every test: what a change must pass
 
-check: lint types arch unit ## The same: what a change must pass
+check: lint types arch unit ## The same with the unit tests alone: while you work
 
 lint: $(READY) ## Style, banned calls, spelling
 	@$(BIN)/ruff check .
@@ -79,8 +83,11 @@ types: $(READY) ## Types, strictly
 arch: $(READY) ## The dependency law
 	@$(BIN)/lint-imports
 
-unit: $(READY) ## The tests alone
-	@$(BIN)/pytest -q -n auto
+unit: $(READY) ## The tests that need nothing but Python: no process, broker or model
+	@$(BIN)/pytest -q -n auto --dist worksteal -m "not process" tests/unit tests/schemas
+
+suite: $(READY) ## Every test
+	@$(BIN)/pytest -q -n auto --dist worksteal
 
 sim: $(READY) ## Simulate crashes, takeovers and lost answers for three minutes, each time others
 	@$(BIN)/python -m tests.simulation --seconds 90

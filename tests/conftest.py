@@ -11,6 +11,7 @@ settings.register_profile("memsieve", settings.get_profile("search"), derandomiz
 settings.load_profile("memsieve")
 
 pytest_plugins = [
+    "tests.support.alone",
     "tests.support.brokers",
     "tests.support.postgres",
     "tests.support.qdrant",

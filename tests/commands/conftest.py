@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from streams.adapters.clock import SystemClock
+from streams.adapters.embedders import fastembed_text
 from streams.cli.main import main
 from tests.fakes.clock import StandingClock
-from tests.support.models import models_dir
+from tests.support.models import models_dir, shared_embedder
 
 COMMAND = (sys.executable, "-c", "from streams.cli import main; main()")
 
@@ -38,6 +39,12 @@ Memsieve = Callable[..., Result]
 def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     models_dir()
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _with_the_model_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare each command of this process the third of a second that loading the model takes."""
+    monkeypatch.setattr(fastembed_text, "FastembedEmbedder", shared_embedder)
 
 
 @pytest.fixture

@@ -1,7 +1,11 @@
 from dataclasses import asdict
 
+from streams.adapters.embedders import HASHING
 from streams.core.capacity import Costs, plan
 from tests.commands.conftest import Memsieve
+
+SPELLING = ("--policy", "default-hashing", "--model", HASHING)
+"""What is measured in a second instead of ten."""
 
 
 def test_what_is_measured_is_what_is_reckoned_with(memsieve: Memsieve) -> None:
@@ -16,6 +20,6 @@ def test_what_is_measured_is_what_is_reckoned_with(memsieve: Memsieve) -> None:
 
 
 def test_a_rate_that_no_cluster_has_partitions_for_is_refused(memsieve: Memsieve) -> None:
-    refused = memsieve("capacity", "--rate", "100000000")
+    refused = memsieve("capacity", "--rate", "100000000", *SPELLING)
     assert refused.code == 2
     assert "share the tenants out over several clusters" in refused.err

@@ -16,6 +16,7 @@ from streams.adapters.embedders.install import (
     from_package,
     install,
 )
+from streams.adapters.embedders.precision import Wanted
 from tests.support.fetching import kept
 
 _CACHE = platformdirs.user_cache_path("memsieve")
@@ -54,3 +55,12 @@ def models_dir() -> Path:
 def default_embedder() -> FastembedEmbedder:
     """Return the default model, loaded once per test process."""
     return FastembedEmbedder(DEFAULT_MODEL, models_dir())
+
+
+def shared_embedder(
+    model: str, cache_dir: Path, *, threads: int | None = None, precision: Wanted = "exact"
+) -> FastembedEmbedder:
+    """Return what FastembedEmbedder makes of this; the default model is loaded once per process."""
+    if (model, cache_dir, precision) == (DEFAULT_MODEL, models_dir(), "exact"):
+        return default_embedder()
+    return FastembedEmbedder(model, cache_dir, threads=threads, precision=precision)

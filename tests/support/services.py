@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import urllib.error
@@ -14,12 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.commands import memsieve, start
 from tests.support.models import models_dir
 from tests.support.waiting import wait_until
 
 COMMAND = (sys.executable, "-c", "from streams.cli import main; main()")
 _PORT = re.compile(r"health and metrics on port (\d+)")
-_HTTP_SECONDS = 5.0
+_HTTP_SECONDS = 30.0
+_END_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,7 @@ class Installation:
         return json.loads(done.stdout)
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *arguments],
-            env=self.environment,
-            cwd=self.directory,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=100,
-        )
+        return memsieve(*arguments, environment=self.environment, directory=self.directory)
 
     @contextmanager
     def asking(self, *arguments: str) -> "Generator[subprocess.Popen[str]]":
@@ -106,14 +99,15 @@ class Running:
         self._said = (
             installation.directory / f"{service}-{len(list(installation.directory.iterdir()))}"
         )
-        with self._said.open("w") as said:
-            self._process = subprocess.Popen(
-                [*COMMAND, service, *arguments],
-                env=installation.environment,
-                cwd=installation.directory,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-            )
+        self._said.touch()
+        self._process = start(
+            service,
+            *arguments,
+            environment=installation.environment,
+            directory=installation.directory,
+            out=self._said,
+            err=self._said,
+        )
         try:
             wait_until(self._serves, f"{service} serves its health", seconds=30)
         except BaseException:
@@ -158,19 +152,22 @@ class Running:
 
     def stop(self) -> int:
         """Ask it to end, as an orchestrator does; return its exit code."""
-        self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(60)
+        self._process.terminate()
+        return self.wait()
 
     def wait(self) -> int:
         """Wait for it to end by itself; return its exit code."""
-        return self._process.wait(60)
+        self._process.join(_END_SECONDS)
+        code = self._process.exitcode
+        assert code is not None, f"it goes on after {_END_SECONDS} s:\n{self.said}"
+        return code
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.join()
 
     def _serves(self) -> bool:
-        assert self._process.poll() is None, self.said
+        assert self._process.exitcode is None, self.said
         return _PORT.search(self.said) is not None
 
     @property

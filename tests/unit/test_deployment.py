@@ -96,6 +96,7 @@ def test_every_long_running_service_is_watched_and_comes_back() -> None:
         assert SERVICES[name]["restart"] == "unless-stopped"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", [*WORKERS, "api"])
 def test_a_worker_is_healthy_where_it_is_ready(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -106,6 +107,7 @@ def test_a_worker_is_healthy_where_it_is_ready(
     assert _outcomes(command, port, "/ready") == [True, False, False]
 
 
+@pytest.mark.process
 def test_qdrant_is_healthy_where_it_is_ready() -> None:
     command = ["bash", *_check("qdrant", "bash")]
     assert _outcomes(command, 6333, "/readyz") == [True, False, False]

@@ -16,6 +16,8 @@ from tests.builders import START
 from tests.support.models import default_embedder
 from tests.support.stores import decisions
 
+pytestmark = pytest.mark.process
+
 TEXTS = ("Trap door bars after descending.", "TRAP DOOR bars after descending!", "A lamp is here.")
 ROWS = "text,scope,occurred_at\n" + "".join(
     f"{text},zork/193,{START.isoformat()}\n" for text in TEXTS

@@ -16,6 +16,8 @@ from tests.standin.llm import LlmServer, Reply, in_turn, said
 from tests.support.models import models_dir
 from tests.support.stores import decisions
 
+pytestmark = pytest.mark.process
+
 CELLAR, ATTIC = Place(id=193, name="Cellar"), Place(id=7, name="Attic")
 BARS = "The trap door crashes shut, and you hear someone barring it."
 NOISE = "Nothing else happens here, and the dust on the steps settles again after a while."

