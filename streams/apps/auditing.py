@@ -232,6 +232,7 @@ class _Reading:
             Check("partitions", f"{audit.partitions}, as every fence says", audit.numbers),
             Check("events", f"one decision each; {counts.waiting:,} waiting", audit.events),
             Check("fold", f"the decisions add up to {len(audit.state):,} memories", audit.fold),
+            Check("wordings", _wordings(audit), audit.wordings),
             Check(
                 "successors",
                 f"{retired:,} memories are retired, each for one that is live",
@@ -272,6 +273,14 @@ class _Reading:
         ]
         untold = f"{self._untold:,} records lie behind a fence that is gone or cannot be read"
         return [*self._notes, *more, *([untold] if self._untold else [])]
+
+
+def _wordings(audit: Audit) -> str:
+    """Say how many wordings the memories keep."""
+    memories = [stored.memory for stored in audit.state.values() if stored.memory.live]
+    variants = sum(len(memory.variants) for memory in memories)
+    folded = sum(memory.folded for memory in memories)
+    return f"nothing said is lost: {variants:,} variants, {folded:,} folded into the log"
 
 
 def _sum(counts: Counts) -> Check:

@@ -94,10 +94,14 @@ class Given(Overrides):
 
 
 class ShownMemory(Record):
-    """A stored memory as it is, and how similar it is to the query."""
+    """A stored memory as it is, and how similar it is to the query.
+
+    `wording` is the one of its variants that is that similar; None where it is the shown text.
+    """
 
     memory: Memory
     similarity: float | None
+    wording: str | None
 
 
 class ShownEntry(Record):
@@ -324,7 +328,8 @@ def _shown(entry: Entry) -> ShownEntry:
         way=entry.told.way,
         score=entry.members[0].score,
         members=tuple(
-            ShownMemory(memory=one.memory, similarity=one.similarity) for one in entry.members
+            ShownMemory(memory=one.memory, similarity=one.similarity, wording=one.wording)
+            for one in entry.members
         ),
     )
 

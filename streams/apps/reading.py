@@ -152,14 +152,14 @@ class StoreReader:
                 return what, [_entry(record) for record in only]
         return "", []
 
-    async def texts(self, ids: Sequence[MemoryId]) -> dict[tuple[MemoryId, int], str]:
-        """Return the texts that memories had, by id and version."""
-        texts: dict[tuple[MemoryId, int], str] = {}
+    async def versions(self, ids: Sequence[MemoryId]) -> dict[tuple[MemoryId, int], Memory]:
+        """Return memories as decisions have stated them, by id and version."""
+        stated: dict[tuple[MemoryId, int], Memory] = {}
         for record in await self._of_memories(ids):
             for effect in effects(read_decision(record)):
                 if isinstance(effect, Stored):
-                    texts[effect.memory.id, effect.memory.version] = effect.memory.text
-        return texts
+                    stated[effect.memory.id, effect.memory.version] = effect.memory
+        return stated
 
     async def memory(self, identity: MemoryId) -> Memory | None:
         """Return a memory in its newest state."""

@@ -18,7 +18,7 @@ from streams.apps.embedding import of_store
 from streams.apps.following import Following
 from streams.apps.reading import opened
 from streams.apps.settings import Settings
-from streams.core.embedding import Vector, similarity
+from streams.core.embedding import Vector
 from streams.core.neighbours import Stored
 from streams.core.patterns import MEMORIES_MAX, SCOPES_MIN, alike
 from streams.core.recall import (
@@ -27,6 +27,7 @@ from streams.core.recall import (
     RECENT_MAX,
     Block,
     CountTokens,
+    Near,
     Recalled,
     Why,
     block_of_scope,
@@ -36,6 +37,7 @@ from streams.core.recall import (
     shared,
     together,
 )
+from streams.core.wordings import other_than_shown
 from streams.flow.takeover import require_model
 from streams.ports import Embedder, Log, Query, Unusable
 
@@ -102,20 +104,20 @@ class Recaller:
 
     async def _similarities(
         self, index: ExactIndex, asked: Asked, query: str, memories: Sequence[Memory]
-    ) -> Mapping[MemoryId, float]:
+    ) -> Mapping[MemoryId, Near]:
         """Return how near the nearest memories of each scope are to the query."""
         scopes = sorted({memory.scope for memory in memories if memory.live})
         if not scopes:
             return {}
         vector = await self._embedded(query)
-        found = await index.search(
+        hits = await index.search(
             [Query(scope, vector, asked.number, floor=-1.0) for scope in scopes]
         )
         return {
-            stored.memory.id: similarity(vector, stored.vector)
-            for of_scope in found
+            stored.memory.id: Near(found[0], other_than_shown(stored.memory, found[1]))
+            for of_scope in hits
             for stored in of_scope
-            if stored.vector is not None
+            if (found := stored.nearest(vector)) is not None
         }
 
     async def _embedded(self, query: str) -> Vector:

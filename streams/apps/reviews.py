@@ -93,8 +93,8 @@ async def labels(reader: StoreReader) -> list[Label]:
     given = [settled.answer for settled in answers.values()]
     concerned = {one.memory_id: a.scope for a in given for one in (a.newer, a.older)}
     texts = {
-        (identity, content_key(concerned[identity], text)): text
-        for (identity, _), text in (await reader.texts(sorted(concerned))).items()
+        (identity, content_key(concerned[identity], memory.text)): memory.text
+        for (identity, _), memory in (await reader.versions(sorted(concerned))).items()
     }
     found: list[Label] = []
     for answer in given:

@@ -110,6 +110,8 @@ def _show(result: SearchResult) -> None:
         similarity = entry.members[0].similarity or 0.0
         told = f"  ({count} memories)" if count > 1 else ""
         say(f"{similarity:.2f}  {quoted(entry.text)}{told}")
+        if (wording := entry.members[0].wording) is not None:
+            say(f"      found as {quoted(wording)}", style="dim")
     if not result.entries:
         say("nothing found")
     if result.beyond:

@@ -256,6 +256,8 @@ def _show_memory(memory: Memory, above: Memory | None) -> None:
     if memory.status is Standing.TENTATIVE:
         times += ", tentative"
     say(f"  {quoted(memory.text)}")
+    for variant in memory.variants:
+        say(f"    also {quoted(variant.text)}", style="dim")
     say(f"    {memory.id}  {times}, last {memory.last_seen_at:%Y-%m-%d}{retired}", style="dim")
 
 
@@ -266,10 +268,10 @@ async def _explain_decisions(reader: StoreReader, entries: Sequence[Entry]) -> N
         decision = entry.decision
         near = () if isinstance(decision, Marker) else decision.evidence.neighbours
         concerned = [*touched(decision), *(neighbour.memory_id for neighbour in near)]
-        texts = await reader.texts(concerned)
+        memories = await reader.versions(concerned)
         if count:
             say()
-        for line in explained(decision, texts, reader.policy(decision)):
+        for line in explained(decision, memories, reader.policy(decision)):
             say(line)
     again = [f"{e.partition}/{e.offset}" for e in entries if isinstance(e.decision, Ignore)]
     if stories and again:
@@ -290,6 +292,10 @@ async def _explain_memory(reader: StoreReader, identity: str, entries: list[Entr
         say(f"memory     {memory.id}")
         say(f"scope      {memory.scope}")
         say(f'it says    "{memory.text}"')
+        for variant in memory.variants:
+            say(f'also       "{variant.text}" (seen {variant.seen}x)')
+        if memory.folded:
+            say(f"           and {memory.folded:,} more wordings that only the log has")
         say(f"version    {memory.version}, seen {memory.observation_count}x")
         if memory.superseded:
             say(f"retired    superseded by {memory.superseded.by}: {memory.superseded.reason}")

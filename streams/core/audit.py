@@ -35,6 +35,7 @@ from streams.core.neighbours import Stored
 from streams.core.pairing import Pairing
 from streams.core.scope import partition_of
 from streams.core.screening import was_screened
+from streams.core.wordings import lost, texts_of
 
 
 class Audit:
@@ -50,7 +51,7 @@ class Audit:
         self._places: dict[DecisionId, str] = {}
         self._copies: list[Copy] = []
         self.log, self.numbers, self.events, self.fold = (Findings() for _ in range(4))
-        self.letters, self.forwards = Findings(), Findings()
+        self.wordings, self.letters, self.forwards = (Findings() for _ in range(3))
         self.pairings = {
             partition: Pairing(partition, committed.get(partition, 0), self.events)
             for partition in range(partitions)
@@ -237,7 +238,8 @@ class Audit:
 
     def _require_own_words(self, decision: Change | Revision, place: str) -> None:
         for memory in stated(decision):
-            if memory.content_key != content_key(memory.scope, memory.text):
+            keys = tuple(content_key(memory.scope, text) for text in texts_of(memory))
+            if memory.content_keys != keys:
                 what = f"gives memory {memory.id} a content key that is not that of its words"
                 self.fold.add(Problem.OTHER_WORDS, place, what)
 
@@ -266,6 +268,7 @@ class Audit:
             self._restore(before)
         else:
             self._tell_copies(position, {identity: before[identity] for identity in changed})
+            self._require_wordings(decision, before, changed, place_of(position))
             left = [identity for identity in before if identity not in changed]
             if holed:
                 self._skipped.update(dict.fromkeys(left, place_of(position)))
@@ -273,6 +276,21 @@ class Audit:
                 wrong = wrong or "changes a memory to what it was already"
         if wrong:
             self.fold.add(Problem.DOES_NOT_BUILD, place_of(position), wrong)
+
+    def _require_wordings(
+        self,
+        decision: Change | Revision,
+        before: Mapping[MemoryId, Stored | None],
+        changed: Container[MemoryId],
+        place: str,
+    ) -> None:
+        """Require that all that was said of a memory is one of its wordings, or counted as folded."""
+        if not isinstance(decision, Change) or decision.memory.id not in changed:
+            return
+        known = {i: stored.memory for i, stored in before.items() if stored is not None}
+        if count := lost(decision, known):
+            what = f"leaves {count} wording(s) out of memory {decision.memory.id}, uncounted"
+            self.wordings.add(Problem.WORDING_LOST, place, what)
 
     def _tell_copies(self, position: Position, before: Mapping[MemoryId, Stored | None]) -> None:
         for copy in self._copies:

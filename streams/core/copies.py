@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from schemas.base import MemoryId, Position, ScopeName
+from schemas.base import ContentKey, MemoryId, Position, ScopeName
 from schemas.memories import Memory
 from streams.core.findings import Findings, Problem
 from streams.core.neighbours import Stored
@@ -184,5 +184,5 @@ def _differing(known: Memory, seen: Memory | Told) -> list[str]:
     return [n for n, value in told.items() if value is not None and getattr(known, n) != value]
 
 
-def _bits(stored: Stored) -> bytes | None:
-    return None if stored.vector is None else stored.vector.tobytes()
+def _bits(stored: Stored) -> dict[ContentKey, bytes]:
+    return {key: vector.tobytes() for key, vector in stored.wordings.items()}

@@ -24,6 +24,7 @@ from schemas.decisions import (
 )
 from schemas.memories import Memory, Standing
 from streams.core.policy import Act, Policy, Rules
+from streams.core.wordings import other_than_shown
 
 _WHY = {
     Reason.NOTHING_NEAR: "no memory of this scope is similar",
@@ -133,11 +134,11 @@ def _revised(memory: Memory) -> str:
 
 
 def explain(
-    decision: Decision, texts: Mapping[tuple[MemoryId, int], str], policy: Policy | None
+    decision: Decision, versions: Mapping[tuple[MemoryId, int], Memory], policy: Policy | None
 ) -> list[str]:
     """Return the story of a decision, line by line.
 
-    `texts` gives the texts of the memories concerned, by id and version; `policy` is the one
+    `versions` gives the memories concerned, by id and version; `policy` is the one
     decided by, if known.
     """
     at = decision.source
@@ -161,8 +162,8 @@ def explain(
     if isinstance(decision, Merge):
         lines += ["", f'the memory now says  "{decision.memory.text}"', *_sentences(decision)]
     if isinstance(decision, Replace):
-        lines += _before(decision, texts)
-    lines += ["", *_compared(decision.evidence.neighbours, texts)]
+        lines += _before(decision, versions)
+    lines += ["", *_compared(decision.evidence.neighbours, versions)]
     if decision.evidence.truncated:
         lines.append("the model read only the beginning of the text.")
     if decision.evidence.masked:
@@ -175,9 +176,9 @@ def explain(
     return [*lines, "", *_policy(decision.policy_id, rules)]
 
 
-def _before(decision: Replace, texts: Mapping[tuple[MemoryId, int], str]) -> list[str]:
+def _before(decision: Replace, versions: Mapping[tuple[MemoryId, int], Memory]) -> list[str]:
     seen = [(target.memory_id, target.version) for target in decision.targets]
-    return [f'before, {target[0]} said  "{texts[target]}"' for target in seen if target in texts]
+    return [f'before, {one[0]} said  "{versions[one].text}"' for one in seen if one in versions]
 
 
 def _sentences(decision: Merge) -> list[str]:
@@ -191,16 +192,19 @@ def _sentences(decision: Merge) -> list[str]:
 
 
 def _compared(
-    neighbours: tuple[Compared, ...], texts: Mapping[tuple[MemoryId, int], str]
+    neighbours: tuple[Compared, ...], versions: Mapping[tuple[MemoryId, int], Memory]
 ) -> list[str]:
     if not neighbours:
         return ["it was compared with no memory."]
     lines = ["compared with, nearest first:"]
     for near in neighbours:
-        text = texts.get((near.memory_id, near.version), "its text is not in the log")
+        memory = versions.get((near.memory_id, near.version))
+        text = "its text is not in the log" if memory is None else memory.text
+        wording = None if memory is None else other_than_shown(memory, near.wording)
         lines += [
             f"  {near.similarity:.3f}  {near.band.value:<6}  {near.memory_id}",
             f'         "{text}"',
+            *([] if wording is None else [f'         that near is its wording "{wording}"']),
             *(f"         {line}" for line in opinions(near)),
         ]
     return lines

@@ -38,6 +38,7 @@ class Problem(StrEnum):
     OTHER_WORDS = "other-words"
     OTHER_SCOPE = "other-scope"
     OTHER_PARTITION = "other-partition"
+    WORDING_LOST = "wording-lost"
     NO_SUCCESSOR = "no-successor"
     SUCCESSOR_CYCLE = "successor-cycle"
     NO_DEAD_LETTER = "no-dead-letter"
@@ -75,6 +76,7 @@ REMEDIES: Mapping[Problem, str] = {
     Problem.OTHER_WORDS: _RESTORE,
     Problem.OTHER_SCOPE: _REPORT,
     Problem.OTHER_PARTITION: _REPORT,
+    Problem.WORDING_LOST: _REPORT,
     Problem.NO_SUCCESSOR: _REPORT,
     Problem.SUCCESSOR_CYCLE: _REPORT,
     Problem.NO_DEAD_LETTER: "restore the log from a copy, or mend the event and publish it again",

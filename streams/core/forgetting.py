@@ -31,6 +31,7 @@ from schemas.events import (
     Remember,
 )
 from schemas.memories import Memory, Standing, Target
+from streams.core import wordings
 from streams.core.identity import request_id
 from streams.core.ledger import advance, effects, memory_of, quoted, touched
 from streams.core.lineage import Wish
@@ -171,7 +172,7 @@ def texts_of(found: Sequence[Found], gone: Collection[MemoryId]) -> dict[MemoryI
     for one in found:
         for effect in effects(one.decision):
             if isinstance(effect, Stored) and effect.memory.id in texts:
-                texts[effect.memory.id].append(effect.memory.text)
+                texts[effect.memory.id] += wordings.texts_of(effect.memory)
         event, decision = one.decision.event, one.decision
         if isinstance(event, Remember) and isinstance(decision, Change):
             texts.get(decision.memory.id, []).append(event.text)

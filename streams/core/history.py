@@ -13,7 +13,16 @@ from streams.core.ledger import effects, memory_of, take
 from streams.core.lineage import Changing, changing, undone
 from streams.core.neighbours import Stored
 
-_TOLD_OTHERWISE = {"id", "scope", "version", "content_key", "text", "status", "superseded"}
+_TOLD_OTHERWISE = {
+    "id",
+    "scope",
+    "version",
+    "content_key",
+    "text",
+    "variants",
+    "status",
+    "superseded",
+}
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,7 @@ def differences(version: Version) -> list[str]:
     if before is None or before.text != after.text:
         lines += [] if before is None else [f'- "{before.text}"']
         lines.append(f'+ "{after.text}"')
+    lines += _worded(before, after)
     if before is None or (before.status, before.superseded) != (after.status, after.superseded):
         lines += [] if before is None and after.live else [standing(after)]
     if before is not None:
@@ -69,6 +79,15 @@ def differences(version: Version) -> list[str]:
             if name not in _TOLD_OTHERWISE and value != getattr(before, name)
         ]
     return lines
+
+
+def _worded(before: Memory | None, after: Memory) -> list[str]:
+    """Tell which wordings a version has gained or lost beside the shown text."""
+    had = {} if before is None else {one.content_key: one.text for one in before.variants}
+    has = {one.content_key: one.text for one in after.variants}
+    shown = {after.content_key} if before is None else {before.content_key, after.content_key}
+    lost = [f'- also "{text}"' for key, text in had.items() if key not in {*has, *shown}]
+    return [*lost, *(f'+ also "{text}"' for key, text in has.items() if key not in had)]
 
 
 def standing(memory: Memory) -> str:

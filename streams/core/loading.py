@@ -32,13 +32,14 @@ class Found:
     """A live memory that a search has brought.
 
     `score` is what it is ranked by, higher first; `similarity` to the query is None where there
-    was none.
+    was none. `wording` is the variant that is nearest to it; None where that is the shown text.
     """
 
     memory: Memory
     vector: Vector
     score: float = 0.0
     similarity: float | None = None
+    wording: str | None = None
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,8 @@ _SHOWN = frozenset({Why.LASTING, Why.RECENT, Why.NEAR, Why.SHARED, Why.PATTERN})
 class Recalled:
     """A memory that was considered, and what became of it.
 
-    `similarity` to the query, where there was one. `scopes` are named where more than one was
+    `similarity` to the query, where there was one, and the variant that is that similar, `wording`,
+    where it is not the shown text. `scopes` are named where more than one was
     asked about. `tokens` of its line, where that was counted.
     """
 
@@ -63,6 +64,7 @@ class Recalled:
     similarity: float | None = None
     scopes: tuple[ScopeName, ...] = ()
     tokens: int | None = None
+    wording: str | None = None
 
     @property
     def shown(self) -> bool:
@@ -91,6 +93,14 @@ class Block:
         }
 
 
+@dataclass(frozen=True)
+class Near:
+    """How similar a memory is to a query, and by which of its variants; None for the shown text."""
+
+    similarity: float
+    wording: str | None = None
+
+
 def choose(
     memories: Iterable[Memory], *, lasting_max: int = LASTING_MAX, recent_max: int = RECENT_MAX
 ) -> list[Recalled]:
@@ -116,36 +126,33 @@ def choose(
 
 def nearest(
     memories: Iterable[Memory],
-    similarities: Mapping[MemoryId, float],
+    near: Mapping[MemoryId, Near],
     *,
     number: int,
     several: bool = False,
 ) -> list[Recalled]:
     """Return the memories, those most similar to a query first: `number` of them are shown.
 
-    What has no similarity is not shown. `several` names the scope of each.
+    What is not `near` at all is not shown. `several` names the scope of each.
     """
     live, retired = _parted(memories)
-    found = [memory for memory in live if memory.id in similarities]
-    nearest_first = sorted(found, key=lambda one: (-similarities[one.id], one.id))
-    near = {memory.id for memory in nearest_first[:number]}
+    found = [memory for memory in live if memory.id in near]
+    nearest_first = sorted(found, key=lambda one: (-near[one.id].similarity, one.id))
+    shown = {memory.id for memory in nearest_first[:number]}
 
     def order(memory: Memory) -> tuple[bool, bool, float, str]:
-        score = similarities.get(memory.id, -1.0)
-        return memory.id not in near, _is_tentative(memory), -score, memory.id
+        score = near[memory.id].similarity if memory.id in near else -1.0
+        return memory.id not in shown, _is_tentative(memory), -score, memory.id
 
-    return [
-        *(
-            Recalled(
-                memory,
-                Why.NEAR if memory.id in near else Why.BEYOND_NUMBER,
-                similarities.get(memory.id),
-                (memory.scope,) if several else (),
-            )
-            for memory in sorted(live, key=order)
-        ),
-        *retired,
-    ]
+    def recalled(memory: Memory) -> Recalled:
+        why = Why.NEAR if memory.id in shown else Why.BEYOND_NUMBER
+        scopes = (memory.scope,) if several else ()
+        known = near.get(memory.id)
+        if known is None:
+            return Recalled(memory, why, scopes=scopes)
+        return Recalled(memory, why, known.similarity, scopes, wording=known.wording)
+
+    return [*map(recalled, sorted(live, key=order)), *retired]
 
 
 def shared(memories: Iterable[Memory], *, number: int) -> list[Recalled]:
@@ -381,4 +388,5 @@ def _as_json(one: Recalled) -> dict[str, Any]:
         "observation_count": memory.observation_count,
         "seen": seen(memory),
         "text": memory.text,
+        "wording": one.wording,
     }

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from schemas.base import ContentKey, Embedding, ModelId
-from schemas.decisions import Change, Ignore, Merge, Replace
+from schemas.base import ContentKey, Embedding, MemoryId, ModelId
+from schemas.decisions import Change, Ignore, Insert, Merge, Reinforce, Replace
+from schemas.events import Remember
 from schemas.memories import VARIANTS_MAX, Memory, Variant
 from streams.core.embedding import Vector, pack
 from streams.core.identity import normalised
@@ -75,6 +76,16 @@ def has(memory: Memory, text: str) -> bool:
     return bool(memory.folded) or any(form_of(one.text) == form for one in of(memory))
 
 
+def texts_of(memory: Memory) -> list[str]:
+    """Return the texts of all wordings of a memory, the shown one first."""
+    return [memory.text, *(variant.text for variant in memory.variants)]
+
+
+def other_than_shown(memory: Memory, key: ContentKey | None) -> str | None:
+    """Return the text of the variant with a content key; None where none has it."""
+    return next((one.text for one in memory.variants if one.content_key == key), None)
+
+
 def with_vectors(
     decision: Outcome, vectors: Mapping[ContentKey, Vector], model: ModelId
 ) -> Outcome:
@@ -90,6 +101,39 @@ def embeddings(
 ) -> tuple[Embedding, ...]:
     """Return the vectors of a memory's variants, in their order."""
     return tuple(pack(vectors[variant.content_key], model) for variant in memory.variants)
+
+
+def lost(decision: Change, before: Mapping[MemoryId, Memory]) -> int:
+    """Return how many wordings a decision has left out of its memory, and has not counted as folded.
+
+    What it says in the place of something else is not lost but replaced. `before` has the memories
+    that it changes, as they were.
+    """
+    after, event = decision.memory, decision.event
+    sources = [before[identity] for identity in _united_by(decision, before)]
+    said = {form_of(text) for memory in sources for text in texts_of(memory)}
+    if isinstance(event, Remember):
+        said.add(form_of(event.text))
+    missing = said.difference(map(form_of, texts_of(after)))
+    folded = after.folded - sum(memory.folded for memory in sources)
+    return max(0, len(missing) - max(0, folded))
+
+
+def _united_by(decision: Change, before: Mapping[MemoryId, Memory]) -> list[MemoryId]:
+    """Return the memories that a decision makes one, as far as they are known."""
+    match decision:
+        case Insert():
+            return []
+        case Reinforce():
+            found = [decision.target.memory_id]
+        case Merge():
+            found = [target.memory_id for target in decision.targets]
+        case Replace():
+            after = decision.memory
+            found = [t.memory_id for t in decision.targets if t.memory_id in after.merged_from]
+            stays = before.get(after.id)
+            found += [after.id] if stays is not None and stays.text == after.text else []
+    return [identity for identity in found if identity in before]
 
 
 def form_of(text: str) -> tuple[str, ...]:

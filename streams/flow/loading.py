@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from schemas.base import MemoryId, ScopeName
+import numpy as np
+
+from schemas.base import ContentKey, MemoryId, ScopeName
 from schemas.memories import Memory
 from streams.core.consolidation import Related
-from streams.core.embedding import Vector, similarity
+from streams.core.embedding import Vector, best_of_each
 from streams.core.lexical import bm25, hybrid
 from streams.core.loading import Entry, Found, Told, entries, near, parts_of, tell
 from streams.core.merge import UNWORDED
@@ -18,6 +20,7 @@ from streams.core.neighbours import Stored
 from streams.core.policy import Act, JudgeName, MergeRule, Policy, Rules, WithoutVerdict
 from streams.core.survivorship import said_again
 from streams.core.verdict import Judgement
+from streams.core.wordings import other_than_shown, texts_of
 from streams.flow.judging import Judging, Question
 from streams.flow.merging import Merging
 from streams.ports import Embedder, NoAnswer, Query, ToWord
@@ -161,17 +164,25 @@ class Loader:
     ) -> list[Found]:
         """Return the nearest memories of the scope, the highest score first."""
         [stored] = await index.search([Query(wanted.scope, query, fetch, floor=-1.0)])
-        found = [_found(query, one.memory, one.vector) for one in stored if one.vector is not None]
+        found = [
+            _found(one, one.vector, *near)
+            for one in stored
+            if one.vector is not None and (near := one.nearest(query))
+        ]
         if wanted.lexical_weight:
             found = self._by_words_too(found, wanted)
         return sorted(found, key=lambda one: (-one.score, one.memory.id))
 
     def _by_words_too(self, found: Sequence[Found], wanted: Wanted) -> list[Found]:
         read, weight = self._judging.readings.of, wanted.lexical_weight
-        matches = bm25(read(wanted.query), [read(one.memory.text) for one in found])
+        texts = [texts_of(one.memory) for one in found]
+        if not texts:
+            return []
+        matches = bm25(read(wanted.query), [read(text) for own in texts for text in own])
+        best = best_of_each(np.asarray(matches), [len(own) for own in texts]).tolist()
         return [
             replace(one, score=hybrid(one.similarity, match, weight=weight))
-            for one, match in zip(found, matches, strict=True)
+            for one, match in zip(found, best, strict=True)
         ]
 
     async def _put_together(
@@ -273,9 +284,9 @@ class _Kept(Generic[_Key, _Value]):
             self._values.popitem(last=False)
 
 
-def _found(query: Vector, memory: Memory, vector: Vector) -> Found:
-    nearness = similarity(query, vector)
-    return Found(memory, vector, score=nearness, similarity=nearness)
+def _found(stored: Stored, vector: Vector, similarity: float, key: ContentKey) -> Found:
+    wording = other_than_shown(stored.memory, key)
+    return Found(stored.memory, vector, score=similarity, similarity=similarity, wording=wording)
 
 
 def _rules(rules: Rules, how: How) -> Rules:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from schemas.base import Embedding, ModelId
 from schemas.codec import EVENT, Unreadable
-from schemas.decisions import Change, Decision, Marker, Merge, OnEvent, Revise
+from schemas.decisions import Change, Decision, Marker, Merge, OnEvent, Revise, Revised
 from schemas.events import Event, Remember
 from schemas.topics import DECISIONS, EVENTS
 from streams.core.embedding import Embedded, unpack
@@ -233,7 +233,7 @@ class KnownVectors:
 def _texts_of(decision: Decision) -> list[tuple[str, Embedding | None, bool]]:
     """Return the texts that a decision has embedded, and whether the model read but a part."""
     if isinstance(decision, Revise):
-        return [(r.memory.text, r.embedding, r.memory.truncated) for r in decision.memories]
+        return [text for revised in decision.memories for text in _texts_of_revised(revised)]
     if not isinstance(decision, Change) or not isinstance(decision.event, Remember):
         return []
     said, truncated = decision.event.text, decision.evidence.truncated
@@ -241,3 +241,10 @@ def _texts_of(decision: Decision) -> list[tuple[str, Embedding | None, bool]]:
         return [(said, decision.embedding, truncated)]
     merged = (decision.memory.text, decision.embedding, False)
     return [(said, decision.event_embedding, truncated), merged]
+
+
+def _texts_of_revised(revised: Revised) -> list[tuple[str, Embedding | None, bool]]:
+    memory = revised.memory
+    variants = zip(memory.variants, revised.variant_embeddings, strict=False)
+    shown = (memory.text, revised.embedding, memory.truncated)
+    return [shown, *((variant.text, embedding, False) for variant, embedding in variants)]

@@ -213,8 +213,8 @@ def test_a_sound_store_is_found_sound(memsieve: Memsieve, store: Store) -> None:
         "memories": {"live": 3, "retired": 1},
     }
     assert list(facts(report)) == [
-        *("log", "partitions", "events", "fold", "successors", "letters", "forwards"),
-        *("counts", "index"),
+        *("log", "partitions", "events", "fold", "wordings", "successors", "letters"),
+        *("forwards", "counts", "index"),
     ]
     assert "4 memories as the log says" in facts(report)["index"]
 
@@ -527,7 +527,11 @@ DAMAGES: Mapping[str, tuple[Damage, Found, str]] = {
     ),
     "a text is another": (
         another_text,
-        {"fold": {"other-words": 1}, "index": {"differing": 1}},
+        {
+            "fold": {"other-words": 1},
+            "wordings": {"wording-lost": 1},
+            "index": {"differing": 1},
+        },
         "memory.decisions/0/8 gives memory",
     ),
     "a vector is another": (another_vector, {"index": {"differing": 1}}, "in: vector"),

@@ -27,12 +27,12 @@ from schemas.memories import Memory, Standing
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.memory_log import MemoryLog
-from streams.core import wordings
 from streams.core.identity import event_key
 from streams.core.ledger import Retire, effects, fold, memory_of, touched
 from streams.core.merge import contains, sentences
 from streams.core.neighbours import Stored
 from streams.core.tombstones import recognisable
+from streams.core.wordings import lost, texts_of
 from streams.flow.decisions import EPOCH_HEADER, FENCE_HEADER
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.incoming import FORWARDED_HEADER
@@ -234,10 +234,10 @@ def _require_said(found: Outcome) -> None:
         joined = not isinstance(decision, Insert) and place in doubtful
         if event.scope in taken_back or joined:
             continue
-        live = [m for m in memories if m.live and m.scope == event.scope]
-        if any(m.folded for m in live):
+        here = [m for m in memories if m.live and m.scope == event.scope]
+        if any(m.folded for m in here):
             continue
-        worded = [one.text for m in live for one in wordings.of(m)]
+        worded = [text for memory in here for text in texts_of(memory)]
         for said in sentences(event.text):
             gone = _is_forgotten(event.scope, said, graves)
             if not gone and not any(contains(text, said) for text in worded):
@@ -252,6 +252,9 @@ def _takes_back(decision: Decision) -> TypeGuard[Revise | Replace]:
 def _added_up(found: Outcome) -> Store:
     state: dict[MemoryId, Stored] = {}
     for one in found.decided:
+        known = {identity: stored.memory for identity, stored in state.items()}
+        if isinstance(one.decision, Change) and (count := lost(one.decision, known)):
+            raise Divergence(f"decision {one.decision.decision_id} has lost {count} wordings")
         fold(state, one.decision)
     return {identity: _frozen(stored) for identity, stored in state.items()}
 
@@ -381,8 +384,8 @@ async def _store(index: ExactIndex) -> Store:
 
 
 def _frozen(stored: Stored) -> Frozen:
-    vector = b"" if stored.vector is None else stored.vector.tobytes()
-    return stored.memory, vector, stored.decided
+    vectors = b"".join(vector.tobytes() for vector in stored.wordings.values())
+    return stored.memory, vectors, stored.decided
 
 
 def _values(outcome: Outcome) -> list[bytes]:

@@ -16,7 +16,7 @@ from streams.core.verdict import Opinion, Pair
 from streams.flow.judging import Judging
 from streams.flow.loading import OVER_FETCH, Bounds, How, Loaded, Loader, Wanted
 from streams.ports import NoAnswer, Query, Wording
-from tests.builders import at_cosine, identity, later, memory, unit
+from tests.builders import at_cosine, identity, later, memory, stored, unit, worded
 from tests.fakes.embedder import FakeEmbedder
 from tests.fakes.judges import Said, ScriptedVerifier, ScriptedWording
 from tests.support.deciding import lexicon
@@ -115,6 +115,35 @@ async def test_where_few_are_left_more_are_fetched_until_the_limit_or_the_end() 
     assert world.index.limits == [9, 18]
     assert shown(loaded) == [9, 1, 1]
     assert loaded.beyond == 1
+
+
+async def test_a_memory_is_found_by_any_of_its_wordings_and_says_which() -> None:
+    world = World(always(Verdict.DISTINCT))
+    lives = worded(
+        stored("Tom lives in Leeds.", unit(0, 1), id=identity(1)),
+        ("Tom is based in Leeds.", at_cosine(0.9)),
+        ("Leeds is Tom's home.", at_cosine(0.4)),
+    )
+    works = stored("Tom works in York.", at_cosine(0.5), id=identity(2))
+    await world.index.write([lives, works])
+    loaded = await world.load()
+    found = [entry.members[0] for entry in loaded.entries]
+    assert [(one.memory.text, one.similarity, one.wording) for one in found] == [
+        ("Tom lives in Leeds.", 0.9, "Tom is based in Leeds."),
+        ("Tom works in York.", 0.5, None),
+    ]
+    assert loaded.entries[0].told.text == "Tom lives in Leeds."
+
+
+async def test_the_words_of_every_wording_count() -> None:
+    world = World(always(Verdict.DISTINCT))
+    plain = stored("Tom works in York.", at_cosine(0.5), id=identity(1))
+    known = worded(
+        stored("Tom lives in Leeds.", at_cosine(0.4), id=identity(2)), (QUERY, unit(0, 1))
+    )
+    await world.index.write([plain, known])
+    loaded = await world.load(lexical_weight=0.9)
+    assert ids(loaded) == [identity(2), identity(1)]
 
 
 @pytest.mark.covers("B34", "D17", "D34")

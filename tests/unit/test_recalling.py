@@ -11,9 +11,11 @@ from schemas.memories import Memory, Target
 from schemas.topics import DECISIONS
 from streams.adapters.memory_log import MemoryLog
 from streams.apps.recalling import Asked, Recaller
+from streams.core.decide import target_of
 from streams.core.embedding import Vector, pack
 from streams.core.fences import Epoch
 from streams.core.recall import Block
+from streams.core.survivorship import seen_again
 from streams.flow.decisions import decision_record, fence_record
 from streams.ports import Fatal, NoStore
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
@@ -85,6 +87,26 @@ async def test_of_all_scopes_below_one_the_nearest_come_first_wherever_they_are(
         "- A raft. (acme/ana)",
         "(1 more not shown)",
     ]
+
+
+async def test_a_memory_is_found_by_another_wording_and_shown_by_its_text() -> None:
+    boat = insert(memory("A dinghy.", id=identity(1), scope=ANA), unit(0, 1))
+    said = event("A little boat.", scope=ANA, occurred_at=later(2))
+    again = Reinforce.model_validate(
+        {
+            **made(2, boat.memory, Reason.SAME_FACT),
+            "event": said,
+            "memory": seen_again(boat.memory, said),
+            "target": target_of(boat.memory),
+            "embedding": pack(unit(1), MODEL),
+        }
+    )
+    recaller = Recaller(await log_of(boat, again), lambda: EMBEDDER, words)
+    block = await recaller.recall(Asked.model_validate({"scope": ANA, "query": "boats"}))
+    [one] = block.recalled
+    assert (one.memory.text, one.similarity, one.wording) == ("A dinghy.", 1.0, "A little boat.")
+    assert block.text.split("\n") == ["Memory of acme/ana", "- A dinghy. (seen 2x)"]
+    assert block.as_json()["memories"][0]["wording"] == "A little boat."
 
 
 async def test_where_nothing_is_kept_no_model_is_asked_for() -> None:

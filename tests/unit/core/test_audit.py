@@ -1,6 +1,7 @@
 """The audit's judgement, told by tables: what is handed in, and what must be found."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from schemas.memories import Memory, Target
 from streams.core import survivorship
 from streams.core.audit import Audit, successors
 from streams.core.copies import Copy
-from streams.core.decide import Case, forward, recognise
+from streams.core.decide import Case, Encoded, forward, recognise, rename
 from streams.core.embedding import pack
 from streams.core.findings import REMEDIES, SHOWN_MAX, Findings, Problem, unreadable
 from streams.core.identity import memory_id, rejection_id
@@ -585,8 +586,9 @@ LAST = ALL[BOTH.memory.id]
             Stored(LAST.memory.model_copy(update={"text": "x"}), LAST.vector, LAST.decided),
             "is not what the log says in: text",
         ),
-        (Stored(LAST.memory, unit(1), LAST.decided), "in: vector"),
-        (Stored(LAST.memory, LAST.vector, ()), "in: decisions"),
+        (replace(LAST, vector=unit(0, 1)), "in: vector"),
+        (replace(LAST, variants=dict.fromkeys(LAST.variants, unit(0, 1))), "in: vector"),
+        (replace(LAST, decided=()), "in: decisions"),
     ],
 )
 def test_what_differs_is_said_without_the_text(stored: Stored, what: str) -> None:
@@ -594,6 +596,54 @@ def test_what_differs_is_said_without_the_text(stored: Stored, what: str) -> Non
     [finding] = compared(len(LIFE), held.values()).shown
     assert (finding.problem, finding.place) == (Problem.DIFFERING, stored.memory.id)
     assert what in finding.what
+
+
+WITHOUT_CAKE = tuple(one for one in BOTH.memory.variants if one.text != CAKE.memory.text)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        changed(BOTH, memory=BOTH.memory.model_copy(update={"text": "Ana drinks."})),
+        changed(
+            BOTH,
+            memory=BOTH.memory.model_copy(update={"variants": WITHOUT_CAKE}),
+            variant_embeddings=BOTH.variant_embeddings[: len(WITHOUT_CAKE)],
+        ),
+        changed(
+            BOTH, memory=BOTH.memory.model_copy(update={"variants": ()}), variant_embeddings=()
+        ),
+    ],
+    ids=["what the event says", "what a target says", "what all of them say"],
+)
+def test_a_wording_that_no_memory_has_any_more_is_lost(planted: Change) -> None:
+    followed = audit(TEA, CAKE, TEA_AGAIN, planted)
+    assert problems(followed.wordings) == {Problem.WORDING_LOST: 1}
+    assert problems(audit(*LIFE).wordings) == {}
+
+
+def test_a_wording_that_was_folded_is_counted_and_not_lost() -> None:
+    update = {"variants": WITHOUT_CAKE, "folded": 1}
+    folded = changed(
+        BOTH,
+        memory=BOTH.memory.model_copy(update=update),
+        variant_embeddings=BOTH.variant_embeddings[: len(WITHOUT_CAKE)],
+    )
+    assert problems(audit(TEA, CAKE, TEA_AGAIN, folded).wordings) == {}
+
+
+def test_what_a_new_text_takes_the_place_of_is_not_lost() -> None:
+    worded = Reinforce(
+        **made(case(1, "Tea is what Ana likes."), Reason.SAME_FACT),
+        memory=survivorship.seen_again(TEA.memory, case(1, "Tea is what Ana likes.").event),
+        target=Target(memory_id=TEA.memory.id, version=1),
+        embedding=pack(unit(0, 1), MODEL),
+    )
+    encoded = Encoded(unit(1), pack(unit(1), MODEL), truncated=False)
+    renamed = rename(case(2, "Ana likes cocoa."), worded.memory, encoded)
+    assert problems(audit(TEA, worded, renamed).wordings) == {}
+    bare = changed(worded, memory=worded.memory.model_copy(update={"variants": ()}))
+    assert problems(audit(TEA, bare).wordings) == {Problem.WORDING_LOST: 1}
 
 
 def test_vectors_and_decisions_are_not_asked_of_a_copy_that_has_none() -> None:

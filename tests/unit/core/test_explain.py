@@ -21,7 +21,8 @@ from schemas.memories import Target
 from streams.core.embedding import pack
 from streams.core.explain import explain, outcome, why
 from streams.core.identity import decision_id
-from tests.builders import MODEL, event, identity, memory, policy, unit
+from streams.core.neighbours import Stored
+from tests.builders import MODEL, event, identity, memory, policy, unit, worded
 
 TEA = memory("Ana likes tea.", version=2, observation_count=3)
 CAKE = memory("Ana likes cake.", id=identity(2))
@@ -47,7 +48,7 @@ FAR = Compared(
     verdict=Verdict.DISTINCT,
     judge="bands",
 )
-TEXTS = {(TEA.id, version): TEA.text for version in (1, 2, 3)}
+VERSIONS = {(TEA.id, version): TEA for version in (1, 2, 3)}
 HEAD = [
     f"decision   {ID}",
     "event      e1",
@@ -197,11 +198,11 @@ REJECT = Reject(decision_id=ID, source=PLACE, dead_letter_id="letter")
     ],
 )
 def test_a_decision_is_told_whole(decision: Decision, told: list[str]) -> None:
-    assert explain(decision, TEXTS, policy()) == [*HEAD, *told, "", POLICY]
+    assert explain(decision, VERSIONS, policy()) == [*HEAD, *told, "", POLICY]
 
 
 def test_a_reject_is_told_by_its_place_and_dead_letter() -> None:
-    assert explain(REJECT, TEXTS, policy()) == [
+    assert explain(REJECT, VERSIONS, policy()) == [
         f"decision   {ID}",
         "reject: the record cannot be used; it is dead letter letter",
         "event from memory.events/0/7",
@@ -236,7 +237,7 @@ def test_every_reason_has_a_clause_of_its_own() -> None:
 @pytest.mark.parametrize("verdict", Verdict)
 def test_every_band_and_verdict_has_its_words(band: Band, verdict: Verdict) -> None:
     seen = NEAR.model_copy(update={"band": band, "verdict": verdict})
-    line = explain(insert(because(Reason.UNSURE, seen)), TEXTS, None)[12]
+    line = explain(insert(because(Reason.UNSURE, seen)), VERSIONS, None)[12]
     assert line.startswith("         ")
     assert line.endswith(" (bands)")
 
@@ -259,7 +260,7 @@ def test_what_guards_and_judge_found_is_told_in_plain_words() -> None:
             "probabilities": probabilities | {Verdict.SAME: 0.25, Verdict.CONTRADICTS: 0.75},
         }
     )
-    lines = explain(insert(because(Reason.DISTINCT, judged)), TEXTS, policy())
+    lines = explain(insert(because(Reason.DISTINCT, judged)), VERSIONS, policy())
     at = lines.index('         "Ana likes tea."')
     assert lines[at + 2 : at + 5] == [
         '         guard dates: another date; event "March 15", memory "March 14"',
@@ -268,8 +269,16 @@ def test_what_guards_and_judge_found_is_told_in_plain_words() -> None:
     ]
 
 
+def test_the_wording_that_was_near_is_told() -> None:
+    known = worded(Stored(TEA, unit(1)), ("Tea is what Ana likes.", unit(0, 1))).memory
+    near = NEAR.model_copy(update={"wording": known.variants[0].content_key})
+    lines = explain(insert(because(Reason.UNSURE, near)), {(TEA.id, 2): known}, policy())
+    at = lines.index('         "Ana likes tea."')
+    assert lines[at + 1] == '         that near is its wording "Tea is what Ana likes."'
+
+
 def test_what_was_asked_and_what_was_refused_is_told() -> None:
     evidence = Evidence(reason=Reason.KEPT_FOR_REVIEW, reviews=("r1",), refused=("m1: pinned",))
-    lines = explain(insert(evidence), TEXTS, policy())
+    lines = explain(insert(evidence), VERSIONS, policy())
     assert "asked: memsieve reviews show r1" in lines
     assert "not retired: m1: pinned." in lines

@@ -484,7 +484,7 @@ async def test_a_memorys_versions_are_told_with_what_made_them_and_what_differs(
     assert standing(life[-1].memory) == "active"
     product = versions(merge.memory.id, story.decisions)
     told = differences(product[1])
-    assert told[0] == "sources: ana → none"
+    assert told[0] == f'- also "{COFFEE}"'
     assert any(one.endswith("count: 2 → 1") for one in told)
 
 
