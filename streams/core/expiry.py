@@ -46,11 +46,18 @@ def _misleads(memory: Memory, rule: Expiry) -> bool:
 def _is_unused(memory: Memory, now: datetime, rule: Expiry, decay: float) -> bool:
     """Tell whether nobody has seen a memory for long, or its importance has decayed to nothing."""
     unseen = now - memory.last_seen_at
-    if _longer_than(unseen, rule.unseen_days):
+    if _longer_than(unseen, rule.unseen_days) and not _is_accessed(memory, rule):
         return True
     if memory.importance is None or rule.importance_min is None:
         return False
     return decayed(memory.importance, max(unseen, timedelta()), decay) < rule.importance_min
+
+
+def _is_accessed(memory: Memory, rule: Expiry) -> bool:
+    """Tell whether a memory was found so often that not being said again does not count."""
+    if rule.accessed_min is None or memory.feedback is None:
+        return False
+    return memory.feedback.accessed >= rule.accessed_min
 
 
 def _longer_than(time: timedelta, days: float | None) -> bool:

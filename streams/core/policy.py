@@ -151,7 +151,7 @@ class Expiry(Record):
     """When memories end by themselves, looked for by `memsieve expire`; null is never.
 
     So many days after `valid_until`; not seen for so many days, for ephemeral memories, guesses and
-    all; misled so often, and more often than it helped; importance decayed below so much, by
+    all, the last only where it was accessed fewer times than `accessed_min`; misled so often, and more often than it helped; importance decayed below so much, by
     `better.importance_decay`. Core memories and pinned ones never end so.
     """
 
@@ -159,6 +159,7 @@ class Expiry(Record):
     ephemeral_days: Days | None = None
     tentative_days: Days | None = None
     unseen_days: Days | None = None
+    accessed_min: Annotated[int, Field(ge=1)] | None = None
     harmful_min: Annotated[int, Field(ge=1)] | None = None
     importance_min: Unit | None = None
 

@@ -69,6 +69,29 @@ def test_a_session_adds_no_more_to_the_file_than_the_document_foresees(
     assert 7_000 > first > second > third > 0
 
 
+@pytest.mark.covers("S3.43")
+def test_after_a_hundred_episodes_the_file_is_no_larger_than_the_document_foresees(
+    memsieve: Memsieve, worded: Path, tmp_path: Path
+) -> None:
+    """At most 200 KB: an agent that finds the same out again and again adds counts, not entries."""
+    rows = [json.loads(line) for line in worded.read_text("utf-8").splitlines()]
+    events, file = tmp_path / "events.jsonl", tmp_path / "M.md"
+    with events.open("w", encoding="utf-8") as lines:
+        for again in range(34):
+            for row in rows:
+                session = str(3 * again + int(row["session"]))
+                changed = {"event_id": f"{row['event_id']}-{again}", "session": session}
+                lines.write(json.dumps(row | changed) + "\n")
+    store = ("--store", tmp_path / "store", "--json")
+    told = memsieve("run", events, *store, "--policy", "memories-md", "--index", "exact").json()
+    memsieve("export-md", file, "--world", "skerry", *store)
+    said = sum(len(row["text"].encode()) for row in rows)
+    assert told["events"] == 34 * len(rows) > 1_000
+    assert 34 * said > 100_000
+    assert said < file.stat().st_size <= 200_000
+    assert "101, 102" in file.read_text("utf-8"), "each episode is told of"
+
+
 @pytest.mark.covers("S3.25", "S3.47")
 def test_what_the_world_repeats_in_every_session_is_kept_once(
     memsieve: Memsieve, tmp_path: Path

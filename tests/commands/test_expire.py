@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.conftest import Memsieve
+from tests.commands.conftest import Memsieve, write_events
 from tests.fakes.clock import StandingClock
 
 CENTURY = 36_525 * 86_400.0
@@ -67,7 +67,7 @@ def test_a_dry_run_changes_nothing(memsieve: Memsieve) -> None:
     assert live(memsieve) == {"Ana's", "It", "Fog", "Ana"}
 
 
-@pytest.mark.covers("S4.27", "S4.31")
+@pytest.mark.covers("S4.31")
 def test_what_misled_ends_and_history_says_so(memsieve: Memsieve) -> None:
     listed = memsieve("memories", "--store", "store", "--json").json()
     job = next(one["id"] for one in listed if "observatory" in one["text"])
@@ -91,6 +91,24 @@ def test_what_misled_ends_and_history_says_so(memsieve: Memsieve) -> None:
     ended = next(one for one in listed if one["id"] == job)
     assert ended["superseded"] == {"by": None, "at": "2026-03-02T10:00:00Z", "reason": "harmful"}
     assert ended["feedback"] == {"accessed": 5, "helpful": 1, "harmful": 2}
+
+
+@pytest.mark.covers("S4.27")
+def test_of_what_nobody_has_said_again_what_is_rarely_used_ends(memsieve: Memsieve) -> None:
+    """How often a memory was found is counted beside how often it helped and misled."""
+    with Path("mine.toml").open("a", encoding="utf-8") as rules:
+        rules.write("unseen_days = 30\naccessed_min = 3\n")
+    write_events(Path("more.jsonl"), "Bo keeps bees.", "Cy plays chess.", scope="acme/ben")
+    assert memsieve("run", "more.jsonl", "--store", "store").code == 0
+    listed = memsieve("memories", "--store", "store", "--scope", "acme/ben", "--json").json()
+    for one, accessed in zip(listed, (3, 2), strict=True):
+        counts = ("--accessed", accessed, "--helpful", 1)
+        assert memsieve("rate", one["id"], *counts, "--store", "store").code == 0
+    asked = (*EXPIRE, "--scope", "acme/ben", "--at", "2026-08-02T10:00Z", "--json")
+    assert memsieve(*asked).json()["reasons"] == {"unused": 1}
+    assert live(memsieve) == {"Ana's", "It", "Fog", "Ana", listed[0]["text"].split()[0]}
+    [kept] = memsieve("memories", "--store", "store", "--scope", "acme/ben", "--json").json()
+    assert kept["feedback"] == {"accessed": 3, "helpful": 1, "harmful": 0}
 
 
 def test_only_what_lies_below_a_scope_ends_and_by_the_rules_of_its_own(

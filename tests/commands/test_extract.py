@@ -310,7 +310,27 @@ def test_the_model_is_told_what_a_good_memory_is_and_what_a_repeat(
     assert "{" not in told.replace('{"reasoning"', "")
 
 
-@pytest.mark.covers("S0.1", "S1.15", "D37", "S4.8", "B74")
+@pytest.mark.covers("D37")
+def test_what_a_model_words_nearly_alike_all_the_same_is_one_memory(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """Three memories of the window behind the house, by a model that was told to avoid repeats."""
+    window = (
+        "The window behind the house is slightly ajar and can be opened.",
+        "Behind the house, the window is slightly ajar and can be opened.",
+        "The window behind the house is slightly ajar and it can be opened.",
+    )
+    write(tmp_path / "turns.jsonl", hatch(1), hatch(2, "kick hatch"), hatch(3, "pull hatch"))
+    with served(in_turn(*map(remembered, window)), tmp_path):
+        assert memsieve("extract", "turns.jsonl", "--llm", "--out", "e").code == 0
+    (tmp_path / "memsieve.toml").unlink()
+    assert [event.text for event in events(tmp_path / "e")] == list(window)
+    assert memsieve("run", "e", "--store", "store").code == 0
+    (kept,) = memsieve("memories", "--store", "store", "--json").json()
+    assert (kept["text"] in window, kept["observation_count"]) == (True, 3)
+
+
+@pytest.mark.covers("S0.1", "S1.15", "S4.8", "B74")
 def test_what_a_model_repeats_all_the_same_is_counted_and_not_kept_twice(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:

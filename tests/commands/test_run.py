@@ -24,6 +24,7 @@ from tests.commands.conftest import COMMAND, Memsieve, start, write_events
 from tests.support.waiting import wait_until
 
 TEXTS = ("Ana likes tea.", "Bo works in Lisbon.", "The printer is out of toner.")
+EXAMPLE = Path("examples/trap-door.jsonl").absolute()
 
 
 def kinds(memsieve: Memsieve, store: str = "store") -> Counter[str]:
@@ -302,6 +303,73 @@ def test_a_bad_line_becomes_a_dead_letter_that_says_why_and_the_run_goes_on(
     assert letter["origin"] == "facts.jsonl:2"
     assert problem in letter["error"]
     assert "\n" not in letter["error"]
+
+
+@pytest.mark.covers("C11")
+def test_without_a_scope_of_its_own_nothing_is_stored_and_two_scopes_share_nothing(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    text = "Ana likes tea."
+    wrong: tuple[dict[str, Any], ...] = (
+        {},
+        {"scope": None},
+        {"scope": ""},
+        {"scope": "*"},
+        {"scope": "acme/*"},
+    )
+    scopes = ("acme/ana", "acme/bo", "acme/ana")
+    rows = [
+        *({**row, "text": text} for row in wrong),
+        *({"scope": s, "text": text} for s in scopes),
+    ]
+    (tmp_path / "facts.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert memsieve("run", "facts.jsonl", "--store", "store").code == 0
+    letters = memsieve("dead-letters", "list", "--store", "store", "--json").json()
+    assert [one["origin"] for one in letters] == [f"facts.jsonl:{n}" for n in range(1, 6)]
+    assert all("scope" in one["error"] for one in letters)
+    kept = memsieve("memories", "--store", "store", "--json").json()
+    assert {one["scope"]: one["observation_count"] for one in kept} == {"acme/ana": 2, "acme/bo": 1}
+    assert [one["text"] for one in kept] == [text, text]
+
+
+@pytest.mark.covers("C13")
+def test_what_is_heard_again_changes_no_text_and_raises_the_counts(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """New events that say what was said: texts converge with the first pass."""
+    rows = [json.loads(line) for line in Path(EXAMPLE).read_text("utf-8").splitlines()]
+    seen: list[tuple[set[str], int]] = []
+    for again in range(3):
+        renamed = [row | {"event_id": f"{again}-{n}"} for n, row in enumerate(rows)]
+        (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, renamed)), "utf-8")
+        assert memsieve("run", "rows.jsonl", "--store", "store").code == 0
+        kept = memsieve("memories", "--store", "store", "--json").json()
+        seen.append(({one["text"] for one in kept}, sum(one["observation_count"] for one in kept)))
+    assert [known for known, _ in seen] == [seen[0][0]] * 3
+    assert [count for _, count in seen] == [6, 12, 18]
+
+
+TOPICS = (
+    "Ana Ruiz works as a vet in Porto and takes care of horses and cows there.",
+    "Ana Ruiz has two cats in Porto, and both of them sleep on her bed at night.",
+    "Ana Ruiz likes green tea in the morning, and in Porto she buys it at the market.",
+    "Ana Ruiz has a sister in Porto, who studies law and lives with their parents.",
+    "Ana Ruiz runs along the river in Porto on Sundays, mostly before breakfast, and alone.",
+)
+
+
+@pytest.mark.covers("D19")
+def test_five_topics_of_one_person_are_five_memories_though_one_could_hold_them(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """Together they are as long as the reported memory of five topics, and no merge is too long."""
+    assert 390 <= len(" ".join(TOPICS)) < 600
+    write_events(tmp_path / "facts.jsonl", *TOPICS)
+    memsieve("run", "facts.jsonl", "--store", "store")
+    *_, last = memsieve("decisions", "--store", "store", "--json").json()
+    assert last["evidence"]["neighbours"], "they are near enough to be looked at"
+    memsieve("consolidate", "--now", "--store", "store")
+    assert sorted(texts(memsieve)) == sorted(TOPICS)
 
 
 @pytest.mark.covers("B123", "B11")

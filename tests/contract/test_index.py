@@ -247,7 +247,7 @@ class TestIndex:
         assert_same(await everything(index), [full])
         assert_same(list((await index.get([full.memory.id])).values()), [full])
 
-    @pytest.mark.covers("S0.50", "B56", "B58", "D4")
+    @pytest.mark.covers("S0.50", "B56", "B58", "D4", "C11")
     async def test_a_search_stays_in_its_scope(self, index: Index) -> None:
         await index.write([stored(id=identity(n), scope=scope) for n, scope in enumerate(SCOPES)])
         queries = [Query(scope, unit(1), 100, -1.0) for scope in SCOPES]

@@ -18,13 +18,18 @@ from benchmarks.measuring import RESULTS
 from benchmarks.vectors import random_units
 from schemas.base import ScopeName
 from streams.adapters.indexes.exact import ExactIndex
+from streams.adapters.memories_md.file import MemoriesFile
+from streams.core.memories_md.editing import add_entry, replace_text
+from streams.core.memories_md.entries import Header, Location, entries
+from streams.core.memories_md.parsing import parse
+from streams.core.memories_md.rendering import render
 from streams.ports import Query
 from tests.builders import event, identity, stored
 from tests.support.deciding import World
 from tests.support.models import default_embedder
 
-AT_100_EPISODES = 200_000
-"""Bytes: as large as the document expects a Memories.md to be by then, at most."""
+AT_100_EPISODES = 100_000
+"""Bytes: as large as the document expects a Memories.md to be by then, at least."""
 
 
 def newest(benchmark: str) -> dict[str, Any]:
@@ -51,6 +56,7 @@ async def least_ms(work: Callable[[int], Awaitable[object]]) -> float:
     return min(taken)
 
 
+@pytest.mark.process
 @pytest.mark.covers("S0.37", "B114")
 async def test_a_text_is_embedded_in_less_than_50_ms() -> None:
     embedder = default_embedder()
@@ -72,6 +78,7 @@ async def test_fifty_memories_are_compared_in_less_than_10_ms() -> None:
     assert await least_ms(lambda _: index.search([query])) < 10
 
 
+@pytest.mark.process
 @pytest.mark.covers("S0.37", "S0.41", "B114")
 async def test_an_event_at_a_place_of_100_is_decided_on_in_less_than_100_ms() -> None:
     """Embedded, compared, guarded, decided and applied."""
@@ -98,12 +105,37 @@ def test_a_decision_and_a_rebuild_stay_within_what_the_document_allows(
     assert 0 < figure("location-memories", name) < most
 
 
+def milliseconds(work: Callable[[], object], *, times: int = 20) -> float:
+    """Return the least that work takes of this process: what others are at disturbs that less."""
+
+    def once() -> float:
+        started = time.process_time()
+        work()
+        return (time.process_time() - started) * 1_000
+
+    return min(once() for _ in range(times))
+
+
 @pytest.mark.covers("S3.33")
-def test_a_memories_md_is_read_and_written_within_ten_milliseconds() -> None:
-    measured = newest("memories-md")["material"]["bytes"]
-    assert measured > AT_100_EPISODES
-    assert figure("memories-md", "parse_ms") * AT_100_EPISODES / measured < 10
-    assert figure("memories-md", "write_ms") < 10
+def test_a_memories_md_is_read_and_written_within_ten_milliseconds(tmp_path: Path) -> None:
+    """Measured here, at the sizes of the document: 100 KB and more, 500 to 800 bytes a memory."""
+    document, stair = parse(""), "The stair breaks under a load, and the noise wakes the dog. " * 9
+    for number in range(170):
+        header, tower = Header("DANGER", f"Stair {number}"), Location(number // 8, "Tower")
+        document = add_entry(document, tower, header, f"{stair} It happened {number} times.")
+    text = render(document)
+    assert len(text) > AT_100_EPISODES
+    assert all(500 < len(found.entry.written) < 800 for found in entries(document))
+    place, numbers = next(iter(entries(document))).at, iter(range(1_000))
+    file = MemoriesFile(tmp_path / "Memories.md")
+
+    def written() -> None:
+        changed = replace_text(document, place, f"It breaks under {next(numbers)} stones.")
+        with file.held():
+            assert file.rewrite(lambda _: render(changed))
+
+    assert milliseconds(lambda: parse(text)) < 10
+    assert milliseconds(written) < 10
 
 
 @pytest.mark.covers("B134")

@@ -381,6 +381,15 @@ class TestNomination:
             for newer, older in [(2, 1), (3, 1), (3, 2), (4, 2), (4, 3)]
         }
 
+    @pytest.mark.covers("D32")
+    @pytest.mark.parametrize("copies", [2, 3])
+    def test_a_memory_takes_no_place_of_its_own_where_one_is_asked_for(self, copies: int) -> None:
+        """Even where another has the same vector, and is as near as the memory to itself."""
+        members = {one.id: Member(one, unit(1)) for one in map(fact, range(1, copies + 1))}
+        found = near_pairs(members, RULES, neighbours_max=1)
+        assert len(found) == copies - 1
+        assert all(newer.id != near.memory.id for newer, near in found)
+
     def test_a_title_nominates_where_the_policy_says_so(self) -> None:
         members = {
             one.id: Member(one, v)

@@ -49,6 +49,16 @@ def test_a_memory_ends_when_its_time_is_over_it_misled_or_nobody_needs_it(
     assert due(memory(**fields), START + days * DAY, ALL) == reason
 
 
+@pytest.mark.covers("S4.27")
+@pytest.mark.parametrize(("accessed", "reason"), [(None, "unused"), (2, "unused"), (3, None)])
+def test_what_is_found_often_needs_not_be_said_again(
+    accessed: int | None, reason: Due | None
+) -> None:
+    rules = policy(expiry={"unseen_days": 365, "accessed_min": 3})
+    told = None if accessed is None else Feedback(accessed=accessed)
+    assert due(memory(feedback=told), START + 366 * DAY, rules) == reason
+
+
 @pytest.mark.covers("S2.37")
 def test_importance_decays_by_five_percent_a_month_until_it_is_worth_nothing() -> None:
     """.15 * .95 ** (237 / 30) is .10003, and a day later it is .09986."""

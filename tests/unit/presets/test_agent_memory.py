@@ -7,6 +7,8 @@ import pytest
 
 from schemas.decisions import Insert, Merge, Reason, Reinforce, Verdict
 from schemas.events import Remember
+from streams.apps import policies
+from streams.core.policy import parse
 from streams.core.verdict import Pair
 from streams.ports import NoAnswer
 from tests.builders import at_cosine, event, later, unit
@@ -39,7 +41,7 @@ def silent(pair: Pair) -> Said:
     return NoAnswer("timeout")
 
 
-@pytest.mark.covers("S4.5", "S4.9", "B7", "B8")
+@pytest.mark.covers("S4.9", "B7", "B8")
 @pytest.mark.parametrize(
     ("distance", "kind"),
     [(0.0, Reinforce), (0.25, Reinforce), (0.35, Reinforce), (0.35001, Insert), (0.5, Insert)],
@@ -114,6 +116,21 @@ async def test_the_ten_nearest_of_the_own_scope_are_asked_about() -> None:
     assert len(decision.evidence.neighbours) == 10
     elsewhere = await here.tell(said(USUALLY, 2, scope="acme/other", event_id="elsewhere"))
     assert elsewhere.evidence.neighbours == ()
+
+
+@pytest.mark.covers("S4.5")
+@pytest.mark.parametrize(("limit", "stored"), [(0.12, 2), (0.2, 2), (0.35, 1), (0.25, 1)])
+async def test_the_distance_is_configured_in_the_policy(limit: float, stored: int) -> None:
+    """A pair .25 apart: under the issue's earlier limits both are stored, from .25 on they are one."""
+    as_shipped = policies.text("agent-memory")
+    assert policies.load("agent-memory").bands.review == pytest.approx(1 - 0.35)
+    configured = as_shipped.replace("match = 0.65", f"match = {1 - limit}").replace(
+        "review = 0.65", f"review = {1 - limit}"
+    )
+    vectors = {USUALLY: unit(1), ESPECIALLY: at_cosine(1 - 0.25)}
+    here = World(parse(configured), vectors, verdicts=always(Verdict.SAME))
+    await here.hear(said(USUALLY, 0), said(ESPECIALLY))
+    assert len(await here.texts()) == stored
 
 
 @pytest.mark.covers("S4.7", "S4.9", "S4.28", "B13", "B65")

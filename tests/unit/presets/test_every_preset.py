@@ -116,7 +116,7 @@ async def test_a_pinned_memory_is_never_touched(preset: str) -> None:
     assert await here.retired() == {}
 
 
-@pytest.mark.covers("D4", "C11")
+@pytest.mark.covers("D4")
 @pytest.mark.parametrize("preset", PRESETS)
 async def test_nothing_is_compared_across_scopes(preset: str) -> None:
     older, newer = "The boat sails at dawn.", "A boat sails at dawn."
