@@ -70,7 +70,9 @@ def _vector(values: str) -> Vector:
 
 
 def best_of_each(scores: NDArray[Any], sizes: Sequence[int]) -> NDArray[Any]:
-    """Return the highest score of each group; `sizes` tells how many of the scores are whose."""
+    """Return the highest score of each group; `sizes` tells how many of the scores, at least one, are whose."""
+    if len(scores) == len(sizes):
+        return scores  # one each, as most have
     starts = np.cumsum([0, *sizes[:-1]])
     return np.maximum.reduceat(scores, starts)
 

@@ -479,7 +479,9 @@ LESS = "Alice has a rabbit with white paws."
     [
         pytest.param([WORDED], WORDED, id="all is said"),
         pytest.param([LESS, WORDED], WORDED, id="all is said when asked again"),
-        pytest.param([LESS, LESS], " ".join(RABBITS), id="each sentence, where something is lost"),
+        pytest.param(
+            [LESS, LESS], " ".join(list(RABBITS)[1:]), id="what each adds, where something is lost"
+        ),
     ],
 )
 async def test_a_language_model_may_word_what_several_say(
