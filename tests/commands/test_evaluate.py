@@ -177,7 +177,7 @@ def test_events_are_taken_as_they_are(memsieve: Memsieve, tmp_path: Path) -> Non
         {"a": "Bo keeps bees.", "b": event, "label": 1},
     )
     told = memsieve("evaluate", "events.jsonl", "--json").json()
-    assert told["overall"]["ours"]["found_duplicate_rate"]["count"] == 2
+    assert told["overall"]["ours"]["found_rate"]["count"] == 2
     assert set(told["sets"]) == {"events"}
 
 
@@ -188,7 +188,7 @@ def test_rules_of_a_scope_hold_for_its_pairs(memsieve: Memsieve, tmp_path: Path)
     text = f"{default.read_text('utf-8')}\n[scopes.off]\nenabled = false\n"
     (tmp_path / "off.toml").write_text(text, "utf-8")
     told = memsieve("evaluate", "pairs.jsonl", "--policy", "off.toml", "--json").json()
-    assert told["overall"]["ours"]["missed_duplicate_rate"]["count"] == 1
+    assert told["overall"]["ours"]["kept_twice_rate"]["count"] == 1
 
 
 @pytest.fixture
@@ -209,8 +209,8 @@ def test_two_facts_in_one_text_are_told_though_nothing_is_lost(
 ) -> None:
     told = memsieve("evaluate", pairs, "--policy", careless, "--json").json()["kinds"]["number"]
     ours = told["ours"]
-    assert (ours["wrong_merge_rate"]["count"], ours["wrong_merge_rate"]["of"]) == (1, 1)
-    assert (ours["lost_fact_rate"]["count"], ours["lost_fact_rate"]["of"]) == (0, 1)
+    assert (ours["hidden_rate"]["count"], ours["hidden_rate"]["of"]) == (1, 1)
+    assert (ours["lost_rate"]["count"], ours["lost_rate"]["of"]) == (0, 1)
     assert (ours["b3_precision"], ours["b3_recall"]) == (0.5, 1.0)
 
 
@@ -227,8 +227,8 @@ def test_a_streams_facts_in_one_text_are_told(
     ours = memsieve(*args, "--json", "--rows", "rows.jsonl").json()["overall"]["ours"]
     rows = [json.loads(line) for line in Path("rows.jsonl").read_text("utf-8").splitlines()]
     assert [row["decision"] for row in rows] == ["insert", "merge", "reinforce"]
-    assert [row["wrong_merge"] for row in rows] == [False, True, None]
-    assert (ours["lost_fact_rate"]["count"], ours["missed_duplicate_rate"]["count"]) == (0, 0)
+    assert [row["hidden"] for row in rows] == [False, True, None]
+    assert (ours["lost_rate"]["count"], ours["kept_twice_rate"]["count"]) == (0, 0)
     assert (ours["b3_precision"], ours["b3_recall"]) == (0.5556, 1.0)
 
 
@@ -247,8 +247,8 @@ def test_a_stream_is_measured_by_its_clusters(memsieve: Memsieve, tmp_path: Path
     ours, stream = told["overall"]["ours"], told["stream"]
     assert told["rows"] == {"read": 6, "measured": 5, "skipped": 1, "rejected": 0}
     assert (ours["b3_precision"], ours["b3_recall"], ours["b3_f1"]) == (1.0, 1.0, 1.0)
-    assert (ours["found_duplicate_rate"]["count"], ours["found_duplicate_rate"]["of"]) == (1, 1)
-    assert (ours["lost_fact_rate"]["count"], ours["lost_fact_rate"]["of"]) == (0, 4)
+    assert (ours["found_rate"]["count"], ours["found_rate"]["of"]) == (1, 1)
+    assert (ours["lost_rate"]["count"], ours["lost_rate"]["of"]) == (0, 5)
     assert (stream["memories_before"], stream["memories_after"]) == (6, 5)
     assert (stream["removed_count"], stream["removal_rate"]) == (1, 0.1667)
     assert stream["duration_ms"] > 0
@@ -275,7 +275,7 @@ def test_a_history_of_repeats_and_what_is_left_of_it_are_each_reported(
     write(tmp_path / "residue.jsonl", *residue)
     files = ("history.jsonl", "residue.jsonl")
     told = memsieve("evaluate", *files, "--policy", "zork-semantic", "--json").json()
-    found, lost = "found_duplicate_rate", "lost_fact_rate"
+    found, lost = "found_rate", "lost_rate"
     then, now = (told["sets"][name.removesuffix(".jsonl")]["ours"] for name in files)
     assert (then[found]["count"], then[found]["of"]) == (11, 11)
     assert (now[lost]["count"], now[lost]["of"]) == (0, len(RESIDUE))
@@ -289,7 +289,7 @@ def test_files_of_one_name_are_not_taken_for_one(memsieve: Memsieve, tmp_path: P
     write(tmp_path / "two" / "x.jsonl", {"a": "Ana has a dog.", "b": "Ana has a dog.", "label": 1})
     told = memsieve("evaluate", "one/x.jsonl", "two/x.jsonl", "--json").json()
     assert told["rows"]["rejected"] == 0
-    assert told["sets"]["x"]["ours"]["found_duplicate_rate"]["count"] == 2
+    assert told["sets"]["x"]["ours"]["found_rate"]["count"] == 2
 
 
 def test_so_many_rows_are_read_at_most(memsieve: Memsieve, pairs: Path) -> None:
@@ -315,7 +315,7 @@ def test_without_one_of_the_classes_its_rates_are_null(memsieve: Memsieve, tmp_p
     write(tmp_path / "half.jsonl", PAIRS[1])
     shown = memsieve("evaluate", "half.jsonl", "--json")
     assert "no row says what is known (1, same, refined-by)" in shown.err
-    assert shown.json()["overall"]["ours"]["missed_duplicate_rate"]["rate"] is None
+    assert shown.json()["overall"]["ours"]["kept_twice_rate"]["rate"] is None
     assert shown.json()["overall"]["ours"]["auc"] is None
 
 

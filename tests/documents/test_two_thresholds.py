@@ -14,7 +14,6 @@ from tests.support.documents import PENDING, is_one
 CAT, WHISKERS = "Alice has a cat", "Alice has a tabby cat named Whiskers"
 
 
-@PENDING
 @pytest.mark.covers("S1.5")
 async def test_alice_has_a_cat_is_merged_at_93_into_a_tabby_cat_named_whiskers() -> None:
     vectors = {CAT: unit(1), WHISKERS: at_cosine(0.93)}
@@ -26,7 +25,6 @@ async def test_alice_has_a_cat_is_merged_at_93_into_a_tabby_cat_named_whiskers()
     assert await here.retired() == {CAT: WHISKERS}
 
 
-@PENDING
 @pytest.mark.covers("S1.4")
 async def test_from_95_on_the_newer_likely_more_detailed_one_takes_the_place() -> None:
     here = World("two-threshold", {CAT: unit(1), WHISKERS: at_cosine(0.95)})
@@ -44,7 +42,6 @@ async def test_below_90_the_two_are_two() -> None:
     assert await here.texts() == [CAT, WHISKERS]
 
 
-@PENDING
 @pytest.mark.covers("S1.17")
 async def test_the_same_two_by_the_real_model() -> None:
     await is_one([CAT, WHISKERS])
