@@ -30,7 +30,6 @@ async def test_users_who_share_the_same_several_times(repeat: tuple[str, str]) -
     await is_one(repeat)
 
 
-@PENDING
 @pytest.mark.covers("S2.10", "S2.12")
 @pytest.mark.parametrize(
     ("first", "second", "similarity"),
