@@ -266,7 +266,9 @@ async def test_a_collection_of_another_dimension_is_refused(
 ) -> None:
     del index
     other = QdrantIndex(rest_client(own_qdrant.url), NAME, 3)
-    with pytest.raises(NoStore, match=r"was not made for memories of several vectors of 3 dimensions.*prefix"):
+    with pytest.raises(
+        NoStore, match=r"was not made for memories of several vectors of 3 dimensions.*prefix"
+    ):
         await other.open()
     await other.close()
 
