@@ -154,12 +154,14 @@ def test_each_planted_repeat_is_reported_and_nothing_else(memsieve: Memsieve) ->
     kinds = {file.repeats[max(pair)][1] for pair in wanted}
     assert kinds == {"case", "white space", "line end", "another sentence"}
     assert {member["reason"] for member in members} == {"same-content", "adds-to-known"}
-    assert all(member["verbatim"] and not member["only_here"] for member in members)
+    assert all(member["verbatim"] for member in members)
     assert path.read_bytes().decode() == file.text
     assert list(Path().iterdir()) == [path]
 
 
-def test_what_the_default_policy_does_not_find(memsieve: Memsieve) -> None:
+def test_what_the_default_policy_finds_by_its_judge_and_what_it_does_not(
+    memsieve: Memsieve,
+) -> None:
     path = write(
         short(
             entry("Bridge", "The bridge sways as soon as three people stand on it."),
@@ -171,7 +173,11 @@ def test_what_the_default_policy_does_not_find(memsieve: Memsieve) -> None:
             entry("Cook", "Mice terrify whoever prepares the meals here."),
         )
     )
-    assert joined(memsieve("clean", path, "--json").json()) == set()
+    told = memsieve("clean", path, "--json").json()
+    assert joined(told) == {frozenset((3, 6))}
+    [bridge] = _members(told)
+    assert (bridge["line"], bridge["decided_at"]) == (3, 6)
+    assert (bridge["judge"], bridge["verbatim"]) == ("built-in", False)
 
 
 def test_the_report_says_what_stays_what_goes_and_why(memsieve: Memsieve) -> None:
@@ -189,7 +195,7 @@ def test_the_report_says_what_stays_what_goes_and_why(memsieve: Memsieve) -> Non
     assert '3  "Lamp" stays, seen 2x' in shown.out
     assert '6  "Oil" goes: the same words are known in this scope' in shown.out
     assert '12  "Sleep" goes: a memory says the same (0.977, built-in)' in shown.out
-    assert "in other words than" in shown.out
+    assert '"During the day, the keeper sleeps upstairs."' in shown.out
     assert "4 live entries, 2 said by others: 2 afterwards (50.0% fewer)" in shown.out
     assert "nothing was written: --apply does it" in shown.err
 
@@ -285,22 +291,17 @@ def test_the_entry_that_says_more_stays(memsieve: Memsieve) -> None:
     assert '[Superseded by "Oil"]' in path.read_text("utf-8")
 
 
-@pytest.mark.covers("D20")
-def test_what_would_lose_a_word_is_kept_and_told(memsieve: Memsieve) -> None:
-    path = write(
-        short(
-            entry("Oven", "The oven of the harbour carries the statue near the stable."),
-            entry("Well", "The well of the statue holds the oven near the oven."),
-        )
+def test_what_goes_in_other_words_stays_in_the_file_with_them(memsieve: Memsieve) -> None:
+    texts = (
+        "The keeper sleeps upstairs during the day.",
+        "During the day, the keeper sleeps upstairs.",
     )
-    told = memsieve("clean", path, "--json").json()
-    assert told["removed"] == 0
-    [problem] = told["problems"]
-    assert problem["line"] == 6
-    assert problem["message"] == (
-        "is near to line 3 (a memory already says all of it), but is kept: one text for both would "
-        "not say well, holds"
-    )
+    path = write(short(entry("Keeper", texts[0]), entry("Sleep", texts[1])))
+    told = memsieve("clean", path, "--apply", "--json").json()
+    [gone] = _members(told)
+    assert (gone["text"], gone["verbatim"], told["problems"]) == (texts[1], False, [])
+    assert live_texts(path) == [texts[0]]
+    assert f'[Superseded by "Keeper"]\n~~{texts[1]}~~' in path.read_text("utf-8")
 
 
 @pytest.mark.covers("D12", "D14")
