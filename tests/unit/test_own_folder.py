@@ -16,6 +16,8 @@ from streams.core.policy import InvalidPolicy, parse
 from streams.ports import NoModel
 from tests.support.models import default_embedder, models_dir
 
+pytestmark = pytest.mark.process
+
 TEXTS = ["Trap door bars after descending", "The window is ajar."]
 NOWHERE = Path("/nonexistent")
 """The cache of models: a folder needs none."""
