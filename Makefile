@@ -151,7 +151,7 @@ bench-full: $(READY)
 	@$(BENCH)/gate.py .bench --keep
 
 quality: $(READY) ## Measure what is found and what is lost, on labelled pairs
-	@$(BIN)/python benchmarks/quality.py
+	@$(BIN)/python -m benchmarks.quality
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml
 

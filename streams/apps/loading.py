@@ -64,7 +64,6 @@ class Overrides(Record):
             deduplicate=settings.enabled if self.deduplicate is None else self.deduplicate,
             distance=settings.threshold if self.threshold is None else self.threshold,
             verify=self.verify or settings.verify,
-            same_min=settings.same_min,
         )
 
 

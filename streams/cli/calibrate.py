@@ -130,7 +130,7 @@ def _lines(made: Calibrated) -> list[str]:
     bands, judges = made.policy.bands, made.policy.judges
     return [
         f"bands: match {bands.match}, review {bands.review}, log {bands.log}",
-        f"judges: same from {judges.same_min}, one says more from {judges.refines_min}",
+        f"judges: one memory from {judges.one_memory_min}",
         *(
             f"{half}: facts hidden {_told(measures.rates['hidden_rate'])}, found "
             f"{_told(measures.rates['found_rate'])}"

@@ -26,6 +26,7 @@ _NAMES = {
     "kept_twice_rate": "kept twice",
     "lost_rate": "lost",
     "superseded_rate": "superseded by rule",
+    "displaced_rate": "displaced by rule",
     "guard_veto_rate": "duplicates vetoed by guards",
     "review_rate": "asked a person",
 }
