@@ -29,6 +29,7 @@ from streams.adapters.telemetry import ApiMetrics
 from streams.adapters.verifiers.budget import Budget
 from streams.apps.access import Access, Grant, Right
 from streams.apps.loading import Asked, Given, Grouping, Loading, SearchResult, Unknown
+from streams.apps.problems import first_problem
 from streams.apps.settings import ApiSettings
 from streams.flow.dead_letters import oversized
 from streams.flow.incoming import addressed
@@ -207,16 +208,8 @@ def _first_problem(error: RequestValidationError) -> tuple[str, str]:
     first: dict[str, Any] = error.errors()[0]
     if first["type"] == "json_invalid":
         return "body", f"is no JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
-    said = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input ")
-    return _dotted(first["loc"][1:]) or "body", said
-
-
-def _dotted(path: Sequence[str | int]) -> str:
-    """Write a path as `events[2].scope`."""
-    dotted = ""
-    for part in path:
-        dotted += f"[{part}]" if isinstance(part, int) else f".{part}" if dotted else part
-    return dotted
+    field, said = first_problem([first], skip=1)
+    return field or "body", said
 
 
 class _Guard:

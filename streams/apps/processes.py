@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -95,7 +95,7 @@ class Tally:
 class EmbeddedPipeline:
     """Takes rows in, decides on them and applies the decisions, batch by batch.
 
-    `index` holds the memories, `judging` the judges that decide with it.
+    `writers` drive `writer`. `index` holds the memories, `judging` the judges that decide with it.
     """
 
     def __init__(
@@ -103,10 +103,10 @@ class EmbeddedPipeline:
         log: IntakeLog,
         owners: Sequence[Consumer],
         writers: Sequence[Consumer],
+        writer: Writer,
         index: Index,
         judging: Judging,
-        tally: Tally,
-        figures: Figures,
+        watched: "_Watched",
         *,
         batch_records: int,
         require_space: Callable[[], None],
@@ -116,14 +116,15 @@ class EmbeddedPipeline:
         self._log = log
         self._owners = owners
         self._writers = writers
+        self._writer = writer
         self._batch_records = batch_records
         self._require_space = require_space
         self._clock = clock
         self._foresight = foresight
-        self._figures = figures
+        self._watched = watched
         self.index = index
         self.judging = judging
-        self.tally = tally
+        self.tally = watched.tally
 
     async def recover(self) -> int:
         """Finish what an earlier process left undone; return how many rows that were."""
@@ -160,12 +161,23 @@ class EmbeddedPipeline:
             progress(len(batch))
         await self._log.take_in([], source.name, source.mark(last, complete=True))
 
-    async def take(self, records: Sequence[Outgoing]) -> None:
-        """Decide on events that are in no file, and apply what was decided."""
+    async def take(self, records: Sequence[Outgoing]) -> list[Decision]:
+        """Decide on events that are in no file, and apply that; return the decision on each."""
         self._require_space()
-        await self._log.append(records)
-        self.tally.rows += len(records)
-        await self._work()
+        with self._watched.listening() as heard:
+            offsets = await self._log.append(records)
+            self.tally.rows += len(records)
+            await self._work()
+        on = {(one.source.partition, one.source.offset): one for one in heard}
+        places = [(one.partition, at) for one, at in zip(records, offsets, strict=True)]
+        if not on.keys() >= set(places):
+            raise Fatal("an event was not decided on: please report this, with the store")
+        return [on[place] for place in places]
+
+    async def settle(self) -> None:
+        """Make durable in the index what is applied: until then only the log keeps all of it."""
+        for partition in range(len(self._writers)):
+            await self._writer.settle(partition)
 
     async def seed(self, decided: Sequence[tuple[Record, Decision]], token: str) -> None:
         """Take events over with the decisions that another log has on them.
@@ -195,7 +207,7 @@ class EmbeddedPipeline:
 
     async def metrics(self) -> dict[str, Any]:
         """Return the figures of this run so far, for programs."""
-        return self._figures.as_json(await self.index.count())
+        return self._watched.figures.as_json(await self.index.count())
 
     async def partitions(self) -> int:
         """Return how many partitions events have."""
@@ -234,6 +246,16 @@ class _Watched:
         self._lines = lines
         self._observers: list[_Observer] = [self.figures, *([] if lines is None else [lines])]
         self._report = report
+        self._heard: list[Decision] | None = None
+
+    @contextmanager
+    def listening(self) -> Generator[list[Decision]]:
+        """Give a list that gets every decision made meanwhile."""
+        self._heard = heard = list[Decision]()
+        try:
+            yield heard
+        finally:
+            self._heard = None
 
     async def restore(self, index: Index, log: Log) -> None:
         level, seconds = await is_level(index, log), list[float]()
@@ -252,6 +274,8 @@ class _Watched:
 
     def decided(self, decisions: Sequence[Decision]) -> None:
         self.tally.add(decisions)
+        if self._heard is not None:
+            self._heard += decisions
         for observer in self._observers:
             observer.decided(decisions)
 
@@ -266,8 +290,13 @@ async def embedded(
     policy: Policy,
     embedder: Embedder,
     report: Callable[[str], None],
+    *,
+    kept_every: int = 1,
 ) -> AsyncGenerator[EmbeddedPipeline]:
-    """Open the store for writing, level it with its log, and give the pipeline over it."""
+    """Open the store for writing, level it with its log, and give the pipeline over it.
+
+    `kept_every` is as for the Writer: who asks for more calls `settle` before the end.
+    """
     directory = StoreDirectory(settings.store)
     kind = settings.index.kind
     if kind.shared:
@@ -311,7 +340,7 @@ async def embedded(
                 warn=report,
                 screener=wiring.screener(policy),
             )
-            writer = Writer(index, broker, report, sinks=sinks)
+            writer = Writer(index, broker, report, sinks=sinks, kept_every=kept_every)
             retry = wiring.retry(settings.retry)
 
             def consumers(process: Process, told: Callable[[str], None]) -> list[Consumer]:
@@ -324,10 +353,10 @@ async def embedded(
                 broker,
                 consumers(TimedProcess(owner, watched.took), watched.failed),
                 consumers(writer, report),
+                writer,
                 index,
                 judging,
-                watched.tally,
-                watched.figures,
+                watched,
                 batch_records=settings.run.batch_records,
                 require_space=require_space,
                 clock=SystemClock(),

@@ -234,12 +234,15 @@ async def opened(settings: Settings, *, embedded: bool) -> AsyncGenerator[Search
 async def reading(settings: Settings, *, embedded: bool) -> AsyncGenerator[StoreReader]:
     """Open the embedded store, or the cluster's log. Raises NoStore where there is no store."""
     async with opened(settings, embedded=embedded) as log:
-        if embedded:
-            directory = StoreDirectory(settings.store)
-            yield StoreReader(log, str(settings.store), partial(_kept_policy, directory))
-        else:
-            place = f"{settings.kafka.bootstrap}"
-            yield StoreReader(log, place, partial(_own_policy, settings))
+        yield reader_of(log, settings, embedded=embedded)
+
+
+def reader_of(log: SearchableLog, settings: Settings, *, embedded: bool) -> StoreReader:
+    """Return what reads the embedded store, or the cluster, whose log is open."""
+    if embedded:
+        directory = StoreDirectory(settings.store)
+        return StoreReader(log, str(settings.store), partial(_kept_policy, directory))
+    return StoreReader(log, f"{settings.kafka.bootstrap}", partial(_own_policy, settings))
 
 
 def _kept_policy(directory: StoreDirectory, identity: PolicyId) -> Policy | None:

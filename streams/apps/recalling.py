@@ -1,7 +1,7 @@
 """What agents and people are reminded of: the block of a scope for a prompt, out of a log."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,6 @@ from pydantic import Field
 
 from schemas.base import MemoryId, Record, Scope, ScopeName, Text
 from schemas.memories import Memory
-from streams.adapters.indexes.exact import ExactIndex
 from streams.apps import settings as configuration
 from streams.apps import wiring
 from streams.apps.embedding import of_store
@@ -39,7 +38,7 @@ from streams.core.recall import (
 )
 from streams.core.wordings import other_than_shown
 from streams.flow.takeover import require_model
-from streams.ports import Embedder, Log, Query, Unusable
+from streams.ports import Embedder, Index, Log, Query, Unusable
 
 
 class Asked(Record):
@@ -70,19 +69,28 @@ class Asked(Record):
 class Recaller:
     """Recalls from a log, time and again: it reads what was decided since it was last asked.
 
-    Holds all memories with their vectors. For one event loop.
+    Holds all memories with their vectors, unless it is given an index of them. For one event loop.
     """
 
-    def __init__(self, log: Log, load: Callable[[], Embedder], count: CountTokens) -> None:
-        """`load` gives the embedder of the log's vectors, and is called when a query comes."""
+    def __init__(
+        self,
+        log: Log,
+        load: Callable[[], Embedder],
+        count: CountTokens,
+        index: Callable[[], Awaitable[Index]] | None = None,
+    ) -> None:
+        """`load` gives the embedder of the log's vectors, and is called when a query comes.
+
+        `index` gives the memories as they are by now.
+        """
         self._log = log
         self._load = load
         self._count = count
-        self._following = Following(log)
+        self._index = index or Following(log).index
 
     async def recall(self, asked: Asked) -> Block:
         """Return the block. Raises NoStore where the decisions do not add up."""
-        index = await self._following.index()
+        index = await self._index()
         stored = [
             one
             async for one in index.scan(None if asked.across else asked.scope)
@@ -103,7 +111,7 @@ class Recaller:
         return block_of_scope(asked.scope, memories, chosen, count=self._count, budget=asked.budget)
 
     async def _similarities(
-        self, index: ExactIndex, asked: Asked, query: str, memories: Sequence[Memory]
+        self, index: Index, asked: Asked, query: str, memories: Sequence[Memory]
     ) -> Mapping[MemoryId, Near]:
         """Return how near the nearest memories of each scope are to the query."""
         scopes = sorted({memory.scope for memory in memories if memory.live})
