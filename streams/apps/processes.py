@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from itertools import groupby
 from typing import Any, Protocol
@@ -23,7 +24,7 @@ from streams.apps.figures import Figures
 from streams.apps.intake import ahead, batches
 from streams.apps.settings import InvalidSettings, Settings
 from streams.core.fences import Epoch
-from streams.core.mapping import FieldMapping
+from streams.core.mapping import FieldMapping, is_unlikely
 from streams.core.policy import Policy
 from streams.flow.decided import DecidedInLog
 from streams.flow.decisions import decision_record, fence_record
@@ -58,14 +59,20 @@ _NOT_COMPARED = {
 
 @dataclass
 class Tally:
-    """What a run has done: rows read, decisions by kind, nearest neighbours by band."""
+    """What a run has done: rows read, decisions by kind, nearest neighbours by band.
+
+    `unlikely` counts events that say that they happened when nothing can have been observed.
+    """
 
     rows: int = 0
     dead_letters: int = 0
     kinds: Counter[str] = field(default_factory=Counter[str])
     bands: Counter[str] = field(default_factory=Counter[str])
+    unlikely: int = 0
+    unlikely_event: Remember | None = None
 
-    def add(self, decisions: Sequence[Decision]) -> None:
+    def add(self, decisions: Sequence[Decision], now: datetime) -> None:
+        """Count decisions; `now` tells which of the events are still to come."""
         for decision in decisions:
             if isinstance(decision, Reject):
                 self.dead_letters += 1
@@ -74,8 +81,12 @@ class Tally:
             if isinstance(decision, Marker):
                 continue
             self.kinds[decision.kind] += 1
-            said = isinstance(decision.event, Remember)
-            if said and decision.evidence.reason not in _NOT_COMPARED:
+            if not isinstance(event := decision.event, Remember):
+                continue
+            if is_unlikely(event.occurred_at, now):
+                self.unlikely += 1
+                self.unlikely_event = self.unlikely_event or event
+            if decision.evidence.reason not in _NOT_COMPARED:
                 near = decision.evidence.neighbours
                 self.bands[near[0].band.value if near else "none"] += 1
 
@@ -273,7 +284,7 @@ class _Watched:
             self._lines.named(titles)
 
     def decided(self, decisions: Sequence[Decision]) -> None:
-        self.tally.add(decisions)
+        self.tally.add(decisions, SystemClock().now())
         if self._heard is not None:
             self._heard += decisions
         for observer in self._observers:

@@ -96,7 +96,7 @@ def _pairs(source: str, settings: Settings) -> tuple[list[LabelledPair], str]:
     if Path(source).is_dir():
         pairs = asyncio.run(_answered(settings.model_copy(update={"store": Path(source)})))
         return pairs, _dataset(f"answered reviews of {Path(source).name}", pairs, None)
-    found = labelled.read(rows.sources([source], None, None))
+    found = labelled.read(rows.sources([source]))
     if found.stream:
         raise Unmeasurable(f"{source} is a stream: give labelled pairs (a, b, label)")
     content = Path(source).read_bytes() if Path(source).is_file() else None

@@ -66,7 +66,7 @@ def evaluate(
     policies.require_model(chosen, wiring.named_model(settings.embedder))
     if html is not None:
         report.require()
-    found = labelled.read(rows.sources(files, None, None), limit)
+    found = labelled.read(rows.sources(files), limit)
     for refused in found.refused[:_REFUSED_SHOWN]:
         note(f"left out: {refused}")
     if len(found.refused) > _REFUSED_SHOWN:
