@@ -19,13 +19,18 @@ CROWDED = Path("examples/load/crowded.jsonl").absolute()
 TEXTS = [json.loads(line)["text"] for line in CROWDED.read_text("utf-8").splitlines()]
 COFFEE = [text for text in TEXTS if "pour-over" not in text]
 BROKEN = [text for text in TEXTS if "pour-over" in text]
-LOAD = ("load", "--scope", "cafe/tyler", "--query", "What about coffee?", "--store", "store")
+ASKED = ("load", "--scope", "cafe/tyler", "--query", "What about coffee?", "--store", "store")
+LOAD = (*ASKED, "--policy", "thorough")
+"""By the policy to which rather one fact than two is enough: it shows two of the seven."""
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a store of all seven, as it was before there was a judge."""
     directory = tmp_path_factory.mktemp("load")
-    run([CROWDED], directory / "store")
+    with pytest.MonkeyPatch.context() as variables:
+        variables.setenv("MEMSIEVE_POLICY", "keep-both")
+        run([CROWDED], directory / "store")
     return directory / "store"
 
 
@@ -49,6 +54,16 @@ def test_of_the_issues_seven_memories_two_are_shown_and_seven_stay(memsieve: Mem
     assert decisions(Path("store")) == before
     kept = memsieve("memories", "--store", "store", "--json").json()
     assert sorted(memory["text"] for memory in kept) == sorted(TEXTS)
+
+
+def test_two_are_shown_as_one_from_the_policys_own_probability_on(memsieve: Memsieve) -> None:
+    """The judge is surer of the broken set than of the coffee: the default policy shows that as three."""
+    told = memsieve(*ASKED, "--json").json()
+    shown = members(told)
+    assert sorted(map(len, shown)) == [1, 1, 1, 4]
+    assert set(BROKEN) in shown
+    key = "default {judges.one_memory_min = 0.64}"
+    assert members(memsieve(*ASKED, "--policy", key, "--json").json()) == [set(COFFEE), set(BROKEN)]
 
 
 @pytest.mark.covers("S1.2")
@@ -107,12 +122,12 @@ def test_a_language_model_tells_what_is_one_fact_and_words_it(
 
     pots = ("Ana keeps a teapot.", "Ana washes a teapot.")
     write_events(tmp_path / "pots.jsonl", *pots, scope="cafe/ana")
-    memsieve("run", "pots.jsonl", "--store", "store")
+    memsieve("run", "pots.jsonl", "--store", "store", "--policy", "keep-both")
     with LlmServer(model) as server:
         monkeypatch.setenv("MEMSIEVE_LLM__BASE_URL", server.url)
         monkeypatch.setenv("MEMSIEVE_LLM__MODEL", "any")
-        told = memsieve(*LOAD, "--llm", "--json").json()
-        of_ana = memsieve(*LOAD, "--scope", "cafe/ana", "--llm", "--json").json()
+        told = memsieve(*ASKED, "--llm", "--json").json()
+        of_ana = memsieve(*ASKED, "--scope", "cafe/ana", "--llm", "--json").json()
     assert members(told) == [set(COFFEE), set(BROKEN)]
     assert {entry["way"] for entry in told["entries"]} <= {"says-all", "worded"}
     assert told["degraded"] == []
@@ -138,7 +153,7 @@ def test_the_documents_cluster_is_one_coherent_text(
     with LlmServer(model) as server:
         monkeypatch.setenv("MEMSIEVE_LLM__BASE_URL", server.url)
         monkeypatch.setenv("MEMSIEVE_LLM__MODEL", "any")
-        told = memsieve(*LOAD, "--llm", "--json").json()
+        told = memsieve(*ASKED, "--llm", "--json").json()
     assert members(told)[0] == set(COFFEE)
     assert told["entries"][0]["text"] == merged
 
@@ -158,7 +173,9 @@ def test_the_querys_own_words_may_count(memsieve: Memsieve) -> None:
 def test_what_is_found_can_be_proposed_to_the_owner_who_judges_for_himself(
     memsieve: Memsieve,
 ) -> None:
+    """What one who reads holds for two facts, the owner joins only as far as his own policy goes."""
     told = memsieve(*LOAD, "--hints", "hints.jsonl", "--json").json()
+    assert members(told) == [set(COFFEE), set(BROKEN)]
     lines = Path("hints.jsonl").read_bytes().splitlines()
     proposed = [EVENT.decode(line) for line in lines]
     for entry, event in zip(told["entries"], proposed, strict=True):
@@ -171,7 +188,9 @@ def test_what_is_found_can_be_proposed_to_the_owner_who_judges_for_himself(
     taken = memsieve("run", "hints.jsonl", "--store", "store", "--json")
     assert taken.code == 0
     made = decisions(Path("store"))[7:]
-    assert [decision.kind for decision in made] == ["ignore", "ignore"]
+    assert [decision.kind for decision in made] == ["ignore", "replace"]
+    kept = {one["text"] for one in memsieve("memories", "--store", "store", "--json").json()}
+    assert kept == {*COFFEE, BROKEN[0]}
 
 
 @pytest.mark.covers("B86", "C14")
@@ -238,7 +257,10 @@ def test_an_unknown_scope_has_nothing(memsieve: Memsieve) -> None:
     assert refused.code == 3
 
 
-def test_the_function_for_scripts_returns_what_the_command_prints(memsieve: Memsieve) -> None:
+def test_the_function_for_scripts_returns_what_the_command_prints(
+    memsieve: Memsieve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMSIEVE_POLICY", "thorough")
     told = memsieve(*LOAD, "--json").json()
     result = load("cafe/tyler", "What about coffee?", store="store")
     assert [entry.text for entry in result.entries] == [entry["text"] for entry in told["entries"]]
