@@ -1,7 +1,7 @@
 """Requests published to a cluster, and the decisions of their owners, awaited."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -16,12 +16,15 @@ from streams.apps.settings import Settings
 from streams.core.fences import Reached
 from streams.core.identity import decision_id
 from streams.flow.decisions import DecisionsReader, epoch_at
-from streams.ports import Log, Unreachable
+from streams.ports import Log, Outgoing, Unreachable
 
 LOOK_SECONDS = 0.2
 _PAGE = 500
 _ATTEMPTS = 5
 """How often the same is asked for: whoever changes what it is about so often goes on doing so."""
+
+Append: TypeAlias = Callable[[Sequence[Outgoing]], Awaitable[list[int]]]
+"""Makes records durable, in their order; returns the offset of each."""
 
 _Place: TypeAlias = tuple[int, int]
 """The partition and the offset of an event."""
@@ -175,7 +178,7 @@ class Asking:
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await _until_decided(published)
+                    await until_decided(published)
         except asyncio.CancelledError as stop:
             raise Interrupted(
                 f"interrupted; what was asked for stays asked, as {first.place}{more}: "
@@ -183,18 +186,21 @@ class Asking:
             ) from stop
 
 
-async def publish(log: Log, events: Sequence[Event]) -> Published:
-    """Publish events together, each in the partition of its scope."""
+async def publish(log: Log, events: Sequence[Event], append: Append | None = None) -> Published:
+    """Publish events together, each in the partition of its scope.
+
+    `append` takes them instead of the log, where whoever writes it does more with them.
+    """
     partitions = await log.partitions(EVENTS.name)
     records = [record_of(one, partitions) for one in events]
     own = {record.partition for record in records}
     since = {partition: await log.end(DECISIONS.name, partition) for partition in own}
-    offsets = await log.append(records)
+    offsets = await (append or log.append)(records)
     places = [(one.partition, offset) for one, offset in zip(records, offsets, strict=True)]
     return Published(log, list(zip(places, events, strict=True)), since)
 
 
-async def _until_decided(published: Published) -> None:
+async def until_decided(published: Published) -> None:
     """Return when all are decided on. A broker that does not answer has them all the same."""
     while True:
         with suppress(Unreachable):

@@ -160,12 +160,13 @@ class EmbeddedPipeline:
             progress(len(batch))
         await self._log.take_in([], source.name, source.mark(last, complete=True))
 
-    async def take(self, records: Sequence[Outgoing]) -> None:
-        """Decide on events that are in no file, and apply what was decided."""
+    async def take(self, records: Sequence[Outgoing]) -> list[int]:
+        """Decide on events that are in no file, and apply that; return the offset of each."""
         self._require_space()
-        await self._log.append(records)
+        offsets = await self._log.append(records)
         self.tally.rows += len(records)
         await self._work()
+        return offsets
 
     async def seed(self, decided: Sequence[tuple[Record, Decision]], token: str) -> None:
         """Take events over with the decisions that another log has on them.
@@ -266,8 +267,13 @@ async def embedded(
     policy: Policy,
     embedder: Embedder,
     report: Callable[[str], None],
+    *,
+    forgets: bool = False,
 ) -> AsyncGenerator[EmbeddedPipeline]:
-    """Open the store for writing, level it with its log, and give the pipeline over it."""
+    """Open the store for writing, level it with its log, and give the pipeline over it.
+
+    `forgets`: it may be asked to forget, and so the store gets a secret where it has none.
+    """
     directory = StoreDirectory(settings.store)
     kind = settings.index.kind
     if kind.shared:
@@ -298,6 +304,8 @@ async def embedded(
             await watched.restore(index, broker)
             remembering, decided = RememberingEmbedder(embedder), DecidedInLog(broker)
             judging = await stack.enter_async_context(wiring.judging(settings, SystemClock()))
+            if forgets:
+                wiring.new_key(directory)
             key = wiring.forget_key(settings.forget, directory)
             owner = Owner(
                 Deduplicator(remembering, index, decided, policy, judging, key),

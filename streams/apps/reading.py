@@ -7,15 +7,16 @@ from functools import partial
 
 from pydantic import ValidationError
 
-from schemas.base import MemoryId, PolicyId, ScopeName
-from schemas.decisions import Decision, Marker
+from schemas.base import DecisionId, MemoryId, PolicyId, ScopeName
+from schemas.decisions import Decision, Ignore, Marker
 from schemas.memories import Memory
 from schemas.topics import DECISIONS
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import policies, wiring
 from streams.apps.settings import Settings
+from streams.core.explain import explain
 from streams.core.fences import BEGINNING, Reached
-from streams.core.ledger import MissingTarget, advance, effects, fold, memory_of
+from streams.core.ledger import MissingTarget, advance, effects, fold, memory_of, touched
 from streams.core.neighbours import Stored
 from streams.core.policy import Policy
 from streams.core.scope import partition_of
@@ -193,6 +194,25 @@ class StoreReader:
             own = [r for r in page if scope_of(r) == scope or FENCE_HEADER in dict(r.headers)]
             found += [logged.decision for logged in reader.window(own)]
         return found
+
+    async def on_events(self, ids: Sequence[DecisionId]) -> dict[DecisionId, Decision]:
+        """Return the decisions that have these ids: of those on one event, the one that holds.
+
+        What comes again is ignored; but what was ignored at first is decided on again.
+        """
+        found: dict[DecisionId, Decision] = {}
+        records = await self._log.find(DECISIONS.name, DECISION_ID_HEADER, ids)
+        for one in map(read_decision, await self._counting(records)):
+            before = found.get(one.decision_id)
+            if before is None or isinstance(before, Ignore):
+                found[one.decision_id] = one
+        return found
+
+    async def story(self, decision: Decision) -> list[str]:
+        """Tell a decision in plain words, line by line, with the texts it was made on."""
+        near = () if isinstance(decision, Marker) else decision.evidence.neighbours
+        concerned = [*touched(decision), *(neighbour.memory_id for neighbour in near)]
+        return explain(decision, await self.versions(concerned), self.policy(decision))
 
     async def memory_named(self, beginning: str) -> MemoryId | None:
         """Do as `memory_id`, also by records that do not count: they may hold what it said."""

@@ -1,17 +1,16 @@
 """What agents and people are reminded of: the block of a scope for a prompt, out of a log."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
 from schemas.base import MemoryId, Record, Scope, ScopeName, Text
 from schemas.memories import Memory
-from streams.adapters.indexes.exact import ExactIndex
 from streams.apps import settings as configuration
 from streams.apps import wiring
 from streams.apps.embedding import of_store
@@ -39,7 +38,10 @@ from streams.core.recall import (
 )
 from streams.core.wordings import other_than_shown
 from streams.flow.takeover import require_model
-from streams.ports import Embedder, Log, Query, Unusable
+from streams.ports import Embedder, Index, Log, Query, Unusable
+
+VectorOf: TypeAlias = Callable[[str], Awaitable[Vector]]
+"""Embeds a query with the model of what is searched."""
 
 
 class Asked(Record):
@@ -82,43 +84,7 @@ class Recaller:
 
     async def recall(self, asked: Asked) -> Block:
         """Return the block. Raises NoStore where the decisions do not add up."""
-        index = await self._following.index()
-        stored = [
-            one
-            async for one in index.scan(None if asked.across else asked.scope)
-            if asked.has(one.memory.scope)
-        ]
-        memories = [one.memory for one in stored]
-        if asked.query is not None:
-            near = await self._similarities(index, asked, asked.query, memories)
-            chosen = nearest(memories, near, number=asked.number, several=asked.across)
-        elif asked.patterns:
-            chosen = _patterns(stored, asked)
-        elif asked.across:
-            chosen = shared(memories, number=asked.number)
-        else:
-            chosen = choose(memories, lasting_max=asked.lasting, recent_max=asked.recent)
-        if asked.across:
-            return block_of_several(asked.scope, chosen, count=self._count, budget=asked.budget)
-        return block_of_scope(asked.scope, memories, chosen, count=self._count, budget=asked.budget)
-
-    async def _similarities(
-        self, index: ExactIndex, asked: Asked, query: str, memories: Sequence[Memory]
-    ) -> Mapping[MemoryId, Near]:
-        """Return how near the nearest memories of each scope are to the query."""
-        scopes = sorted({memory.scope for memory in memories if memory.live})
-        if not scopes:
-            return {}
-        vector = await self._embedded(query)
-        hits = await index.search(
-            [Query(scope, vector, asked.number, floor=-1.0) for scope in scopes]
-        )
-        return {
-            stored.memory.id: Near(found[0], other_than_shown(stored.memory, found[1]))
-            for of_scope in hits
-            for stored in of_scope
-            if (found := stored.nearest(vector)) is not None
-        }
+        return await recalled(await self._following.index(), asked, self._embedded, self._count)
 
     async def _embedded(self, query: str) -> Vector:
         await require_model(self._log, self._embedder.model)
@@ -128,6 +94,45 @@ class Recaller:
     @cached_property
     def _embedder(self) -> Embedder:
         return self._load()
+
+
+async def recalled(index: Index, asked: Asked, vector_of: VectorOf, count: CountTokens) -> Block:
+    """Return the block of what an index holds. Raises Unusable for patterns of too much."""
+    stored = [
+        one
+        async for one in index.scan(None if asked.across else asked.scope)
+        if asked.has(one.memory.scope)
+    ]
+    memories = [one.memory for one in stored]
+    if asked.query is not None:
+        near = await _similarities(index, asked.query, asked.number, memories, vector_of)
+        chosen = nearest(memories, near, number=asked.number, several=asked.across)
+    elif asked.patterns:
+        chosen = _patterns(stored, asked)
+    elif asked.across:
+        chosen = shared(memories, number=asked.number)
+    else:
+        chosen = choose(memories, lasting_max=asked.lasting, recent_max=asked.recent)
+    if asked.across:
+        return block_of_several(asked.scope, chosen, count=count, budget=asked.budget)
+    return block_of_scope(asked.scope, memories, chosen, count=count, budget=asked.budget)
+
+
+async def _similarities(
+    index: Index, query: str, number: int, memories: Sequence[Memory], vector_of: VectorOf
+) -> Mapping[MemoryId, Near]:
+    """Return how near the nearest memories of each scope are to the query."""
+    scopes = sorted({memory.scope for memory in memories if memory.live})
+    if not scopes:
+        return {}
+    vector = await vector_of(query)
+    hits = await index.search([Query(scope, vector, number, floor=-1.0) for scope in scopes])
+    return {
+        stored.memory.id: Near(found[0], other_than_shown(stored.memory, found[1]))
+        for of_scope in hits
+        for stored in of_scope
+        if (found := stored.nearest(vector)) is not None
+    }
 
 
 def _patterns(stored: Sequence[Stored], asked: Asked) -> list[Recalled]:

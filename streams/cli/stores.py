@@ -16,7 +16,6 @@ from streams.apps.reading import Ambiguous, Entry, StoreReader, reading
 from streams.cli import options
 from streams.cli.console import more, note, quoted, say, say_json
 from streams.cli.dead_letters import letter_json, show_letter
-from streams.core.explain import explain as explained
 from streams.core.explain import outcome, why
 from streams.core.history import standing
 from streams.core.ledger import touched
@@ -265,13 +264,9 @@ async def _explain_decisions(reader: StoreReader, entries: Sequence[Entry]) -> N
     """Tell the story of each decision; deliveries of an event that was decided take a line."""
     stories = [entry for entry in entries if not isinstance(entry.decision, Ignore)]
     for count, entry in enumerate(stories or entries[:1]):
-        decision = entry.decision
-        near = () if isinstance(decision, Marker) else decision.evidence.neighbours
-        concerned = [*touched(decision), *(neighbour.memory_id for neighbour in near)]
-        memories = await reader.versions(concerned)
         if count:
             say()
-        for line in explained(decision, memories, reader.policy(decision)):
+        for line in await reader.story(entry.decision):
             say(line)
     again = [f"{e.partition}/{e.offset}" for e in entries if isinstance(e.decision, Ignore)]
     if stories and again:
