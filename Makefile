@@ -75,7 +75,7 @@ check: lint types arch unit ## The same with the unit tests alone: while you wor
 lint: $(READY) ## Style, banned calls, spelling
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/codespell schemas streams tests benchmarks docs examples *.md
+	@$(BIN)/codespell memsieve schemas streams tests benchmarks docs examples *.md
 
 types: $(READY) ## Types, strictly
 	@$(BIN)/pyright
@@ -151,7 +151,7 @@ bench-full: $(READY)
 	@$(BENCH)/gate.py .bench --keep
 
 quality: $(READY) ## Measure what is found and what is lost, on labelled pairs
-	@$(BIN)/python benchmarks/quality.py
+	@$(BIN)/python -m benchmarks.quality
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml
 

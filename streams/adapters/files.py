@@ -1,31 +1,47 @@
-"""Lines of files as rows: JSON Lines and CSV, gzipped or not, or standard input."""
+"""Rows of files and of standard input: JSON and CSV in several layouts, gzipped or not."""
 
 import csv
 import gzip
 import hashlib
+import io
 import os
+import re
 import sys
 import zlib
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, Protocol, cast
 
 from pydantic_core import from_json
 
+from streams.core.shapes import UTF_8, Layout, Shape, decoded, shape_of
 from streams.ports import Fatal, Line, Mark, Poison
 
 LINE_BYTES_MAX = 16_777_216
 """A longer line is refused unread: it would have to be held in memory whole."""
 
+HEAD_BYTES = 65_536
+"""What tells a file's shape, and what a sample is taken of: of most, hundreds of rows.
+
+A pipe is waited for so long: no more than the rows of a batch or two.
+"""
+
+_CHUNK_BYTES = 65_536
 _CSV_FIELD_MAX = 1_048_576
 """A quote that is never closed swallows the lines behind it up to here, and into a dead letter."""
 
-Format = Literal["jsonl", "csv"]
 STDIN = "-"
-_BOM = b"\xef\xbb\xbf"
+_GZIP = b"\x1f\x8b"
+_FOREIGN = {
+    b"PK\x03\x04": "an Excel workbook or another ZIP archive",
+    b"PAR1": "a Parquet file",
+    b"SQLite format 3\0": "an SQLite database",
+    b"%PDF": "a PDF",
+}
 
 
 @dataclass(frozen=True)
@@ -41,27 +57,33 @@ class FileSource:
 
     Its name is the file's without directory and `.gz`: moved or packed, it is the same source. A
     pipe, however it is reached, is read as standard input.
-    The format follows the name (`.csv`, `.csv.gz`; anything else is JSON Lines) unless given.
+    `reading` says what else decides what a line becomes: a mark made under another reading does not
+    fit, and everything is read again.
     """
 
-    def __init__(self, path: str, format_: Format | None = None, *, reading: str = "") -> None:
-        """Raise Fatal where there is nothing to read.
-
-        `reading` says what else decides what a line becomes: a mark made under another reading
-        does not fit, and everything is read again.
-        """
+    def __init__(self, path: str, layout: Layout | None = None) -> None:
+        """Look at the beginning. Raise Fatal where there is nothing that can be read."""
         piped = path == STDIN or (Path(path).exists() and not _is_stored(Path(path)))
         self.place = "stdin" if path == STDIN else _text(path)
         self.name = "stdin" if piped else _text(Path(path).name.removesuffix(".gz"))
-        self._reading = f"{reading}\n{format_}"
+        self.reading = ""
         self.resumable = not piped
         self._path = path
-        self._format: Format = format_ or _format_of(path)
-        self._raw: BinaryIO | None = None
-        self._digest = hashlib.sha256(self._reading.encode())
-        if self.resumable:
-            with self._opened():
-                pass
+        self._raw: io.BufferedReader | None = None
+        self._pipe: io.BufferedReader | None = None
+        self._digest = hashlib.sha256()
+        with self._told():
+            packed = self._look()
+            head = _unpacked(packed, path)
+            whole = len(packed) < HEAD_BYTES and len(head) < HEAD_BYTES
+            self.shape: Shape = shape_of(head, self.name, layout, whole=whole)
+            beginning = decoded(head[self.shape.mark :], self.shape.encoding, whole=whole)
+        self._sample = partial(_sampled, beginning, self.shape, whole=whole)
+
+    def sample(self) -> list[Line]:
+        """Return the rows of the beginning; raise Fatal where they have no sound header."""
+        with self._told():
+            return self._sample()
 
     def progress(self) -> Progress:
         """Tell how far reading has got."""
@@ -87,38 +109,103 @@ class FileSource:
         return number == mark.line and self._digest.hexdigest() == mark.digest
 
     def _all_lines(self) -> Iterator[Line]:
-        self._digest = hashlib.sha256(self._reading.encode())
-        with self._opened() as stream:
-            rows = _csv_rows if self._format == "csv" else _json_rows
-            yield from rows(self._hashed(stream))
+        self._digest = hashlib.sha256(f"{self.reading}\n{self.shape}".encode())
+        with self._told(), self._opened() as stream:
+            yield from _rows(_Hashed(stream, self._digest.update), self.shape)
 
-    def _hashed(self, stream: BinaryIO) -> Iterator[bytes]:
-        """Yield the physical lines, each hashed; of one that is too long only the beginning."""
-        while line := stream.readline(LINE_BYTES_MAX + 1):
-            self._digest.update(line)
-            rest = line
-            while len(rest) > LINE_BYTES_MAX and not rest.endswith(b"\n"):
-                rest = stream.readline(LINE_BYTES_MAX + 1)
-                self._digest.update(rest)
-            yield line
+    def _look(self) -> bytes:
+        """Return the beginning as it is stored. Of a pipe it is kept, to be read once more."""
+        raw = self._bytes()
+        if self.resumable:
+            with raw:
+                return raw.read(HEAD_BYTES)
+        head = raw.read(HEAD_BYTES)
+        self._pipe = io.BufferedReader(_Rest(head, raw))
+        return head
 
     @contextmanager
-    def _opened(self) -> Generator[BinaryIO]:
-        """Open the file, unzipped; say in one line why it cannot be read."""
+    def _opened(self) -> Generator["_Stream"]:
+        """Open the file, unpacked and in UTF-8."""
+        with self._pipe or self._bytes() as raw:
+            self._raw = raw
+            packed = raw.peek(len(_GZIP)).startswith(_GZIP)
+            stream = gzip.GzipFile(fileobj=raw) if packed else raw
+            stream.read(self.shape.mark)
+            yield stream if self.shape.encoding == UTF_8 else _Recoded(stream, self.shape.encoding)
+
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        """Say in one line why a file cannot be read."""
         try:
-            with self._bytes() as raw:
-                self._raw = raw
-                zipped = self._path.endswith(".gz")
-                yield cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if zipped else raw
-        except (OSError, EOFError, zlib.error, Fatal) as error:
+            yield
+        except (OSError, EOFError, UnicodeError, zlib.error, Fatal) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise Fatal(f"{self.place} cannot be read: {reason}") from error
 
-    def _bytes(self) -> BinaryIO:
+    def _bytes(self) -> io.BufferedReader:
         if self._path != STDIN:
             return Path(self._path).open("rb")
         # A reader of our own: one that is abandoned in mid-read must not hold sys.stdin's lock.
-        return cast("BinaryIO", open(sys.stdin.fileno(), "rb", closefd=False))
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+
+
+class _Stream(Protocol):
+    """What rows are read from: bytes in UTF-8."""
+
+    def read(self, size: int, /) -> bytes: ...
+    def readline(self, size: int, /) -> bytes: ...
+
+
+class _Rest(io.RawIOBase):
+    """A pipe from its beginning, of which some has been read already."""
+
+    def __init__(self, head: bytes, rest: io.BufferedReader) -> None:
+        self._head = io.BytesIO(head)
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - any writable buffer
+        taken = self._head.read(len(buffer)) or self._rest.read1(len(buffer))
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+
+class _Recoded:
+    """A stream in another encoding, as UTF-8."""
+
+    def __init__(self, stream: io.BufferedReader | gzip.GzipFile, encoding: str) -> None:
+        self._text = io.TextIOWrapper(stream, encoding, newline="\n")
+
+    def read(self, size: int, /) -> bytes:
+        return self._text.read(size).encode()
+
+    def readline(self, size: int, /) -> bytes:
+        return self._text.readline(size).encode()
+
+
+class _Hashed:
+    """A stream in lines or in chunks, each hashed when it is read."""
+
+    def __init__(self, stream: _Stream, update: Callable[[bytes], None]) -> None:
+        self._stream = stream
+        self._update = update
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the physical lines; of one that is too long only the beginning."""
+        while line := self._stream.readline(LINE_BYTES_MAX + 1):
+            self._update(line)
+            rest = line
+            while len(rest) > LINE_BYTES_MAX and not rest.endswith(b"\n"):
+                rest = self._stream.readline(LINE_BYTES_MAX + 1)
+                self._update(rest)
+            yield line
+
+    def chunks(self) -> Iterator[bytes]:
+        while chunk := self._stream.read(_CHUNK_BYTES):
+            self._update(chunk)
+            yield chunk
 
 
 def _is_stored(path: Path) -> bool:
@@ -131,16 +218,90 @@ def _text(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def _format_of(path: str) -> Format:
-    return "csv" if path.removesuffix(".gz").endswith(".csv") else "jsonl"
+def _unpacked(head: bytes, path: str) -> bytes:
+    """Return a file's beginning, unzipped where it is packed. Raises Fatal where it is no rows."""
+    if what := next((what for begins, what in _FOREIGN.items() if head.startswith(begins)), None):
+        raise Fatal(f"it is {what}; save it as CSV or JSON Lines")
+    if head.startswith(_GZIP):
+        return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, HEAD_BYTES)
+    if head and path.endswith(".gz"):
+        raise Fatal("its name ends in .gz, but it is not gzip; rename it, or pack it with gzip")
+    return head
+
+
+def _sampled(beginning: str, shape: Shape, *, whole: bool) -> list[Line]:
+    """Return the rows of a beginning; the last one may be cut off unless that is the whole."""
+    stream = io.BytesIO(beginning.encode("utf-8", "surrogateescape"))
+    rows = list(_rows(_Hashed(stream, hashlib.sha256().update), shape))
+    return rows if whole else rows[:-1]
+
+
+def _rows(stream: _Hashed, shape: Shape) -> Iterator[Line]:
+    match shape.layout:
+        case "csv":
+            return _csv_rows(stream.lines(), shape.delimiter)
+        case "json":
+            return _document_rows(stream.chunks())
+        case "jsonl":
+            return _json_rows(stream.lines())
 
 
 def _json_rows(lines: Iterator[bytes]) -> Iterator[Line]:
     """Yield one row per line that is not blank."""
     for number, raw in enumerate(lines, start=1):
-        content = raw.removeprefix(_BOM).strip() if number == 1 else raw.strip()
-        if content:
+        if content := raw.strip():
             yield Line(number, content, _too_long(raw) or _json_row(content))
+
+
+def _document_rows(chunks: Iterator[bytes]) -> Iterator[Line]:
+    """Yield one row per entry of an array, or per object; its number is its place among them."""
+    for number, content in enumerate(_entries(chunks), start=1):
+        yield Line(number, content, _json_row(content))
+
+
+_TOKEN = re.compile(rb'\\.|["{}]', re.DOTALL)
+"""What tells where an object ends: its braces, outside of strings; an escape hides a quote."""
+_BETWEEN = b" \t\r\n,[]"
+
+
+def _entries(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the objects of a document as they are written, and what else stands among them.
+
+    They are not parsed here: one that is broken inside takes no other along.
+    """
+    held, at, depth, quoted = b"", 0, 0, False
+    for chunk in chunks:
+        held, begun = held + chunk, 0
+        while found := _TOKEN.search(held, at):
+            at = found.end()
+            token = found.group()
+            if token == b'"':
+                quoted = not quoted
+            elif quoted or token.startswith(b"\\"):
+                continue
+            elif token == b"{":
+                if not depth:
+                    yield from _unless_blank(held[begun : found.start()])
+                    begun = found.start()
+                depth += 1
+            else:
+                depth = max(depth - 1, 0)
+                if not depth:
+                    yield from _unless_blank(held[begun:at])
+                    begun = at
+        # An escape may be cut in two: its first half is looked at again with the next chunk.
+        at = max(at, len(held) - held.endswith(b"\\")) - begun
+        held = held[begun:]
+        if len(held) > LINE_BYTES_MAX:
+            raise Fatal(
+                f"an entry is longer than {LINE_BYTES_MAX:,} bytes; is a quote or brace left open?"
+            )
+    yield from _unless_blank(held)
+
+
+def _unless_blank(entry: bytes) -> Iterator[bytes]:
+    if content := entry.strip(_BETWEEN):
+        yield content
 
 
 def _json_row(content: bytes) -> dict[str, Any] | Poison:
@@ -153,7 +314,7 @@ def _json_row(content: bytes) -> dict[str, Any] | Poison:
     return cast("dict[str, Any]", row)
 
 
-def _csv_rows(lines: Iterator[bytes]) -> Iterator[Line]:
+def _csv_rows(lines: Iterator[bytes], delimiter: str) -> Iterator[Line]:
     """Yield one row per record; the first record names the columns.
 
     Where a record breaks, its first line is set aside and reading goes on with the next: a quote
@@ -161,7 +322,7 @@ def _csv_rows(lines: Iterator[bytes]) -> Iterator[Line]:
     """
     csv.field_size_limit(_CSV_FIELD_MAX)
     physical = _Physical(lines)
-    reader = csv.reader(physical, strict=True)
+    reader = csv.reader(physical, strict=True, delimiter=delimiter)
     columns: list[str] | None = None
     while True:
         number = physical.begin()
@@ -172,11 +333,13 @@ def _csv_rows(lines: Iterator[bytes]) -> Iterator[Line]:
         except csv.Error as error:
             content = physical.keep_first()
             yield Line(number, content, Poison(f"not CSV: {error}; is a quote left open?"))
-            reader = csv.reader(physical, strict=True)
+            reader = csv.reader(physical, strict=True, delimiter=delimiter)
             continue
         content = physical.record()
         if columns is None:
             columns = values
+            if _not_utf_8("".join(columns)):
+                raise Fatal("the header is not UTF-8; save the file as UTF-8")
             if twice := {name for name in columns if columns.count(name) > 1}:
                 raise Fatal(f"the header names the column {', '.join(sorted(twice))} twice")
         elif values:
@@ -199,9 +362,8 @@ class _Physical:
         line = self._again.popleft() if self._again else next(self._lines)
         self._taken.append(line)
         self._number += 1
-        text = line.removeprefix(_BOM) if self._number == 1 else line
         # What is not UTF-8 is kept recognisable, so that the row can be refused by its column.
-        return text.decode("utf-8", "surrogateescape")
+        return line.decode("utf-8", "surrogateescape")
 
     def begin(self) -> int:
         """Begin a record; return the number of its first line."""
@@ -223,9 +385,13 @@ def _csv_row(columns: list[str], values: list[str]) -> dict[str, Any] | Poison:
     if len(values) != len(columns):
         return Poison(f"has {len(values)} values for {len(columns)} columns")
     for column, value in zip(columns, values, strict=True):
-        if any("\ud800" <= character <= "\udfff" for character in value):
+        if _not_utf_8(value):
             return Poison(f"column {column} is not UTF-8; save the file as UTF-8", column)
     return dict(zip(columns, values, strict=True))
+
+
+def _not_utf_8(value: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _too_long(content: bytes) -> Poison | None:

@@ -84,7 +84,7 @@ class StoreDirectory:
             return None
         except (OSError, ValidationError) as error:
             raise NoStore(
-                f"{self._manifest} cannot be read: restore it from a copy, or use another --store"
+                f"{self._manifest} cannot be read: restore it from a copy, or use another store"
             ) from error
 
     def require(self) -> Manifest:
@@ -202,9 +202,15 @@ class StoreDirectory:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            holder = _holder(lock)
+            if holder == str(os.getpid()):
+                raise NoStore(
+                    f"{self.path} is being written by another memsieve in this process: close that "
+                    "one first"
+                ) from error
             raise NoStore(
-                f"{self.path} is being written by another memsieve (process {_holder(lock)}); wait until "
-                "it ends, or use another --store"
+                f"{self.path} is being written by another memsieve (process {holder}); wait until "
+                "it ends, or use another store"
             ) from error
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
@@ -230,7 +236,7 @@ class StoreDirectory:
         setting = "the embedder.precision" if of_precision else "the setting"
         raise NoStore(
             f"{self.path} was made with {'; '.join(differing)}: use {setting} that it was made "
-            "with, or another --store"
+            "with, or another store"
         )
 
     def _require_room(self) -> None:
@@ -242,7 +248,7 @@ class StoreDirectory:
         if foreign:
             raise NoStore(
                 f"{self.path} is no store and holds other files ({foreign[0]}, …): name a new "
-                "directory with --store"
+                "directory"
             )
 
 

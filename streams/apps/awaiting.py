@@ -1,10 +1,10 @@
 """Requests published to a cluster, and the decisions of their owners, awaited."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from schemas.decisions import Decision, Ignore, Reason
 from schemas.events import Event
@@ -16,15 +16,12 @@ from streams.apps.settings import Settings
 from streams.core.fences import Reached
 from streams.core.identity import decision_id
 from streams.flow.decisions import DecisionsReader, epoch_at
-from streams.ports import Log, Outgoing, Unreachable
+from streams.ports import Log, Unreachable
 
 LOOK_SECONDS = 0.2
 _PAGE = 500
 _ATTEMPTS = 5
 """How often the same is asked for: whoever changes what it is about so often goes on doing so."""
-
-Append: TypeAlias = Callable[[Sequence[Outgoing]], Awaitable[list[int]]]
-"""Makes records durable, in their order; returns the offset of each."""
 
 _Place: TypeAlias = tuple[int, int]
 """The partition and the offset of an event."""
@@ -56,6 +53,11 @@ def decisions_of(replies: Sequence[Reply]) -> list[Decision]:
 def is_out_of_date(decision: Decision | None) -> bool:
     """Tell whether a request was refused because what it is about had changed by its turn."""
     return isinstance(decision, Ignore) and decision.evidence.reason is Reason.OUT_OF_DATE
+
+
+def is_again(decision: Decision | None) -> TypeGuard[Ignore]:
+    """Tell whether an event was ignored because it had come before."""
+    return isinstance(decision, Ignore) and decision.evidence.reason is Reason.SAME_EVENT
 
 
 class Published:
@@ -110,13 +112,13 @@ class Published:
         place = decision.source.partition, decision.source.offset
         if place in self._places:
             self._own[place] = decision
-        if decision.decision_id in self._ids and not _is_again(decision):
+        if decision.decision_id in self._ids and not is_again(decision):
             self._first[decision.decision_id] = decision
 
     def _decision(self, place: _Place) -> Decision | None:
         """Return the decision on an event: the one that was heeded, where it was asked twice."""
         own = self._own.get(place)
-        if own is None or not _is_again(own):
+        if own is None or not is_again(own):
             return own
         return self._first.get(own.decision_id, own)
 
@@ -186,16 +188,13 @@ class Asking:
             ) from stop
 
 
-async def publish(log: Log, events: Sequence[Event], append: Append | None = None) -> Published:
-    """Publish events together, each in the partition of its scope.
-
-    `append` takes them instead of the log, where whoever writes it does more with them.
-    """
+async def publish(log: Log, events: Sequence[Event]) -> Published:
+    """Publish events together, each in the partition of its scope."""
     partitions = await log.partitions(EVENTS.name)
     records = [record_of(one, partitions) for one in events]
     own = {record.partition for record in records}
     since = {partition: await log.end(DECISIONS.name, partition) for partition in own}
-    offsets = await (append or log.append)(records)
+    offsets = await log.append(records)
     places = [(one.partition, offset) for one, offset in zip(records, offsets, strict=True)]
     return Published(log, list(zip(places, events, strict=True)), since)
 
@@ -207,7 +206,3 @@ async def until_decided(published: Published) -> None:
             if await published.are_decided():
                 return
         await asyncio.sleep(LOOK_SECONDS)
-
-
-def _is_again(decision: Decision) -> bool:
-    return isinstance(decision, Ignore) and decision.evidence.reason is Reason.SAME_EVENT

@@ -47,8 +47,7 @@ class Calibrated:
             "policy": self.policy.id,
             "model": self.policy.model,
             "bands": bands.model_dump(),
-            "same_min": judges.same_min,
-            "refines_min": judges.refines_min,
+            "one_memory_min": judges.one_memory_min,
             "calibration": self.policy.calibration.model_dump(),
             "fitted_half": self.fitted.as_json(),
             "other_half": self.other.as_json(),
@@ -163,7 +162,6 @@ def everything(base: Policy) -> Policy:
     content["scopes"] = {}
     content["bands"] = {"match": 1.0, "review": 0.0, "log": 0.0}
     content["nominate"]["similarity_min"] = -1.0
-    content["judges"]["shared_words_min"] = 0.0
     return Policy.model_validate(content)
 
 

@@ -8,6 +8,7 @@ from schemas.base import PolicyId
 from schemas.decisions import Compared, Composition
 from streams.core.grading import Grade
 from streams.core.measures import BCubed, Rate, auc, b_cubed, rate
+from streams.core.verdict import vetoed
 
 Way = Literal["ours", "cosine"]
 """How rows were decided on: by the policy, or by a mere threshold on the cosine."""
@@ -61,12 +62,10 @@ class Row:
 
     @property
     def vetoed(self) -> bool | None:
-        """Whether a guard objects to what is one fact."""
+        """Whether a guard alone has parted what is one fact."""
         if not self.one:
             return None
-        return self.compared is not None and any(
-            finding.outcome == "differs" for finding in self.compared.findings
-        )
+        return self.compared is not None and vetoed(self.compared)
 
     def as_json(self) -> dict[str, Any]:
         """Return the row for programs, its keys stable."""
@@ -200,6 +199,7 @@ def measured(rows: Sequence[Row], way: Way) -> Measures:
             "kept_twice_rate": rate(grade.kept_twice for grade in grades),
             "lost_rate": rate(grade.lost for grade in grades),
             "superseded_rate": rate(grade.superseded for grade in grades),
+            "displaced_rate": rate(grade.displaced for grade in grades),
             "review_rate": rate(row.review if ours else None for row in rows),
             "guard_veto_rate": rate(row.vetoed if ours else None for row in rows),
         },

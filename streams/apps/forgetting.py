@@ -14,8 +14,9 @@ from streams.adapters.store_directory import StoreDirectory
 from streams.apps import policies, wiring
 from streams.apps.awaiting import Asking, Reply, decisions_of, is_out_of_date
 from streams.apps.embedding import Chosen, for_store
-from streams.apps.reading import opened, records
-from streams.apps.requests import decisions_on, existing_store, record_of
+from streams.apps.processes import EmbeddedPipeline
+from streams.apps.reading import StoreReader, opened, records
+from streams.apps.requests import decided_by, existing_store
 from streams.apps.settings import InvalidSettings, Settings
 from streams.core.embedding import Vector, pack, unpack
 from streams.core.forgetting import (
@@ -101,6 +102,19 @@ class Wanted:
     def holds(self, scope: ScopeName) -> bool:
         """Tell whether all of a scope is meant."""
         return scope == self.scope or (self.tenant is not None and tenant(scope) == self.tenant)
+
+
+async def in_full(wanted: Wanted, reader: StoreReader) -> Wanted:
+    """Return what is wanted with the whole id of a memory of which the beginning was given.
+
+    Raises Unknown where no memory has it, and Ambiguous where several have.
+    """
+    if wanted.memory is None:
+        return wanted
+    named = await reader.memory_named(wanted.memory)
+    if named is None:
+        raise Unknown(f"no memory in {reader.place} has the id {wanted.memory}")
+    return Wanted(memory=named)
 
 
 async def plans(
@@ -319,18 +333,23 @@ async def forget_in_store(
     Raises Unknown, and NoStore where another process writes it. Nothing can change between
     planning and deciding: the store is ours meanwhile.
     """
-    directory = StoreDirectory(settings.store)
-    partitions = directory.require().partitions
+    StoreDirectory(settings.store).require()
     chosen = for_store(settings, report)
     async with (
         _means(settings, chosen, embedded=True) as means,
         existing_store(settings, chosen, report) as pipeline,
+        opened(settings, embedded=True) as log,
     ):
-        async with opened(settings, embedded=True) as log:
-            found = await plans(log, wanted, means, wish, indexed=True)
-        asked = [request for plan in found for request in plan.requests]
-        await pipeline.take([record_of(one, partitions) for one in asked])
-    return Forgot(found, await decisions_on(settings, asked) if asked else ())
+        return await forget_with(pipeline, log, means, wanted, wish)
+
+
+async def forget_with(
+    pipeline: EmbeddedPipeline, log: SearchableLog, means: Means, wanted: Wanted, wish: Wish
+) -> Forgot:
+    """Do the same with a store that is held already, and has the key of the means."""
+    found = await plans(log, wanted, means, wish, indexed=True)
+    asked = [request for plan in found for request in plan.requests]
+    return Forgot(found, await decided_by(pipeline, asked))
 
 
 async def ask_to_forget(

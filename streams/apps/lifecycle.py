@@ -16,6 +16,7 @@ from schemas.decisions import Decision, Marker, Reinforce, Reject
 from schemas.events import Answer, Ended, Event, Pin, Remember, Retire, Seen
 from schemas.memories import Memory, Standing
 from streams.apps.awaiting import is_out_of_date
+from streams.apps.explaining import story
 from streams.apps.forgetting import Means, Unknown, Wanted, plans
 from streams.apps.lineages import CutOff, History, history, planned
 from streams.apps.loading import Loading
@@ -152,7 +153,7 @@ class Lifecycle:
 
     async def story(self, decision: Decision) -> list[str]:
         """Tell a decision in plain words, line by line."""
-        return await self._owned("explain a decision").reader.story(decision)
+        return await story(self._owned("explain a decision").reader, decision)
 
     async def history(self, identity: MemoryId) -> History:
         """Return the life of a memory."""

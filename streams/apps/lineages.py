@@ -14,8 +14,9 @@ from streams.adapters.clock import SystemClock
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps.awaiting import Asking, Reply
 from streams.apps.embedding import for_store
+from streams.apps.processes import EmbeddedPipeline
 from streams.apps.reading import StoreReader, reading
-from streams.apps.requests import decisions_on, existing_store, record_of, unpublishable
+from streams.apps.requests import decided_by, existing_store, unpublishable
 from streams.apps.settings import Settings
 from streams.core.history import Version, replaced, versions
 from streams.core.lineage import CannotUndo, Plan, UndoneAlready, Wish, cut_off, plan
@@ -77,14 +78,20 @@ async def undo_in_store(
     None and raised is as for `planned`. Nothing can change between planning and deciding: the
     store is ours meanwhile. Raises NoStore where another process writes it.
     """
-    partitions = StoreDirectory(settings.store).require().partitions
-    async with existing_store(settings, for_store(settings, report), report) as pipeline:
-        async with reading(settings, embedded=True) as reader:
-            found = await planned(reader, identity, wish)
-        if found is None:
-            return None
-        await pipeline.take([record_of(event, partitions) for event in found.events])
-    return found, await decisions_on(settings, found.events)
+    StoreDirectory(settings.store).require()
+    async with (
+        existing_store(settings, for_store(settings, report), report) as pipeline,
+        reading(settings, embedded=True) as reader,
+    ):
+        return await undo_with(pipeline, reader, identity, wish)
+
+
+async def undo_with(
+    pipeline: EmbeddedPipeline, reader: StoreReader, identity: str, wish: Wish
+) -> tuple[Plan, list[OnEvent]] | None:
+    """Do the same with a store that is held already."""
+    found = await planned(reader, identity, wish)
+    return None if found is None else (found, await decided_by(pipeline, found.events))
 
 
 async def undo_in_cluster(

@@ -64,7 +64,6 @@ class Overrides(Record):
             deduplicate=settings.enabled if self.deduplicate is None else self.deduplicate,
             distance=settings.threshold if self.threshold is None else self.threshold,
             verify=self.verify or settings.verify,
-            same_min=settings.same_min,
         )
 
 
@@ -216,11 +215,7 @@ async def loading(
     has to be fetched, where no `embedder` is given.
     """
     chosen = embedding.of_store(settings) if embedded else settings
-    if chosen.load.verify == "llm" and chosen.llm.base_url is None:
-        raise InvalidSettings(
-            "load.verify is llm, but llm.base_url is not set: set it and llm.model, or take "
-            "load.verify built-in"
-        )
+    require_judge(chosen)
     policy = policies.load(chosen.policy)
     async with AsyncExitStack() as stack:
         if embedded or not chosen.index.kind.shared:
@@ -234,6 +229,15 @@ async def loading(
             await require_model(log, embedder.model)
         judging = await stack.enter_async_context(wiring.judging(chosen, SystemClock()))
         yield Loading(index, RememberingEmbedder(embedder), judging, policy, chosen.load)
+
+
+def require_judge(settings: Settings) -> None:
+    """Raise InvalidSettings where the judge of searches is a model, and none is named."""
+    if settings.load.verify == "llm" and settings.llm.base_url is None:
+        raise InvalidSettings(
+            "load.verify is llm, but llm.base_url is not set: set it and llm.model, or take "
+            "load.verify built-in"
+        )
 
 
 def thorough(settings: Settings) -> Settings:

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from itertools import groupby
 from typing import Any, Protocol
@@ -23,7 +24,7 @@ from streams.apps.figures import Figures
 from streams.apps.intake import ahead, batches
 from streams.apps.settings import InvalidSettings, Settings
 from streams.core.fences import Epoch
-from streams.core.mapping import FieldMapping
+from streams.core.mapping import FieldMapping, is_unlikely
 from streams.core.policy import Policy
 from streams.flow.decided import DecidedInLog
 from streams.flow.decisions import decision_record, fence_record
@@ -58,14 +59,20 @@ _NOT_COMPARED = {
 
 @dataclass
 class Tally:
-    """What a run has done: rows read, decisions by kind, nearest neighbours by band."""
+    """What a run has done: rows read, decisions by kind, nearest neighbours by band.
+
+    `unlikely` counts events that say that they happened when nothing can have been observed.
+    """
 
     rows: int = 0
     dead_letters: int = 0
     kinds: Counter[str] = field(default_factory=Counter[str])
     bands: Counter[str] = field(default_factory=Counter[str])
+    unlikely: int = 0
+    unlikely_event: Remember | None = None
 
-    def add(self, decisions: Sequence[Decision]) -> None:
+    def add(self, decisions: Sequence[Decision], now: datetime) -> None:
+        """Count decisions; `now` tells which of the events are still to come."""
         for decision in decisions:
             if isinstance(decision, Reject):
                 self.dead_letters += 1
@@ -74,8 +81,12 @@ class Tally:
             if isinstance(decision, Marker):
                 continue
             self.kinds[decision.kind] += 1
-            said = isinstance(decision.event, Remember)
-            if said and decision.evidence.reason not in _NOT_COMPARED:
+            if not isinstance(event := decision.event, Remember):
+                continue
+            if is_unlikely(event.occurred_at, now):
+                self.unlikely += 1
+                self.unlikely_event = self.unlikely_event or event
+            if decision.evidence.reason not in _NOT_COMPARED:
                 near = decision.evidence.neighbours
                 self.bands[near[0].band.value if near else "none"] += 1
 
@@ -95,7 +106,7 @@ class Tally:
 class EmbeddedPipeline:
     """Takes rows in, decides on them and applies the decisions, batch by batch.
 
-    `index` holds the memories, `judging` the judges that decide with it.
+    `writers` drive `writer`. `index` holds the memories, `judging` the judges that decide with it.
     """
 
     def __init__(
@@ -103,10 +114,10 @@ class EmbeddedPipeline:
         log: IntakeLog,
         owners: Sequence[Consumer],
         writers: Sequence[Consumer],
+        writer: Writer,
         index: Index,
         judging: Judging,
-        tally: Tally,
-        figures: Figures,
+        watched: "_Watched",
         *,
         batch_records: int,
         require_space: Callable[[], None],
@@ -116,14 +127,15 @@ class EmbeddedPipeline:
         self._log = log
         self._owners = owners
         self._writers = writers
+        self._writer = writer
         self._batch_records = batch_records
         self._require_space = require_space
         self._clock = clock
         self._foresight = foresight
-        self._figures = figures
+        self._watched = watched
         self.index = index
         self.judging = judging
-        self.tally = tally
+        self.tally = watched.tally
 
     async def recover(self) -> int:
         """Finish what an earlier process left undone; return how many rows that were."""
@@ -160,13 +172,23 @@ class EmbeddedPipeline:
             progress(len(batch))
         await self._log.take_in([], source.name, source.mark(last, complete=True))
 
-    async def take(self, records: Sequence[Outgoing]) -> list[int]:
-        """Decide on events that are in no file, and apply that; return the offset of each."""
+    async def take(self, records: Sequence[Outgoing]) -> list[Decision]:
+        """Decide on events that are in no file, and apply that; return the decision on each."""
         self._require_space()
-        offsets = await self._log.append(records)
-        self.tally.rows += len(records)
-        await self._work()
-        return offsets
+        with self._watched.listening() as heard:
+            offsets = await self._log.append(records)
+            self.tally.rows += len(records)
+            await self._work()
+        on = {(one.source.partition, one.source.offset): one for one in heard}
+        places = [(one.partition, at) for one, at in zip(records, offsets, strict=True)]
+        if not on.keys() >= set(places):
+            raise Fatal("an event was not decided on: please report this, with the store")
+        return [on[place] for place in places]
+
+    async def settle(self) -> None:
+        """Make durable in the index what is applied: until then only the log keeps all of it."""
+        for partition in range(len(self._writers)):
+            await self._writer.settle(partition)
 
     async def seed(self, decided: Sequence[tuple[Record, Decision]], token: str) -> None:
         """Take events over with the decisions that another log has on them.
@@ -196,7 +218,7 @@ class EmbeddedPipeline:
 
     async def metrics(self) -> dict[str, Any]:
         """Return the figures of this run so far, for programs."""
-        return self._figures.as_json(await self.index.count())
+        return self._watched.figures.as_json(await self.index.count())
 
     async def partitions(self) -> int:
         """Return how many partitions events have."""
@@ -235,6 +257,16 @@ class _Watched:
         self._lines = lines
         self._observers: list[_Observer] = [self.figures, *([] if lines is None else [lines])]
         self._report = report
+        self._heard: list[Decision] | None = None
+
+    @contextmanager
+    def listening(self) -> Generator[list[Decision]]:
+        """Give a list that gets every decision made meanwhile."""
+        self._heard = heard = list[Decision]()
+        try:
+            yield heard
+        finally:
+            self._heard = None
 
     async def restore(self, index: Index, log: Log) -> None:
         level, seconds = await is_level(index, log), list[float]()
@@ -252,7 +284,9 @@ class _Watched:
             self._lines.named(titles)
 
     def decided(self, decisions: Sequence[Decision]) -> None:
-        self.tally.add(decisions)
+        self.tally.add(decisions, SystemClock().now())
+        if self._heard is not None:
+            self._heard += decisions
         for observer in self._observers:
             observer.decided(decisions)
 
@@ -269,10 +303,12 @@ async def embedded(
     report: Callable[[str], None],
     *,
     forgets: bool = False,
+    kept_every: int = 1,
 ) -> AsyncGenerator[EmbeddedPipeline]:
     """Open the store for writing, level it with its log, and give the pipeline over it.
 
     `forgets`: it may be asked to forget, and so the store gets a secret where it has none.
+    `kept_every` is as for the Writer: who asks for more calls `settle` before the end.
     """
     directory = StoreDirectory(settings.store)
     kind = settings.index.kind
@@ -319,7 +355,7 @@ async def embedded(
                 warn=report,
                 screener=wiring.screener(policy),
             )
-            writer = Writer(index, broker, report, sinks=sinks)
+            writer = Writer(index, broker, report, sinks=sinks, kept_every=kept_every)
             retry = wiring.retry(settings.retry)
 
             def consumers(process: Process, told: Callable[[str], None]) -> list[Consumer]:
@@ -332,10 +368,10 @@ async def embedded(
                 broker,
                 consumers(TimedProcess(owner, watched.took), watched.failed),
                 consumers(writer, report),
+                writer,
                 index,
                 judging,
-                watched.tally,
-                watched.figures,
+                watched,
                 batch_records=settings.run.batch_records,
                 require_space=require_space,
                 clock=SystemClock(),

@@ -9,11 +9,11 @@ from itertools import islice
 from typing import Protocol, TypeAlias
 
 from schemas.codec import DEAD_LETTER
-from schemas.decisions import Decision, Ignore, Reason, Reject
+from schemas.decisions import Decision, Reject
 from schemas.events import Event
 from schemas.outcomes import DeadLetter
 from schemas.topics import DEAD_LETTERS, EVENTS
-from streams.apps.awaiting import Append, Reply, publish, until_decided
+from streams.apps.awaiting import Reply, is_again, publish, until_decided
 from streams.apps.reading import StoreReader, records
 from streams.core.identity import decision_id, event_key
 from streams.flow.decided import DecidedInLog
@@ -40,6 +40,9 @@ class Told:
     refused: Poison | None = None
 
 
+Take: TypeAlias = Callable[[Sequence[Event]], Awaitable[Sequence[Decision]]]
+"""Decides on events in their order, and applies that; returns the decision on each."""
+
 Decide: TypeAlias = Callable[[Sequence[Event]], Awaitable[list[Told]]]
 
 
@@ -63,9 +66,9 @@ class Queue:
     """
 
     def __init__(
-        self, take: Append, log: SearchableLog, reader: StoreReader, *, masked: bool
+        self, take: Take, log: SearchableLog, reader: StoreReader, *, masked: bool
     ) -> None:
-        """`take` decides on records at once, `log` and `reader` read what it writes.
+        """`take` decides on events at once, `log` and `reader` read what it writes.
 
         `masked`: it masks texts by its policy.
         """
@@ -127,17 +130,14 @@ class Queue:
     async def _at_once(self, events: Sequence[Event]) -> list[Told]:
         reused = await self._reused(events)
         fit = [event for at, event in enumerate(events) if at not in reused]
-        replies = iter(await self._replies(fit) if fit else [])
+        decided = iter(await self._take(fit) if fit else [])
         told = [
-            Told(event, refused=_REUSED) if at in reused else await _told(self._log, next(replies))
+            Told(event, refused=_REUSED)
+            if at in reused
+            else await _told(self._log, event, next(decided))
             for at, event in enumerate(events)
         ]
         return await self._with_first(told)
-
-    async def _replies(self, events: Sequence[Event]) -> list[Reply]:
-        published = await publish(self._log, events, self._take)
-        await published.are_decided()
-        return published.replies
 
     async def _reused(self, events: Sequence[Event]) -> set[int]:
         """Return the places of events whose ids were used for something else.
@@ -159,14 +159,12 @@ class Queue:
 
     async def _with_first(self, told: Sequence[Told]) -> list[Told]:
         """Tell of events that came before what was decided on them then."""
-        again = {
-            one.decision.decision_id for one in told if one.decision and _is_again(one.decision)
-        }
+        again = {one.decision.decision_id for one in told if is_again(one.decision)}
         first = await self._reader.on_events(sorted(again)) if again else {}
         return [
-            one
-            if one.decision is None or one.decision.decision_id not in again
-            else replace(one, decision=first[one.decision.decision_id], repeated=True)
+            replace(one, decision=first[one.decision.decision_id], repeated=True)
+            if is_again(one.decision)
+            else one
             for one in told
         ]
 
@@ -184,11 +182,16 @@ class Cluster:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._seconds):
                 await until_decided(published)
-        return [await _told(self._log, reply) for reply in published.replies]
+        return [await self._told(reply) for reply in published.replies]
 
     async def publish(self, events: Sequence[Event]) -> list[Told]:
         published = await publish(self._log, events)
         return [Told(reply.event) for reply in published.replies]
+
+    async def _told(self, reply: Reply) -> Told:
+        told = await _told(self._log, reply.event, reply.decision)
+        repeated = told.decision is not None and _place_of(told.decision) != reply.place
+        return replace(told, repeated=repeated)
 
 
 @dataclass(frozen=True)
@@ -207,12 +210,10 @@ class _Asked:
             self.told.set_exception(error)
 
 
-async def _told(log: Log, reply: Reply) -> Told:
-    decision = reply.decision
+async def _told(log: Log, event: Event, decision: Decision | None) -> Told:
     if isinstance(decision, Reject):
-        return Told(reply.event, refused=await _why(log, decision))
-    repeated = decision is not None and _place_of(decision) != reply.place
-    return Told(reply.event, decision, repeated)
+        return Told(event, refused=await _why(log, decision))
+    return Told(event, decision)
 
 
 def _place_of(decision: Decision) -> str:
@@ -226,7 +227,3 @@ async def _why(log: Log, reject: Reject) -> Poison:
         if isinstance(letter, DeadLetter) and letter.id == reject.dead_letter_id:
             return Poison(letter.error, letter.field)
     return Poison(f"was set aside as dead letter {reject.dead_letter_id}")
-
-
-def _is_again(decision: Decision) -> bool:
-    return isinstance(decision, Ignore) and decision.evidence.reason is Reason.SAME_EVENT

@@ -14,9 +14,8 @@ from schemas.topics import DECISIONS
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import policies, wiring
 from streams.apps.settings import Settings
-from streams.core.explain import explain
 from streams.core.fences import BEGINNING, Reached
-from streams.core.ledger import MissingTarget, advance, effects, fold, memory_of, touched
+from streams.core.ledger import MissingTarget, advance, effects, fold, memory_of
 from streams.core.neighbours import Stored
 from streams.core.policy import Policy
 from streams.core.scope import partition_of
@@ -208,12 +207,6 @@ class StoreReader:
                 found[one.decision_id] = one
         return found
 
-    async def story(self, decision: Decision) -> list[str]:
-        """Tell a decision in plain words, line by line, with the texts it was made on."""
-        near = () if isinstance(decision, Marker) else decision.evidence.neighbours
-        concerned = [*touched(decision), *(neighbour.memory_id for neighbour in near)]
-        return explain(decision, await self.versions(concerned), self.policy(decision))
-
     async def memory_named(self, beginning: str) -> MemoryId | None:
         """Do as `memory_id`, also by records that do not count: they may hold what it said."""
         found = await self._log.find_beginning(DECISIONS.name, [MEMORY_ID_HEADER], beginning)
@@ -254,12 +247,15 @@ async def opened(settings: Settings, *, embedded: bool) -> AsyncGenerator[Search
 async def reading(settings: Settings, *, embedded: bool) -> AsyncGenerator[StoreReader]:
     """Open the embedded store, or the cluster's log. Raises NoStore where there is no store."""
     async with opened(settings, embedded=embedded) as log:
-        if embedded:
-            directory = StoreDirectory(settings.store)
-            yield StoreReader(log, str(settings.store), partial(_kept_policy, directory))
-        else:
-            place = f"{settings.kafka.bootstrap}"
-            yield StoreReader(log, place, partial(_own_policy, settings))
+        yield reader_of(log, settings, embedded=embedded)
+
+
+def reader_of(log: SearchableLog, settings: Settings, *, embedded: bool) -> StoreReader:
+    """Return what reads the embedded store, or the cluster, whose log is open."""
+    if embedded:
+        directory = StoreDirectory(settings.store)
+        return StoreReader(log, str(settings.store), partial(_kept_policy, directory))
+    return StoreReader(log, f"{settings.kafka.bootstrap}", partial(_own_policy, settings))
 
 
 def _kept_policy(directory: StoreDirectory, identity: PolicyId) -> Policy | None:

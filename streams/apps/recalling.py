@@ -72,7 +72,8 @@ class Asked(Record):
 class Recaller:
     """Recalls from a log, time and again: it reads what was decided since it was last asked.
 
-    Holds all memories with their vectors. For one event loop.
+    Holds all memories with their vectors: who has an index of them calls `recalled`. For one event
+    loop.
     """
 
     def __init__(self, log: Log, load: Callable[[], Embedder], count: CountTokens) -> None:

@@ -23,6 +23,7 @@ _RATES = {
     "kept_twice_rate": "Kept twice: one fact, two memories",
     "lost_rate": "Lost: a text that no memory has",
     "superseded_rate": "Contradicted facts superseded by rule",
+    "displaced_rate": "Other facts retired by that rule",
     "guard_veto_rate": "Duplicates that guards object to",
     "review_rate": "A person is asked",
 }

@@ -71,15 +71,23 @@ async def existing_store(
     What waits in it is finished first. Raises NoStore where there is none, or where another process
     writes it.
     """
-    made = StoreDirectory(settings.store).require()
-    as_made = {
+    StoreDirectory(settings.store).require()
+    kept = as_made(chosen.settings)
+    async with embedded(kept, chosen.policy, chosen.embedder, report) as pipeline:
+        await pipeline.recover()
+        yield pipeline
+
+
+def as_made(settings: Settings) -> Settings:
+    """Return the settings with what a store that is there was made for; else as they are."""
+    made = StoreDirectory(settings.store).manifest()
+    if made is None:
+        return settings
+    kept = {
         "index": IndexSettings(kind=made.index),
         "log": LogSettings(partitions=made.partitions),
     }
-    settings = chosen.settings.model_copy(update=as_made)
-    async with embedded(settings, chosen.policy, chosen.embedder, report) as pipeline:
-        await pipeline.recover()
-        yield pipeline
+    return settings.model_copy(update=kept)
 
 
 class Decider:
@@ -96,11 +104,22 @@ class Decider:
         What waits before them is finished first. Raises NoStore where another process writes the
         store.
         """
-        partitions = StoreDirectory(self._settings.store).require().partitions
+        StoreDirectory(self._settings.store).require()
         self._chosen = self._chosen or for_store(self._settings, self._report)
         async with existing_store(self._settings, self._chosen, self._report) as pipeline:
-            await pipeline.take([record_of(event, partitions) for event in events])
-        return await decisions_on(self._settings, events)
+            return await decided_by(pipeline, events)
+
+
+async def decided_by(pipeline: EmbeddedPipeline, events: Sequence[Event]) -> list[OnEvent]:
+    """Have events decided on in order, and that applied. Raises Fatal where one was set aside."""
+    decided = await taken_by(pipeline, events)
+    return [on_event(*one) for one in zip(decided, events, strict=True)]
+
+
+async def taken_by(pipeline: EmbeddedPipeline, events: Sequence[Event]) -> list[Decision]:
+    """Do the same, and return the decision on each, whatever it is."""
+    partitions = await pipeline.partitions()
+    return await pipeline.take([record_of(event, partitions) for event in events])
 
 
 async def decisions_on(settings: Settings, events: Sequence[Event]) -> list[OnEvent]:
@@ -128,4 +147,6 @@ def _login() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError) as error:
-        raise InvalidSettings("nobody is logged in: say who asks with --author") from error
+        raise InvalidSettings(
+            "nobody is logged in: say who asks, with --author or reviews.author"
+        ) from error

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from streams.adapters.clock import SystemClock
 from streams.adapters.health import endpoints, serving
@@ -17,6 +18,7 @@ from streams.apps.loading import loading
 from streams.apps.processes import embedded
 from streams.apps.queueing import Cluster, Queue
 from streams.apps.reading import opened, reading
+from streams.apps.requests import taken_by
 from streams.apps.services import signals_to
 from streams.apps.settings import Settings
 
@@ -96,7 +98,7 @@ async def of_own_store(
         key = wiring.forget_key(settings.forget, StoreDirectory(settings.store))
         if key is None:
             raise TypeError("a store that forgets has a key")
-        queue = Queue(pipeline.take, log, reader, masked=chosen.policy.screens)
+        queue = Queue(partial(taken_by, pipeline), log, reader, masked=chosen.policy.screens)
         stack.push_async_callback(queue.close)
         means = Means(key, chosen.policy, chosen.embedder, pipeline.judging)
         own = OwnStore(log, reader, queue, means)

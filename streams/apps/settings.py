@@ -372,13 +372,6 @@ class LoadSettings(_Group):
             "built-in judge. none: guards alone."
         ),
     )
-    same_min: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.5,
-        description=(
-            "From which probability on a judge's `same` counts: less than for memories that are "
-            "stored, since all that the two say is shown."
-        ),
-    )
     lexical_weight: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.0,
         description=(

@@ -24,7 +24,10 @@ def register(app: typer.Typer) -> None:
 
 def analyze(
     source: Annotated[
-        str, typer.Argument(metavar="STORE|FILE", help="A store, or rows as `run` reads them.")
+        str,
+        typer.Argument(
+            metavar="STORE|FILE", help="A store, or a file of rows with text and scope."
+        ),
     ],
     *,
     model: options.Model = None,
@@ -56,7 +59,7 @@ async def _of_store(settings: Settings) -> Analysis:
 
 
 async def _of_file(source: str, settings: Settings) -> Analysis:
-    [file] = rows.sources([source], None, None)
+    [file] = rows.sources([source])
     embedder = wiring.embedder(settings.embedder, note)
     with Meter("rows") as meter:
         return await analysis.of_file(

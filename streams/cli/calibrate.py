@@ -96,7 +96,7 @@ def _pairs(source: str, settings: Settings) -> tuple[list[LabelledPair], str]:
     if Path(source).is_dir():
         pairs = asyncio.run(_answered(settings.model_copy(update={"store": Path(source)})))
         return pairs, _dataset(f"answered reviews of {Path(source).name}", pairs, None)
-    found = labelled.read(rows.sources([source], None, None))
+    found = labelled.read(rows.sources([source]))
     if found.stream:
         raise Unmeasurable(f"{source} is a stream: give labelled pairs (a, b, label)")
     content = Path(source).read_bytes() if Path(source).is_file() else None
@@ -130,7 +130,7 @@ def _lines(made: Calibrated) -> list[str]:
     bands, judges = made.policy.bands, made.policy.judges
     return [
         f"bands: match {bands.match}, review {bands.review}, log {bands.log}",
-        f"judges: same from {judges.same_min}, one says more from {judges.refines_min}",
+        f"judges: one memory from {judges.one_memory_min}",
         *(
             f"{half}: facts hidden {_told(measures.rates['hidden_rate'])}, found "
             f"{_told(measures.rates['found_rate'])}"

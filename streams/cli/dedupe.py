@@ -177,7 +177,7 @@ async def _made(
 
 def _of_file(source: str) -> list[Mapping[str, Any]]:
     """Read an export, or lines. Raises UsageError where a line is no row."""
-    [lines] = rows.sources([source], None, None)
+    [lines] = rows.sources([source])
     try:
         if source.endswith(".json") and (listed := rows_of(Path(source))) is not None:
             return list(listed)

@@ -26,6 +26,7 @@ _NAMES = {
     "kept_twice_rate": "kept twice",
     "lost_rate": "lost",
     "superseded_rate": "superseded by rule",
+    "displaced_rate": "displaced by rule",
     "guard_veto_rate": "duplicates vetoed by guards",
     "review_rate": "asked a person",
 }
@@ -65,7 +66,7 @@ def evaluate(
     policies.require_model(chosen, wiring.named_model(settings.embedder))
     if html is not None:
         report.require()
-    found = labelled.read(rows.sources(files, None, None), limit)
+    found = labelled.read(rows.sources(files), limit)
     for refused in found.refused[:_REFUSED_SHOWN]:
         note(f"left out: {refused}")
     if len(found.refused) > _REFUSED_SHOWN:

@@ -94,7 +94,7 @@ def extract(
     if as_json and out == _STDOUT and not dry_run:
         raise UsageError("--json and the events both want standard output: give --out FILE")
     wanted = rows.turns_scope(scope)
-    [source] = rows.sources([file], "jsonl", None)
+    [source] = rows.sources([file], "jsonl")
     rejected: Path | None = None
     if dry_run:
         looked = Extraction(settings.extraction, Notes(), scope=wanted)

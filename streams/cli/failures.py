@@ -3,20 +3,10 @@
 import traceback
 
 from streams.apps.awaiting import Interrupted
+from streams.apps.failures import Failure, failure_of
 from streams.apps.labelled import Unmeasurable
-from streams.apps.settings import InvalidSettings
 from streams.cli.console import note
-from streams.cli.options import NotFound, Undecided, UsageError
-from streams.core.policy import InvalidPolicy
-from streams.ports import (
-    Fatal,
-    NoModel,
-    NoServer,
-    NoStore,
-    Transient,
-    Unreachable,
-    Unusable,
-)
+from streams.cli.options import Undecided
 
 INTERRUPTED = 130
 
@@ -37,13 +27,21 @@ def tell_interrupted() -> None:
 
 
 def _exit_code(error: Exception) -> int:
+    if (failure := failure_of(error)) is not None:
+        return _CODES[failure]
     codes: list[tuple[tuple[type[Exception], ...], int]] = [
-        ((InvalidSettings, InvalidPolicy, Unmeasurable, UsageError, Unusable), 2),
-        ((NoStore,), 3),
-        ((NoModel,), 4),
-        ((NoServer, Unreachable, Undecided), 7),
-        ((NotFound,), 5),
-        ((Fatal, Transient), 6),
+        ((Unmeasurable,), 2),
+        ((Undecided,), 7),
         ((Interrupted,), INTERRUPTED),
     ]
     return next((code for types, code in codes if isinstance(error, types)), 1)
+
+
+_CODES = {
+    Failure.REQUEST: 2,
+    Failure.STORE: 3,
+    Failure.MODEL: 4,
+    Failure.NOT_FOUND: 5,
+    Failure.STOPPED: 6,
+    Failure.SERVER: 7,
+}

@@ -19,6 +19,7 @@ from streams.apps.forgetting import (
     ask_to_forget,
     foreseen,
     forget_in_store,
+    in_full,
 )
 from streams.apps.reading import Ambiguous, reading
 from streams.apps.requests import author_of
@@ -150,11 +151,7 @@ async def _forget(
     source: options.Source, wanted: Wanted, wish: Wish, wait: int, *, dry_run: bool
 ) -> Forgot:
     async with reading(source.settings, embedded=source.embedded) as reader:
-        if wanted.memory is not None:
-            named = await reader.memory_named(wanted.memory)
-            if named is None:
-                raise Unknown(f"no memory in {reader.place} has the id {wanted.memory}")
-            wanted = Wanted(memory=named)
+        wanted = await in_full(wanted, reader)
     if dry_run:
         return await foreseen(source.settings, wanted, wish, note, embedded=source.embedded)
     if source.embedded:

@@ -13,7 +13,7 @@ from streams.cli.commands import Commands
 EXIT_CODES = {
     0: "done",
     1: "an error in memsieve itself; --debug shows where",
-    2: "the command, a setting, a policy or an input file cannot be used",
+    2: "the command, a setting, a policy or an input file cannot be used, or no row of it",
     3: "the store, index or topics are busy, damaged, full, missing, or made for something else",
     4: "the embedding model is missing, damaged or unknown",
     5: "nothing has the id that was asked for",

@@ -11,17 +11,10 @@ from pydantic import BaseModel, ValidationError
 
 from schemas.base import MemoryId
 from streams.apps import settings
+from streams.apps.failures import NotFound, UsageError
 from streams.apps.reading import Ambiguous, StoreReader
 from streams.apps.settings import Settings
 from streams.flow.past import Bound
-
-
-class UsageError(Exception):
-    """What was asked for cannot be done as asked."""
-
-
-class NotFound(Exception):
-    """Nothing has the id that was asked for."""
 
 
 class Undecided(Exception):

@@ -4,18 +4,20 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated
 
 import typer
 
-from streams.adapters.files import FileSource
 from streams.apps.publishing import Published, Publisher, publisher
 from streams.apps.settings import Settings
 from streams.cli import options, rows
 from streams.cli.console import note, say, say_object
+from streams.cli.options import UsageError
 from streams.cli.progress import Work, shown
+from streams.cli.rows import Rows
+from streams.core.columns import Named
 
 
 def register(app: typer.Typer) -> None:
@@ -38,58 +40,66 @@ def publish(
     turns: Annotated[
         bool, typer.Option("--turns", help="The rows are turns: publish them for the extractor.")
     ] = False,
-    scope: rows.TurnsScope = None,
+    scope: Annotated[
+        str | None,
+        typer.Option(
+            "--scope",
+            help=(
+                "One scope for all rows; with --turns, that of turns that name none: {location} "
+                "becomes the place's number."
+            ),
+        ),
+    ] = None,
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Publish every row of the files as an event, keyed by its scope.
 
-    Rows are read as `run` reads them, with --turns as `extract` does. Publishing a file again is
-    harmless: its events keep their ids, and the services ignore what they have decided.
+    Rows are read as `run` reads them, columns guessed, too; with --turns as `extract` does.
+    Publishing a file again is harmless: its events keep their ids, and the services ignore what
+    they have decided.
     """
     settings = options.load(config, kafka__bootstrap=kafka)
-    mapping = rows.mapping(text_field, scope_field, id_field, time_field)
-    if turns and mapping is not None:
-        raise options.UsageError("turns have no columns to name: give --turns without --…-field")
-    if scope is not None and not turns:
-        raise options.UsageError("--scope is for turns: give --turns, or --scope-field for events")
-    sources = rows.sources(files, "jsonl" if turns else format_, mapping)
-    template = rows.turns_scope(scope)
+    template = rows.turns_scope(scope) if turns else None
+    named = rows.named(text_field, scope_field, id_field, time_field, None if turns else scope)
+    if turns and named != Named():
+        raise UsageError("turns have no columns to name: give --turns without --…-field")
+    given = rows.turns(files) if turns else rows.opened(files, format_, named)
 
-    def work_on(target: Publisher, source: FileSource) -> Work:
+    def work_on(target: Publisher, one: Rows) -> Work:
         if turns:
-            return partial(target.publish_turns, source, template, after)
-        return partial(target.publish, source, mapping, after)
+            return partial(target.publish_turns, one.source, template, after)
+        return partial(target.publish, one.source, one.mapping, after)
 
-    if after and len(sources) > 1:
-        raise options.UsageError("--after is for one file: publish the others by themselves")
+    if after and len(given) > 1:
+        raise UsageError("--after is for one file: publish the others by themselves")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     started = time.perf_counter()
     try:
-        published = asyncio.run(
-            _publish(settings, sources, work_on, "turns" if turns else "events")
-        )
+        published = asyncio.run(_publish(settings, given, work_on, "turns" if turns else "events"))
     except KeyboardInterrupt:
         sys.exit(130)  # how to go on has been said
     _close(published, time.perf_counter() - started, as_json=as_json)
+    if published.dead_letters and not (published.events or published.turns):
+        raise UsageError("no row could be used: memsieve dead-letters list tells why")
 
 
 async def _publish(
     settings: Settings,
-    sources: list[FileSource],
-    work_on: Callable[[Publisher, FileSource], Work],
+    given: Sequence[Rows],
+    work_on: Callable[[Publisher, Rows], Work],
     what: str,
 ) -> Published:
     async with publisher(settings) as target:
-        for source in sources:
+        for one in given:
             try:
-                await shown(source, work_on(target, source), what)
+                await shown(one.source, work_on(target, one), what)
             except BaseException:
                 done = target.published
                 note(
-                    f"{source.place}: published up to line {done.line:,}; to go on, give the same "
-                    f"command with this file alone and --after {done.line}"
+                    f"{one.source.place}: published up to line {done.line:,}; to go on, give the "
+                    f"same command with this file alone and --after {done.line}"
                 )
                 raise
         return target.published
@@ -112,8 +122,6 @@ def _close(published: Published, seconds: float, *, as_json: bool) -> None:
     say(f"published {good:,} {what} in {seconds:,.1f} s")
     if not rows_:
         say("there was nothing to publish: the files are empty, or --after is behind their end")
-    elif not good:
-        say("no row could be used: are the columns named right?")
     if published.dead_letters:
         say(
             f"{published.dead_letters:,} of {rows_:,} rows could not be used: "

@@ -13,7 +13,6 @@ import typer
 
 from schemas.decisions import Band, Block, Change, Ignore, Revision, kinds_of
 from streams.adapters.clock import SystemClock
-from streams.adapters.files import FileSource
 from streams.apps import embedding
 from streams.apps.embedding import Chosen
 from streams.apps.processes import Tally, embedded
@@ -22,7 +21,7 @@ from streams.cli import options, rows
 from streams.cli.console import note, say, say_object
 from streams.cli.options import UsageError
 from streams.cli.progress import shown
-from streams.core.mapping import FieldMapping
+from streams.cli.rows import Rows
 
 _EVERYDAY = kinds_of(Change | Ignore)
 _SELDOM = kinds_of(Revision | Block)
@@ -45,6 +44,7 @@ def run(
     scope_field: rows.ScopeField = None,
     id_field: rows.IdField = None,
     time_field: rows.TimeField = None,
+    scope: rows.OneScope = None,
     format_: rows.FileFormat = None,
     metrics: Annotated[
         Path | None,
@@ -59,8 +59,9 @@ def run(
 ) -> None:
     """Decide on every row of the files, in order, and keep the memories in a store.
 
-    Without the options for columns, a row with a `kind` is taken as an event as it is. Other
-    columns named like an event's fields are used as those, the rest becomes metadata.
+    Which columns hold text, scope, id and time is guessed where no option says so, and told. Rows
+    that are events are taken as they are. Other columns named like an event's fields are used as
+    those, the rest becomes metadata.
     """
     settings = options.load(
         config,
@@ -72,11 +73,11 @@ def run(
     )
     if metrics is not None and not metrics.parent.is_dir():
         raise UsageError(f"--metrics {metrics}: there is no directory {metrics.parent}")
-    mapping = rows.mapping(text_field, scope_field, id_field, time_field)
-    sources = rows.sources(files, format_, mapping)
+    named = rows.named(text_field, scope_field, id_field, time_field, scope)
+    given = rows.opened(files, format_, named)
     chosen = embedding.for_store(settings, note)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
-    tally, figures, seconds = asyncio.run(_run(chosen, sources, mapping))
+    tally, figures, seconds = asyncio.run(_run(chosen, given))
     if metrics is not None:
         written = {"timestamp": SystemClock().now().isoformat(), **figures}
         options.write("--metrics", metrics, json.dumps(written, indent=2) + "\n")
@@ -84,6 +85,8 @@ def run(
         say_object(summary(tally, seconds))
     else:
         _close(tally, seconds, settings)
+    if tally.rows and tally.dead_letters == tally.rows:
+        raise UsageError("no row could be used: memsieve dead-letters list tells why")
 
 
 def summary(tally: Tally, seconds: float) -> dict[str, object]:
@@ -92,21 +95,20 @@ def summary(tally: Tally, seconds: float) -> dict[str, object]:
         "events": tally.rows,
         "decisions": {kind: tally.kinds[kind] for kind in (*_EVERYDAY, *_SELDOM)},
         "dead_letters": tally.dead_letters,
+        "unlikely_times": tally.unlikely,
         "nearest": {band.value: tally.bands[band.value] for band in Band},
         "seconds": round(seconds, 3),
         "events_per_second": round(tally.rows / seconds, 1) if seconds else None,
     }
 
 
-async def _run(
-    chosen: Chosen, sources: Sequence[FileSource], mapping: FieldMapping | None
-) -> tuple[Tally, Mapping[str, Any], float]:
+async def _run(chosen: Chosen, given: Sequence[Rows]) -> tuple[Tally, Mapping[str, Any], float]:
     started = time.perf_counter()
     async with embedded(chosen.settings, chosen.policy, chosen.embedder, note) as pipeline:
         if recovered := await pipeline.recover():
             note(f"finished {recovered:,} events that were waiting: taken in before, or requeued")
-        for source in sources:
-            await shown(source, partial(pipeline.run, source, mapping))
+        for one in given:
+            await shown(one.source, partial(pipeline.run, one.source, one.mapping))
         pipeline.tally.check()
         figures = await pipeline.metrics()
     return pipeline.tally, figures, time.perf_counter() - started
@@ -119,8 +121,13 @@ def _close(tally: Tally, seconds: float, settings: Settings) -> None:
     for kind in (*_EVERYDAY, *(kind for kind in _SELDOM if tally.kinds[kind])):
         say(f"  {kind:<12}{tally.kinds[kind]:>9,}   {_MEANS[kind]}")
     say(f"  {'dead letters':<12}{tally.dead_letters:>9,}   {_MEANS['dead letters']}")
-    if tally.rows and tally.dead_letters == tally.rows:
-        say("no row could be used: memsieve dead-letters list tells why")
+    if tally.unlikely_event is not None:
+        example = tally.unlikely_event
+        say(
+            f"{tally.unlikely:,} events say that they happened before 1971, or are still to come, "
+            f"such as {example.event_id} on {example.occurred_at.date()}: mend their times",
+            style="yellow",
+        )
     if tally.bands:
         near = ", ".join(f"{band.value} {tally.bands[band.value]:,}" for band in Band)
         say(f"nearest neighbour by band: {near}")

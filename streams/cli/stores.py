@@ -7,25 +7,23 @@ from typing import Annotated, Any, TypeVar, cast
 import typer
 from pydantic_core import from_json
 
-from schemas.base import MemoryId
-from schemas.decisions import KINDS, Ignore, Marker, Reject
+from schemas.decisions import KINDS, Marker, Reject
 from schemas.memories import Memory, Standing
 from schemas.outcomes import DeadLetter
 from streams.apps.dead_letters import opened
-from streams.apps.reading import Ambiguous, Entry, StoreReader, reading
+from streams.apps.explaining import explained
+from streams.apps.reading import Ambiguous, Entry, reading
 from streams.cli import options
 from streams.cli.console import more, note, quoted, say, say_json
 from streams.cli.dead_letters import letter_json, show_letter
-from streams.core.explain import outcome, why
+from streams.core.explain import why
 from streams.core.history import standing
-from streams.core.ledger import touched
 from streams.flow.dead_letters import original
 from streams.flow.requeue import Letter
 
 Item = TypeVar("Item")
 
 _TEXT_WIDTH = 100
-_AGAIN_MAX = 10
 
 
 def register(app: typer.Typer) -> None:
@@ -125,10 +123,9 @@ async def _explain(source: options.Source, identity: str, *, as_json: bool) -> N
             await _explain_letter(source, identity, reader.place, as_json=as_json)
         elif as_json:
             say_json(_decision_json(entry) for entry in entries)
-        elif what == "memory":
-            await _explain_memory(reader, identity, entries)
         else:
-            await _explain_decisions(reader, entries)
+            for line in await explained(reader, identity, what, entries):
+                say(line)
 
 
 async def _explain_letter(
@@ -258,45 +255,3 @@ def _show_memory(memory: Memory, above: Memory | None) -> None:
     for variant in memory.variants:
         say(f"    also {quoted(variant.text)}", style="dim")
     say(f"    {memory.id}  {times}, last {memory.last_seen_at:%Y-%m-%d}{retired}", style="dim")
-
-
-async def _explain_decisions(reader: StoreReader, entries: Sequence[Entry]) -> None:
-    """Tell the story of each decision; deliveries of an event that was decided take a line."""
-    stories = [entry for entry in entries if not isinstance(entry.decision, Ignore)]
-    for count, entry in enumerate(stories or entries[:1]):
-        if count:
-            say()
-        for line in await reader.story(entry.decision):
-            say(line)
-    again = [f"{e.partition}/{e.offset}" for e in entries if isinstance(e.decision, Ignore)]
-    if stories and again:
-        say()
-        say(f"delivered again and ignored, at {', '.join(again[:_AGAIN_MAX])}{_beyond(again)}")
-
-
-def _beyond(again: Sequence[str]) -> str:
-    rest = len(again) - _AGAIN_MAX
-    return f" and {rest:,} more" if rest > 0 else ""
-
-
-async def _explain_memory(reader: StoreReader, identity: str, entries: list[Entry]) -> None:
-    """Tell a memory's life: what it is now, and every decision that made it so."""
-    full = next(i for e in entries for i in touched(e.decision) if i.startswith(identity))
-    memory = await reader.memory(MemoryId(full))
-    if memory is not None:
-        say(f"memory     {memory.id}")
-        say(f"scope      {memory.scope}")
-        say(f'it says    "{memory.text}"')
-        for variant in memory.variants:
-            say(f'also       "{variant.text}" (seen {variant.seen}x)')
-        if memory.folded:
-            say(f"           and {memory.folded:,} more wordings that only the log has")
-        say(f"version    {memory.version}, seen {memory.observation_count}x")
-        if memory.superseded:
-            say(f"retired    superseded by {memory.superseded.by}: {memory.superseded.reason}")
-        say()
-    say("its decisions, oldest first; explain one by its id:")
-    for entry in entries:
-        decision = entry.decision
-        say(f"  {decision.decision_id}  {decision.kind}: {outcome(decision)}")
-        say(f"    because {why(decision)}")

@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 
 from schemas.decisions import Compared, Verdict
 from streams.core.bands import Bands
-from streams.core.grading import APART, ONE_FACT, Truth, differs
+from streams.core.grading import APART, ONE_FACT, Truth
+from streams.core.judge.weighing import ONE_MEMORY
 from streams.core.measures import Rate, needed
 from streams.core.policy import JOINING, Policy, Rules
+from streams.core.verdict import of_one_memory, vetoed
 
 Marks = NDArray[np.bool_]
 
 _STEPS = [step / 100 for step in range(50, 101)]
-"""The least probabilities that are tried: below a half a judge would be believed against itself."""
+"""The least probabilities of one memory that are tried: below a half a judge would be believed against itself."""
 _COSINES = [step / 100 for step in range(100, -1, -1)]
 """The cosines that are tried as a band's bound; finer ones would follow the sample's noise."""
 _SHARE = 0.99
@@ -29,15 +31,15 @@ _SHARE = 0.99
 class Sample:
     """A labelled pair as judge and guards saw it, whatever its similarity.
 
-    `settled`: what the sentences alone told. `differs`: a guard objects. `doubtful`: a guard has
-    something to say.
+    `settled`: what the sentences alone told. `vetoed`: a guard has parted them. `objected`: a guard
+    has found a difference, which counts where nobody is sure.
     """
 
     truth: Truth
     similarity: float
     settled: Verdict | None = None
-    differs: bool = False
-    doubtful: bool = False
+    vetoed: bool = False
+    objected: bool = False
     probabilities: Mapping[Verdict, float] | None = None
 
 
@@ -50,8 +52,8 @@ def sample(truth: Truth, similarity: float, compared: Compared | None) -> Sample
         truth,
         similarity,
         settled=compared.verdict if silent and compared.verdict is not Verdict.UNSURE else None,
-        differs=differs(compared),
-        doubtful=bool(compared.findings),
+        vetoed=vetoed(compared),
+        objected=any(finding.outcome == "differs" for finding in compared.findings),
         probabilities=compared.probabilities,
     )
 
@@ -61,8 +63,7 @@ class Fit:
     """What was fitted, and what it comes to on the samples that it was fitted to."""
 
     bands: Bands
-    same_min: float
-    refines_min: float
+    one_memory_min: float
     hidden: Rate
     found: Rate
 
@@ -85,15 +86,15 @@ def fit(samples: Sequence[Sample], rules: Rules, wanted: float) -> Fit:
     if int(seen.apart.sum()) < needed(wanted):
         raise TooFew(int(seen.apart.sum()), needed(wanted))
     match = _match(seen, wanted)
-    same_min, refines_min = _least(seen, match, wanted)
-    outcome = seen.outcome(match, same_min, refines_min)
+    one_memory_min = _least(seen, match, wanted)
+    outcome = seen.outcome(match, one_memory_min)
     review = min(match, _holding(seen.similarity[seen.one & outcome]))
     bands = Bands(
         match=match,
         review=review,
         log=min(review, _holding(seen.similarity[seen.one])),
     )
-    return Fit(bands, same_min, refines_min, seen.hidden(outcome), seen.found(outcome))
+    return Fit(bands, one_memory_min, seen.hidden(outcome), seen.found(outcome))
 
 
 class Samples:
@@ -105,7 +106,7 @@ class Samples:
         self.similarity = np.array([one.similarity for one in samples], np.float64)
         self.one = np.array([one.truth in ONE_FACT for one in samples], np.bool_)
         self.apart = np.array([one.truth in APART for one in samples], np.bool_)
-        self.differs = np.array([one.differs for one in samples], np.bool_)
+        self.objected = np.array([one.objected for one in samples], np.bool_)
 
     def hidden(self, joined: Marks) -> Rate:
         return Rate(int((self.apart & joined).sum()), int(self.apart.sum()))
@@ -113,18 +114,12 @@ class Samples:
     def found(self, joined: Marks) -> Rate:
         return Rate(int((self.one & joined).sum()), int(self.one.sum()))
 
-    def outcome(self, match: float, same_min: float, refines_min: float) -> Marks:
+    def outcome(self, match: float, one_memory_min: float) -> Marks:
         """Return which pairs become one memory from these bounds on; see core/verdict.by_opinion."""
-        p_same, p_refines, p_refined = self._p_same, self._p_refines, self._p_refined_by
-        judged = self._judged & ~self.differs
-        same = judged & (p_same >= same_min)
-        refined = judged & ~same & (p_refined >= p_same) & (p_refined + p_same >= refines_min)
-        refines = judged & ~same & ~refined & (p_refines >= p_same)
-        refines &= p_refines + p_same >= refines_min
-        known = (same | refined) & ~self._doubtful
-        joined = refines & (self._rules.with_verdict.refines != "keep-both")
-        unsure = self._open & ~(known | refines)
-        return self._settled | known | joined | self._acting(unsure, match)
+        sure = self._judged & (self._p_one >= one_memory_min)
+        joined = sure & ~self._more if self._rules.with_verdict.refines == "keep-both" else sure
+        unsure = self._open & ~sure & ~self.objected
+        return self._settled | joined | self._acting(unsure, match)
 
     def _acting(self, unsure: Marks, match: float) -> Marks:
         """Return the pairs that are joined though nobody is sure."""
@@ -137,34 +132,27 @@ class Samples:
         return joins
 
     @cached_property
-    def _p_same(self) -> NDArray[np.float64]:
-        return self._p(Verdict.SAME)
+    def _p_one(self) -> NDArray[np.float64]:
+        told = (one.probabilities or {} for one in self._samples)
+        return np.array([of_one_memory(p) for p in told], np.float64)
 
     @cached_property
-    def _p_refines(self) -> NDArray[np.float64]:
-        return self._p(Verdict.REFINES)
-
-    @cached_property
-    def _p_refined_by(self) -> NDArray[np.float64]:
-        return self._p(Verdict.REFINED_BY)
-
-    def _p(self, verdict: Verdict) -> NDArray[np.float64]:
-        told = (one.probabilities for one in self._samples)
-        return np.array([0.0 if p is None else p.get(verdict, 0.0) for p in told], np.float64)
+    def _more(self) -> Marks:
+        """Which pairs are rather one fact that a side adds to than the same."""
+        told = (one.probabilities or {} for one in self._samples)
+        adding = (Verdict.REFINES, Verdict.OVERLAPS)
+        return np.array(
+            [max(ONE_MEMORY, key=lambda one, p=p: p.get(one, 0.0)) in adding for p in told],
+            np.bool_,
+        )
 
     @cached_property
     def _judged(self) -> Marks:
         return np.array([one.probabilities is not None for one in self._samples], np.bool_)
 
     @cached_property
-    def _doubtful(self) -> Marks:
-        return np.array([one.doubtful for one in self._samples], np.bool_)
-
-    @cached_property
     def _open(self) -> Marks:
-        return np.array(
-            [one.settled is None and not one.differs for one in self._samples], np.bool_
-        )
+        return np.array([one.settled is None and not one.vetoed for one in self._samples], np.bool_)
 
     @cached_property
     def _settled(self) -> Marks:
@@ -177,22 +165,21 @@ def _match(seen: Samples, wanted: float) -> float:
     """Return the lowest cosine from which so few distinct facts lie that no guard tells apart."""
     lowest = 1.0
     for bound in _COSINES:
-        above = seen.apart & ~seen.differs & (seen.similarity >= bound)
+        above = seen.apart & ~seen.objected & (seen.similarity >= bound)
         if _upper(Rate(int(above.sum()), int(seen.apart.sum()))) > wanted:
             break
         lowest = bound
     return lowest
 
 
-def _least(seen: Samples, match: float, wanted: float) -> tuple[float, float]:
-    """Return the least probabilities that find the most within the wanted rate."""
-    best, chosen = -1, (1.0, 1.0)
-    for same_min in reversed(_STEPS):
-        for refines_min in reversed(_STEPS):
-            outcome = seen.outcome(match, same_min, refines_min)
-            found = seen.found(outcome).count
-            if found > best and _upper(seen.hidden(outcome)) <= wanted:
-                best, chosen = found, (same_min, refines_min)
+def _least(seen: Samples, match: float, wanted: float) -> float:
+    """Return the least probability that finds the most within the wanted rate."""
+    best, chosen = -1, 1.0
+    for least in reversed(_STEPS):
+        outcome = seen.outcome(match, least)
+        found = seen.found(outcome).count
+        if found > best and _upper(seen.hidden(outcome)) <= wanted:
+            best, chosen = found, least
     return chosen
 
 
@@ -212,7 +199,7 @@ def fitted(base: Policy, found: Fit) -> dict[str, Any]:
     """Return a policy's content with what was fitted in place of its own."""
     content = base.model_dump(mode="json")
     content["bands"] = found.bands.model_dump()
-    content["judges"] |= {"same_min": found.same_min, "refines_min": found.refines_min}
+    content["judges"]["one_memory_min"] = found.one_memory_min
     nominate = content["nominate"]
     nominate["similarity_min"] = min(nominate["similarity_min"], found.bands.log)
     return content

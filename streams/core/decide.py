@@ -53,7 +53,7 @@ from streams.core.identity import (
 from streams.core.merge import Joined, Part, alone
 from streams.core.neighbours import Neighbour
 from streams.core.policy import Act, Policy, Rules
-from streams.core.verdict import Judgement
+from streams.core.verdict import Judgement, contradicts
 from streams.core.wordings import form_of
 
 
@@ -338,7 +338,9 @@ class _Deciding:
             case "review":
                 return self._asked(contradicted[0][0])
             case "supersede":
-                return self._dated([neighbour.memory for neighbour, _ in contradicted])
+                least = self._rules.judges.supersede_min
+                sure = [near.memory for near, told in contradicted if contradicts(told, least)]
+                return self._dated(sure) if sure else self._kept_both(Reason.CONTRADICTS_KNOWN)
 
     def _dated(self, contradicted: Sequence[Memory]) -> Change:
         """Let the newer statement stand, by the events' own times; the older is kept, retired."""

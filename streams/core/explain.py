@@ -15,6 +15,7 @@ from schemas.decisions import (
     Insert,
     Marker,
     Merge,
+    OnEvent,
     Reason,
     Reinforce,
     Reject,
@@ -23,6 +24,8 @@ from schemas.decisions import (
     Verdict,
 )
 from schemas.memories import Memory, Standing
+from streams.core.grading import score
+from streams.core.judge.weighing import ONE_MEMORY
 from streams.core.policy import Act, Policy, Rules
 from streams.core.wordings import other_than_shown
 
@@ -42,11 +45,10 @@ _WHY = {
     Reason.OLDER_CONTRADICTION: "a newer memory contradicts it; it is kept as history",
     Reason.SAME_MEMORY_ID: "its producer addressed this memory by name",
     Reason.SAME_CONTENT: "the same words are known in this scope",
-    Reason.SAME_FACT: "a memory says the same",
+    Reason.SAME_FACT: "a memory says the same fact",
     Reason.KNOWN_IN_FULL: "a memory already says all of it",
     Reason.ADDS_TO_KNOWN: "it says all of what is known, and more",
-    Reason.OVERLAPS_KNOWN: "it and a memory say one fact, and each adds something; both wordings are "
-    "kept",
+    Reason.OVERLAPS_KNOWN: "it and a memory say one fact, and each adds something",
     Reason.NEARLY_IDENTICAL: "it is nearly identical to what is known; both wordings are kept",
     Reason.BETTER_THAN_KNOWN: "it is the better of the two, by the policy's quality rule",
     Reason.NO_BETTER_THAN_KNOWN: "a memory is the better of the two, by the policy's quality rule",
@@ -95,7 +97,23 @@ def why(decision: Decision) -> str:
         return f"it says what memory {decision.memory_id} said, and that is forgotten"
     if isinstance(decision, Forward):
         return f"scope {decision.scope} belongs into partition {decision.partition}"
-    return _WHY[decision.evidence.reason]
+    return _WHY[decision.evidence.reason] + _sure(decision)
+
+
+def _sure(decision: OnEvent) -> str:
+    """Tell how sure a judge was of the memory that says it, where one told a probability."""
+    if decision.evidence.reason not in _BY_JUDGES:
+        return ""
+    joined = (near for near in decision.evidence.neighbours if near.verdict in ONE_MEMORY)
+    near = next(joined, None)
+    if near is None or near.probabilities is None:
+        return ""
+    return f", {score(near):.0%} sure; both wordings are kept"
+
+
+_BY_JUDGES = frozenset(
+    {Reason.SAME_FACT, Reason.KNOWN_IN_FULL, Reason.ADDS_TO_KNOWN, Reason.OVERLAPS_KNOWN}
+)
 
 
 def outcome(decision: Decision) -> str:
@@ -173,6 +191,7 @@ def explain(
     if decision.evidence.degraded:
         lines.append(f"did not answer: {', '.join(decision.evidence.degraded)}.")
     rules = None if policy is None else policy.rules(event.scope)
+    lines += _missing(decision.evidence.neighbours, rules)
     return [*lines, "", *_policy(decision.policy_id, rules)]
 
 
@@ -208,6 +227,22 @@ def _compared(
             *(f"         {line}" for line in opinions(near)),
         ]
     return lines
+
+
+def _missing(neighbours: tuple[Compared, ...], rules: Rules | None) -> list[str]:
+    """Tell how much was missing where a judge held two rather for one memory than not."""
+    if rules is None:
+        return []
+    told = [
+        score(near)
+        for near in neighbours
+        if near.probabilities is not None and near.verdict not in ONE_MEMORY
+    ]
+    nearest = max((sure for sure in told if sure is not None), default=0.0)
+    if nearest < _RATHER:
+        return []
+    least = rules.judges.one_memory_min
+    return [f"kept apart: {nearest:.1%} sure of one memory, judges.one_memory_min is {least:.0%}."]
 
 
 def opinions(near: Compared) -> list[str]:
@@ -259,3 +294,4 @@ _ACT: Mapping[Act, str] = {
     "review": "kept beside the other and put to a person",
 }
 _SHOWN_MIN = 0.005
+_RATHER = 0.5

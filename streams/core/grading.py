@@ -9,6 +9,7 @@ from schemas.events import Remember
 from schemas.memories import Memory
 from streams.core import wordings
 from streams.core.merge import contains
+from streams.core.verdict import of_one_memory, vetoed
 
 
 class Truth(StrEnum):
@@ -90,9 +91,10 @@ def outcome(decision: Change | Ignore, event: Remember, memory: Memory) -> Outco
 class Grade:
     """What is to be said of a decision on a labelled pair; None where it is not about such a pair.
 
-    `found`: what is one fact became one memory; `kept_twice`: it did not. `hidden`: of two facts
-    one became a wording of the other. `lost`: something that was said is in no wording of a memory,
-    and no rule retired it. `superseded`: a contradicted fact was retired by an explicit rule.
+    `found`: what is one fact became one memory; `kept_twice`: it stands as two. `hidden`: of two
+    facts one became a wording of the other. `lost`: something that was said is in no wording of a
+    memory, and no rule retired it. What a rule retires keeps its text and can be put back:
+    `superseded` is a contradicted fact, rightly so, `displaced` any other.
     """
 
     found: bool | None = None
@@ -100,19 +102,20 @@ class Grade:
     hidden: bool | None = None
     lost: bool | None = None
     superseded: bool | None = None
+    displaced: bool | None = None
 
 
 def grade(truth: Truth, made: Outcome) -> Grade:
     """Judge what became of an event and a memory by what they truly are to each other."""
-    gone = _gone(truth, made)
-    superseded = truth is Truth.CONTRADICTS and made.by_rule
-    one = truth in ONE_FACT
+    gone, one = _gone(truth, made), truth in ONE_FACT
+    retired = gone and made.by_rule
     return Grade(
         found=made.joined if one else None,
-        kept_twice=not made.joined if one else None,
+        kept_twice=(made.event_stands and made.memory_stands and not made.joined) if one else None,
         hidden=None if one else made.joined,
-        lost=gone and not superseded,
-        superseded=(gone and superseded) if truth is Truth.CONTRADICTS else None,
+        lost=gone and not made.by_rule,
+        superseded=retired if truth is Truth.CONTRADICTS else None,
+        displaced=None if truth is Truth.CONTRADICTS else retired,
     )
 
 
@@ -125,12 +128,8 @@ def together(grades: Iterable[Grade]) -> Grade:
         hidden=_any(one.hidden for one in every),
         lost=_any(one.lost for one in every),
         superseded=_any(one.superseded for one in every),
+        displaced=_any(one.displaced for one in every),
     )
-
-
-def differs(compared: Compared) -> bool:
-    """Tell whether a guard found a difference that forbids to join the two."""
-    return any(finding.outcome == "differs" for finding in compared.findings)
 
 
 def asks(decision: Change | Ignore) -> bool:
@@ -142,17 +141,13 @@ def asks(decision: Change | Ignore) -> bool:
 def score(compared: Compared) -> float | None:
     """Return how sure it is that a pair is one fact: what pairs are ranked by.
 
-    The judge's probability of SAME and half of that of one or each saying more, and 0 where a guard
-    objects, whatever the judge held. What the words alone tell to be known is sure. None where
-    nobody told a probability.
+    The judge's probability of one memory, and 0 where a guard has parted them. What the words alone
+    tell to be known is sure. None where nobody told a probability.
     """
-    if differs(compared):
+    if vetoed(compared):
         return 0.0
     if compared.probabilities is not None:
-        told = compared.probabilities
-        adding = (Verdict.REFINES, Verdict.REFINED_BY, Verdict.OVERLAPS)
-        more = sum(told.get(verdict, 0.0) for verdict in adding)
-        return told.get(Verdict.SAME, 0.0) + more / 2
+        return min(1.0, of_one_memory(compared.probabilities))
     known = compared.verdict in {Verdict.SAME, Verdict.REFINED_BY}
     return 1.0 if known and compared.judge == "sentences" else None
 

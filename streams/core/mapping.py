@@ -2,10 +2,10 @@
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from dateutil import parser as dates
@@ -13,13 +13,18 @@ from dateutil import parser as dates
 from schemas.codec import Unreadable
 from schemas.events import Remember
 
-_OWN = frozenset(Remember.model_fields) - {"kind", "schema_version", "metadata"}
+OWN = frozenset(Remember.model_fields) - {"kind", "schema_version", "metadata"}
 """Columns with these names are the event's fields; every other column is metadata."""
 
 _NUMBERS = {"turn": int, "importance": float, "confidence": float}
 _LISTS = frozenset({"tags", "entities"})
 _MILLISECONDS_FROM = 100_000_000_000
 """A larger number is a time in milliseconds: as seconds it would lie after the year 5138."""
+
+_FIRST = datetime(1971, 1, 1, tzinfo=UTC)
+"""What says an earlier time mostly means none: the year 1, or the first second of Unix."""
+_AHEAD_MAX = timedelta(days=1)
+"""A time without a zone may be from one that is up to 14 hours ahead."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class FieldMapping:
     time: str | None = None
 
     def __post_init__(self) -> None:
-        _columns_of(self.scope)
+        columns_of(self.scope)
 
 
 def scope_template(text: str) -> str:
@@ -49,7 +54,7 @@ def event_fields(row: Mapping[str, Any], mapping: FieldMapping) -> dict[str, Any
 
     Raises Unreadable, naming the column, where a part is missing or cannot be converted.
     """
-    scope_columns = _columns_of(mapping.scope)
+    scope_columns = columns_of(mapping.scope)
     id_column, time_column = mapping.id or "event_id", mapping.time or "occurred_at"
     event: dict[str, Any] = {"kind": "remember", "schema_version": 1}
     event["scope"] = _PLACE.sub(lambda place: _name(row, place.group(1)), mapping.scope)
@@ -60,7 +65,7 @@ def event_fields(row: Mapping[str, Any], mapping: FieldMapping) -> dict[str, Any
         event["occurred_at"] = moment(_column(row, time_column), time_column).isoformat()
     used = {*scope_columns, mapping.text, id_column, time_column}
     rest = {name: value for name, value in row.items() if name not in used and value != ""}
-    own = {name: rest.pop(name) for name in list(rest) if name in _OWN and name not in event}
+    own = {name: rest.pop(name) for name in list(rest) if name in OWN and name not in event}
     event.update({name: _own(name, value) for name, value in own.items() if value is not None})
     given = rest.pop("metadata", None)
     event["metadata"] = (
@@ -82,7 +87,7 @@ def moment(value: object, column: str) -> datetime:
             seconds = value / 1000 if abs(value) >= _MILLISECONDS_FROM else value
             return datetime.fromtimestamp(seconds, UTC)
         if isinstance(value, str):
-            found = _written(value, column)
+            found = _written(value.strip(), column)
             return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError, OSError, dates.UnknownTimezoneWarning) as error:
         if isinstance(error, Unreadable):
@@ -91,11 +96,18 @@ def moment(value: object, column: str) -> datetime:
     raise _no_time(column)
 
 
+def is_unlikely(time: datetime, now: datetime) -> bool:
+    """Tell whether nothing can have been observed at that time: it is still to come, or no time."""
+    return not _FIRST <= time <= now + _AHEAD_MAX
+
+
 _TWO_DAYS = (datetime(2001, 1, 1, tzinfo=None), datetime(2002, 2, 2, tzinfo=None))  # noqa: DTZ001
 """What dateutil fills gaps with: where the result depends on it, the text left a gap."""
 
 
 def _written(text: str, column: str) -> datetime:
+    if _UNIX.fullmatch(text):
+        return moment(float(text), column)
     with suppress(ValueError):
         return datetime.fromisoformat(text)
     with warnings.catch_warnings():
@@ -107,6 +119,10 @@ def _written(text: str, column: str) -> datetime:
     if found != european:
         raise Unreadable(f"column {column} may mean two days; write 2026-03-14", column)
     return found
+
+
+_UNIX = re.compile(r"\d{10}(?:\.\d+)?|\d{13}")
+"""Unix seconds or milliseconds since 2001, as a table has them: as text."""
 
 
 def _kept(metadata: object) -> dict[str, Any]:
@@ -122,7 +138,7 @@ def _no_time(column: str) -> Unreadable:
 _PLACE = re.compile(r"\{([^{}]+)\}")
 
 
-def _columns_of(template: str) -> list[str]:
+def columns_of(template: str) -> list[str]:
     """Return the columns of a scope template. Raises ValueError where it is broken."""
     if not template.strip("/ ") or set(_PLACE.sub("", template)) & set("{}"):
         raise ValueError(f"write {{column}} for a column's value, and text around it: {template!r}")
@@ -131,7 +147,7 @@ def _columns_of(template: str) -> list[str]:
 
 def _column(row: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - JSON is what it is
     if row.get(name) is None:
-        raise Unreadable(f"column {name} is missing; the columns are {_listed(row)}", name)
+        raise Unreadable(f"column {name} is missing; the columns are {listed(row)}", name)
     return row[name]
 
 
@@ -159,7 +175,8 @@ def _own(field: str, value: Any) -> Any:  # noqa: ANN401
     return value
 
 
-def _listed(row: Mapping[str, Any]) -> str:
-    names = sorted(row)
+def listed(columns: Iterable[str]) -> str:
+    """Name the columns for a message; of many the first ones."""
+    names = sorted(columns)
     shown = ", ".join(names[:12])
     return f"{shown}, … ({len(names)} in all)" if len(names) > len(names[:12]) else shown or "none"

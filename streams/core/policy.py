@@ -44,20 +44,20 @@ class Nominate(Record):
 
 
 class Judges(Record):
-    """Who is asked about a pair that the guards let pass: one after the other, until one answers.
+    """Who is asked about a pair: one after the other, until one answers.
 
-    A verdict counts from its least probability on; below, the pair is unsure. A judge that tells no
-    probability is believed. Texts less similar than `words_below` are two facts, and nobody is
-    asked, where they share less than `shared_words_min` of the shorter one's content words, names
-    apart: asking costs more than finding them, and judges are hardly ever sure there.
+    Two become one memory from the probability `one_memory_min` on. Of what is below, a
+    contradiction and two facts count from their own least probabilities on; else the pair is
+    unsure. A contradiction lets the newer stand, where the policy wants that, from the probability
+    `supersede_min` on. A judge that tells no probability is believed. `deep` lets the built-in judge read both
+    texts together, which costs milliseconds a pair; without it, words and cosine tell alone.
     """
 
     chain: tuple[JudgeName, ...] = ("built-in",)
-    shared_words_min: Unit = 0.0
-    words_below: Cosine = 0.85
-    same_min: Unit = 0.5
-    refines_min: Unit = 0.5
+    deep: bool = True
+    one_memory_min: Unit = 0.5
     contradicts_min: Unit = 0.5
+    supersede_min: Unit = 0.5
     distinct_min: Unit = 0.5
 
     @model_validator(mode="after")

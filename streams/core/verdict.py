@@ -1,13 +1,14 @@
 """What an event and a neighbour are to each other: what sentences, guards and judges make of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schemas.base import ScopeName
-from schemas.decisions import Band, Finding, Verdict
+from schemas.decisions import Band, Compared, Finding, Verdict
 from schemas.events import Remember
 from schemas.memories import Memory
-from streams.core.language.reading import Reading
+from streams.core.guards.registry import OF_RECORDS
+from streams.core.judge.weighing import ONE_MEMORY
 from streams.core.merge import contains
 from streams.core.neighbours import Neighbour
 from streams.core.policy import Judges
@@ -17,12 +18,15 @@ from streams.core.policy import Judges
 class Pair:
     """An event and a live memory of its scope, as a judge is asked about them.
 
-    `similarity` is the cosine of their embeddings.
+    `similarity` is the cosine of their embeddings, `findings` what guards have found. `deep` allows
+    what takes milliseconds.
     """
 
     event: Remember
     memory: Memory
     similarity: float
+    findings: tuple[Finding, ...] = ()
+    deep: bool = True
 
     @property
     def scope(self) -> ScopeName:
@@ -33,8 +37,8 @@ class Pair:
 class Opinion:
     """A judge's answer about a pair.
 
-    `probabilities` are calibrated and add up to 1, over SAME, REFINES, REFINED_BY, CONTRADICTS and
-    DISTINCT; None where the judge only names the verdict.
+    `probabilities` are calibrated and add up to 1, over SAME, REFINES, REFINED_BY, OVERLAPS,
+    CONTRADICTS and DISTINCT; None where the judge only names the verdict.
     """
 
     verdict: Verdict
@@ -70,32 +74,46 @@ def by_sentences(event: Remember, neighbour: Neighbour) -> Judgement | None:
     return None
 
 
-def by_words(event: Reading, memory: Reading, similarity: float, rules: Judges) -> Judgement | None:
-    """Settle a pair that shares hardly a word, where the policy says so; None elsewhere."""
-    if similarity >= rules.words_below or rules.shared_words_min == 0.0:
-        return None
-    said, known = event.keywords, memory.keywords
-    shorter = min(len(said), len(known))
-    if not shorter or len(said & known) >= rules.shared_words_min * shorter:
-        return None
-    return Judgement(Verdict.DISTINCT, "words")
+def by_guards(findings: Sequence[Finding], rules: Judges) -> Judgement | None:
+    """Settle a pair that a guard objects to; None where none does, or a judge is to weigh it.
+
+    What is noted beside the texts (a pin, a validity, who said it) always parts two memories. What
+    is found in the texts is evidence, which the built-in judge weighs with all that speaks for one
+    memory; where another is asked first, or nobody, it parts them, too.
+    """
+    weighed = rules.chain[:1] == ("built-in",)
+    for finding in findings:
+        if finding.outcome == "differs" and (finding.guard in OF_RECORDS or not weighed):
+            return Judgement(Verdict.DISTINCT, f"guard {finding.guard}", findings=tuple(findings))
+    return None
+
+
+def vetoed(near: Compared) -> bool:
+    """Tell whether a guard has parted a pair and no judge has weighed it."""
+    return near.judge.startswith("guard ") and near.probabilities is None
+
+
+def contradicts(judgement: Judgement, least: float) -> bool:
+    """Tell whether a contradiction is that sure; who tells no probability is believed."""
+    told = None if judgement.opinion is None else judgement.opinion.probabilities
+    return told is None or told.get(Verdict.CONTRADICTS, 0.0) >= least
+
+
+def of_one_memory(probabilities: Mapping[Verdict, float]) -> float:
+    """Return the probability that one memory stands for both, to five decimals."""
+    return round(sum(probabilities.get(one, 0.0) for one in ONE_MEMORY), 5)
 
 
 def by_opinion(opinion: Opinion, rules: Judges) -> Verdict:
     """Return the verdict that an opinion is good for: UNSURE below the least probability for it.
 
-    A side that says more is no loss where it is the side that stays or both stay: SAME counts
-    towards REFINES and REFINED_BY, never the other way round.
+    Whether one memory stands for both is asked first; then, which relation of such two is likeliest.
     """
     if opinion.probabilities is None:
         return opinion.verdict
     p = opinion.probabilities
-    same = p[Verdict.SAME]
-    if same >= rules.same_min:
-        return Verdict.SAME
-    for more in (Verdict.REFINED_BY, Verdict.REFINES):
-        if p[more] >= same and p[more] + same >= rules.refines_min:
-            return more
+    if of_one_memory(p) >= rules.one_memory_min:
+        return max(ONE_MEMORY, key=lambda one: p[one])
     for other, least in (
         (Verdict.CONTRADICTS, rules.contradicts_min),
         (Verdict.DISTINCT, rules.distinct_min),

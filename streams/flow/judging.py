@@ -1,6 +1,7 @@
 """Pairs of an event and its neighbours become verdicts: sentences, guards, then the judges in turn.
 
-Whatever a judge answers, what a guard objects to is not the same.
+What guards find in the texts goes to the judge, which weighs it. Where nobody is sure, a guard's
+objection parts the two.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,14 +10,16 @@ from itertools import islice
 from typing import TypeAlias
 
 from schemas.base import MemoryId
-from schemas.decisions import Band, Verdict
+from schemas.decisions import Band, Finding, Verdict
 from schemas.events import Remember
+from schemas.memories import Memory
 from streams.core.guards.registry import examine
 from streams.core.guards.statement import of_event, of_memory
+from streams.core.judge.weighing import ONE_MEMORY
 from streams.core.language.reading import Readings
 from streams.core.neighbours import Neighbour
 from streams.core.policy import JudgeName, Rules
-from streams.core.verdict import Judgement, Opinion, Pair, by_opinion, by_sentences, by_words
+from streams.core.verdict import Judgement, Opinion, Pair, by_guards, by_opinion, by_sentences
 from streams.ports import NoAnswer, Verifier, Wording
 
 _KEPT = 10_000
@@ -84,7 +87,8 @@ class Judging:
     async def _judged(self, questions: Sequence[Question]) -> list[Judgement]:
         judgements = [self._unasked(question) for question in questions]
         still = [at for at, one in enumerate(judgements) if one.verdict is Verdict.UNSURE]
-        asked = await self._ask([questions[at] for at in still])
+        findings = [judgements[at].findings for at in still]
+        asked = await self._ask([questions[at] for at in still], findings)
         for at, answer in zip(still, asked, strict=True):
             judgements[at] = _settled(judgements[at], answer, questions[at].rules)
         return judgements
@@ -95,20 +99,18 @@ class Judging:
         told = by_sentences(event, question.neighbour)
         if told is not None:
             return told
-        judges, similarity = question.rules.judges, question.neighbour.similarity
-        texts = self.readings.of(event.text), self.readings.of(memory.text)
-        if apart := by_words(*texts, similarity, judges):
-            return apart
-        if not question.rules.guards:
-            return Judgement(Verdict.UNSURE, "bands")
-        said, known = of_event(event, texts[0]), of_memory(memory, texts[1])
-        findings = examine(said, known, self.readings.lexicon)
-        objection = next((one for one in findings if one.outcome == "differs"), None)
-        if objection is not None:
-            return Judgement(Verdict.DISTINCT, f"guard {objection.guard}", findings=findings)
-        return Judgement(Verdict.UNSURE, "guards" if findings else "bands", findings=findings)
+        findings = self._findings(event, memory) if question.rules.guards else ()
+        apart = by_guards(findings, question.rules.judges)
+        return apart or Judgement(Verdict.UNSURE, "guards" if findings else "bands", None, findings)
 
-    async def _ask(self, questions: Sequence[Question]) -> list[_Asked]:
+    def _findings(self, event: Remember, memory: Memory) -> tuple[Finding, ...]:
+        said = of_event(event, self.readings.of(event.text))
+        known = of_memory(memory, self.readings.of(memory.text))
+        return examine(said, known, self.readings.lexicon)
+
+    async def _ask(
+        self, questions: Sequence[Question], findings: Sequence[tuple[Finding, ...]]
+    ) -> list[_Asked]:
         """Ask one judge after the other, each about what is still open and for it to settle."""
         asked = [_Asked() for _ in questions]
         for turn in range(max((len(q.rules.judges.chain) for q in questions), default=0)):
@@ -119,20 +121,20 @@ class Judging:
                     if asked[at].opinion is None
                     and question.rules.judges.chain[turn : turn + 1] == (name,)
                 ]
-                answers = await self._answers(name, [questions[at] for at in open_at])
+                answers = await self._answers(
+                    name, [_pair(questions[at], findings[at]) for at in open_at]
+                )
                 for at, answer in zip(open_at, answers, strict=True):
                     asked[at] = _with_answer(asked[at], name, answer)
         return asked
 
     async def _answers(
-        self, name: JudgeName, questions: Sequence[Question]
+        self, name: JudgeName, pairs: Sequence[Pair]
     ) -> Sequence[Opinion | NoAnswer]:
         verifier = self._verifiers.get(name)
-        if verifier is None or not questions:
-            return [NoAnswer("not configured")] * len(questions)
-        return await verifier.verify(
-            [Pair(q.event, q.neighbour.memory, q.neighbour.similarity) for q in questions]
-        )
+        if verifier is None or not pairs:
+            return [NoAnswer("not configured")] * len(pairs)
+        return await verifier.verify(pairs)
 
 
 def _key(question: Question) -> _Key:
@@ -142,6 +144,11 @@ def _key(question: Question) -> _Key:
     return (event.model_dump_json(), *seen, id(question.rules))
 
 
+def _pair(question: Question, findings: tuple[Finding, ...]) -> Pair:
+    near, deep = question.neighbour, question.rules.judges.deep
+    return Pair(question.event, near.memory, near.similarity, findings, deep)
+
+
 def _with_answer(asked: _Asked, name: JudgeName, answer: Opinion | NoAnswer) -> _Asked:
     if isinstance(answer, NoAnswer):
         return replace(asked, degraded=(*asked.degraded, f"{name}: {answer.reason}"))
@@ -149,16 +156,21 @@ def _with_answer(asked: _Asked, name: JudgeName, answer: Opinion | NoAnswer) -> 
 
 
 def _settled(judgement: Judgement, asked: _Asked, rules: Rules) -> Judgement:
-    """Take a judge's opinion over; where a guard cannot tell, nobody is believed to say "same"."""
-    if asked.opinion is None:
-        return replace(judgement, degraded=asked.degraded)
-    verdict = by_opinion(asked.opinion, rules.judges)
-    if judgement.findings and verdict in {Verdict.SAME, Verdict.REFINED_BY}:
+    """Take a judge's opinion over.
+
+    Who only names a verdict has weighed nothing: it is not believed that two are one where a guard
+    has something to say. Where nobody is sure, a guard's objection counts.
+    """
+    opinion, findings = asked.opinion, judgement.findings
+    verdict = Verdict.UNSURE if opinion is None else by_opinion(opinion, rules.judges)
+    weighed = opinion is not None and opinion.probabilities is not None
+    objection = next((one.guard for one in findings if one.outcome == "differs"), None)
+    doubted = ONE_MEMORY if objection else (Verdict.SAME, Verdict.REFINED_BY)
+    if findings and not weighed and verdict in doubted:
         verdict = Verdict.UNSURE
+    judge = judgement.judge if opinion is None else opinion.judge
+    if verdict is Verdict.UNSURE and objection is not None:
+        verdict, judge = Verdict.DISTINCT, f"guard {objection}"
     return replace(
-        judgement,
-        verdict=verdict,
-        judge=asked.opinion.judge,
-        opinion=asked.opinion,
-        degraded=asked.degraded,
+        judgement, verdict=verdict, judge=judge, opinion=opinion, degraded=asked.degraded
     )

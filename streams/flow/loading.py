@@ -67,20 +67,13 @@ class Bounds:
 class How:
     """How what was found is put together.
 
-    Memories up to `distance` (cosine) apart are asked about, by `verify`. No text is lost by showing
-    two as one, so less is asked of a judge than where memories are stored: that it holds two for
-    the same with the probability `same_min`. `deduplicate` false leaves every memory by itself.
+    Memories up to `distance` (cosine) apart are asked about, by `verify`, whom the policy believes
+    as it does where memories are stored. `deduplicate` false leaves every memory by itself.
     """
 
     deduplicate: bool
     distance: float
     verify: Verify
-    same_min: float
-
-    @property
-    def judged_by(self) -> tuple[Verify, float]:
-        """What a judgement depends on beside the two memories."""
-        return self.verify, self.same_min
 
 
 @dataclass(frozen=True)
@@ -135,7 +128,7 @@ class Loader:
         self._policy = policy
         self._bounds = bounds
         self._merging = Merging(judging.readings, judging.wording)
-        self._judgements = _Kept[tuple[_Versions, tuple[Verify, float]], Judgement](bounds.kept_max)
+        self._judgements = _Kept[tuple[_Versions, Verify], Judgement](bounds.kept_max)
         self._texts = _Kept[_Versions, Told](bounds.kept_max)
         self._wordings = _Kept[_Versions, Told](bounds.kept_max)
 
@@ -191,7 +184,9 @@ class Loader:
         """Ask about the nearest pairs that nobody has asked about before, and make the entries."""
         rules = _rules(self._policy.rules(scope), how)
         pairs = near(found, distance=how.distance) if how.deduplicate else []
-        keys = [(_versions([newer, older.memory]), how.judged_by) for newer, older in pairs]
+        keys: list[tuple[_Versions, Verify]] = [
+            (_versions([newer, older.memory]), how.verify) for newer, older in pairs
+        ]
         known = [self._judgements.get(key) for key in keys]
         still_open = [at for at, judgement in enumerate(known) if judgement is None]
         asked = still_open[:pairs_max]
@@ -292,12 +287,9 @@ def _found(stored: Stored, vector: Vector, similarity: float, key: ContentKey) -
 def _rules(rules: Rules, how: How) -> Rules:
     """Return a scope's rules as they hold for what is only shown.
 
-    Guards are always asked, and a judge is asked however few words two share: so few pairs can wait
-    for it. What nobody settles stays apart, unless nobody was to be asked.
+    Guards are always asked. What nobody settles stays apart, unless nobody was to be asked.
     """
-    judges = rules.judges.model_copy(
-        update={"chain": _CHAINS[how.verify], "shared_words_min": 0.0, "same_min": how.same_min}
-    )
+    judges = rules.judges.model_copy(update={"chain": _CHAINS[how.verify]})
     unsettled: Act = "merge" if how.verify == "none" else "keep-both"
     without = WithoutVerdict(match=unsettled, review=unsettled)
     update = {"judges": judges, "guards": True, "without_verdict": without}

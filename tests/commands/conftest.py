@@ -13,6 +13,7 @@ import pytest
 
 from streams.adapters.clock import SystemClock
 from streams.adapters.embedders import fastembed_text
+from streams.adapters.files import HEAD_BYTES
 from streams.cli.main import main
 from tests.fakes.clock import StandingClock
 from tests.support.models import models_dir, shared_embedder
@@ -87,6 +88,15 @@ def start(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def start_holding(store: str, *arguments: object, cwd: Path) -> subprocess.Popen[str]:
+    """Start a run that takes a store and then waits for more on its standard input."""
+    process = start("run", "-", "--store", store, *arguments, cwd=cwd)
+    assert process.stdin is not None
+    process.stdin.write("\n" * HEAD_BYTES)  # which it looks at before it takes the store
+    process.stdin.flush()
+    return process
 
 
 def write_events(path: Path, *texts: str, scope: str = "acme/ana") -> Path:

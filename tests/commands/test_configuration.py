@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from streams.apps.settings import Settings, listing
 from streams.cli.main import EXIT_CODES
-from tests.commands.conftest import Memsieve, start, write_events
+from tests.commands.conftest import Memsieve, start_holding, write_events
 from tests.support.models import models_dir
 from tests.support.waiting import wait_until
 
@@ -106,7 +106,7 @@ def test_doctor_leaves_a_store_alone_that_is_being_written(
 ) -> None:
     write_events(tmp_path / "facts.jsonl", "Ana likes tea.")
     memsieve("run", "facts.jsonl", "--store", "store")
-    with start("run", "-", "--store", "store", cwd=tmp_path) as process:
+    with start_holding("store", cwd=tmp_path) as process:
         lock = tmp_path / "store" / "lock"
         wait_until(lambda: lock.read_text() == str(process.pid), "the store is held")
         result = memsieve("doctor", "--store", "store")

@@ -35,7 +35,7 @@ def _store(memsieve: Memsieve, tmp_path: Path) -> None:
 
 def run(memsieve: Memsieve, path: Path, name: str, *lines: str) -> None:
     (path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    assert memsieve("run", name, *STORE).code == 0
+    assert memsieve("run", name, *STORE).code in {0, 2}  # 2: no row of the file could be used
 
 
 def decided(memsieve: Memsieve) -> dict[str, Any]:

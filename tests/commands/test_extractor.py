@@ -26,7 +26,7 @@ ENDPOINT = '[llm]\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "tiny"\n'
         (("extractor", *KAFKA, "--llm"), "index.kind edge is for one process"),
         (("serve", *KAFKA, "--llm"), "--llm is for turns: give --extract, too"),
         (("publish", "turns.jsonl", *KAFKA, "--turns", "--text-field", "a"), "no columns to name"),
-        (("publish", "turns.jsonl", *KAFKA, "--scope", "a/b"), "--scope is for turns"),
+        (("publish", "turns.jsonl", *KAFKA, "--scope", "a/b"), "--text-field COLUMN"),
         (("publish", "turns.jsonl", *KAFKA, "--turns", "--scope", "a/*"), "holds the wildcard *"),
     ],
 )
@@ -56,7 +56,7 @@ def test_a_turn_is_not_put_back_into_a_store_that_nobody_extracts_from(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
     (tmp_path / "turns.jsonl").write_text(f"{json.dumps(TURN)}\n", "utf-8")
-    assert memsieve("run", "turns.jsonl", "--store", "store").code == 0
+    assert memsieve("run", "turns.jsonl", "--store", "store").code == 2
     [letter] = memsieve("dead-letters", "list", "--store", "store", "--json").json()
     told = memsieve("dead-letters", "requeue", letter["id"], "--store", "store")
     assert told.code == 2

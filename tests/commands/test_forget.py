@@ -267,7 +267,7 @@ def test_a_dead_letter_that_is_requeued_does_not_bring_it_back(
     memsieve: Memsieve, tmp_path: Path, vault: str
 ) -> None:
     """As it was, where only its id was wrong, and mended where it could not be read."""
-    assert memsieve("run", refused(tmp_path / "bad.jsonl"), "--store", "store").code == 0
+    assert memsieve("run", refused(tmp_path / "bad.jsonl"), "--store", "store").code == 2
     forgotten = ("forget", vault, "--later", "--store", "store")
     assert memsieve(*forgotten).code == 0
     mended = {"kind": "remember", "schema_version": 1, "event_id": "y", "scope": "acme/ana"}
@@ -293,7 +293,7 @@ def test_a_dead_letter_that_is_requeued_does_not_bring_it_back(
 def test_a_dead_letter_that_says_it_goes_with_it_and_cannot_be_requeued(
     memsieve: Memsieve, tmp_path: Path, vault: str
 ) -> None:
-    assert memsieve("run", refused(tmp_path / "bad.jsonl"), "--store", "store").code == 0
+    assert memsieve("run", refused(tmp_path / "bad.jsonl"), "--store", "store").code == 2
     letters = memsieve("dead-letters", "list", "--store", "store", "--json").json()
     assert len(letters) == 3
     assert memsieve("forget", vault, "--store", "store").code == 0
@@ -318,7 +318,8 @@ def test_a_dead_letter_that_says_it_goes_with_it_and_cannot_be_requeued(
 def test_a_row_that_could_not_be_read_loses_its_words_too(
     memsieve: Memsieve, tmp_path: Path, vault: str, broken: str
 ) -> None:
-    (tmp_path / "broken.jsonl").write_text(f"{broken}\n", encoding="utf-8")
+    good = json.dumps({"text": TEA, "scope": "acme/ana"})
+    (tmp_path / "broken.jsonl").write_text(f"{good}\n{broken}\n", encoding="utf-8")
     ran = memsieve("run", "broken.jsonl", "--store", "store", "--json").json()
     assert ran["dead_letters"] == 1
     assert memsieve("forget", vault, "--store", "store").code == 0

@@ -34,7 +34,7 @@ from streams.core.neighbours import Stored
 from streams.flow.decisions import decision_record, fence_record
 from streams.ports import Outgoing, Record, Transient
 from tests.builders import event, policy
-from tests.commands.conftest import Memsieve, start, write_events
+from tests.commands.conftest import Memsieve, start_holding, write_events
 from tests.simulation.schedule import Schedule
 from tests.support.stores import run
 from tests.support.waiting import wait_until
@@ -348,7 +348,7 @@ def test_nothing_is_changed(memsieve: Memsieve, store: Store) -> None:
 def test_a_store_that_is_written_is_read_but_for_what_follows_the_log(
     memsieve: Memsieve, store: Store, tmp_path: Path
 ) -> None:
-    with start("run", "-", "--store", "store", cwd=tmp_path) as process:
+    with start_holding("store", cwd=tmp_path) as process:
         lock = store.path / "lock"
         wait_until(lambda: lock.read_text() == str(process.pid), "the store is held")
         report = verified(memsieve)

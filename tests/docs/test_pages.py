@@ -13,7 +13,7 @@ import pytest
 
 from schemas.topics import TOPICS
 from streams.cli.main import EXIT_CODES
-from tests.support import reference
+from tests.support import reference, snippets
 from tests.support.kafka import NativeKafka, free_port
 from tests.support.models import models_dir
 from tests.support.waiting import wait_until
@@ -45,6 +45,17 @@ def test_every_command_of_a_page_prints_what_the_page_says(page: Path, tmp_path:
         printed = _run(command, tmp_path)
         pattern = re.escape(expected).replace("…", ".+")
         assert re.fullmatch(pattern, printed), f"{page}: $ {command}\n{printed}"
+
+
+@pytest.mark.timeout(240)  # each loads the model
+@pytest.mark.parametrize("page", snippets.PAGES, ids=str)
+def test_every_python_snippet_of_a_page_prints_what_the_page_says(
+    page: Path, tmp_path: Path
+) -> None:
+    models_dir()
+    for snippet in snippets.of(page):
+        printed = snippets.run(sys.executable, snippet, tmp_path)
+        assert re.fullmatch(snippets.expected(snippet), printed), f"{page}:\n{printed}"
 
 
 def test_the_services_do_what_their_page_says(tmp_path: Path, own_broker: NativeKafka) -> None:
@@ -81,10 +92,12 @@ def test_the_guide_lists_the_exit_codes() -> None:
 
 def test_the_map_names_every_module_and_no_other() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-    named = set(re.findall(r"^\| `((?:schemas|streams)/[\w/]+\.py)` \|", page, re.MULTILINE))
+    named = set(
+        re.findall(r"^\| `((?:memsieve|schemas|streams)/[\w/]+\.py)` \|", page, re.MULTILINE)
+    )
     modules = {
         str(path.relative_to(ROOT))
-        for package in ("schemas", "streams")
+        for package in ("memsieve", "schemas", "streams")
         for path in (ROOT / package).rglob("*.py")
         if path.name != "__init__.py"
     }

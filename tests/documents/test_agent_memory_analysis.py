@@ -74,25 +74,40 @@ async def test_the_first_two_are_worded_as_an_enthusiast_who_prefers_flat_white(
     assert await here.texts() == [merged]
 
 
-@PENDING
 @pytest.mark.covers("S4.2")
 @pytest.mark.parametrize(
     "wordings",
     [
-        pytest.param((USUALLY, ENTHUSIAST, ESPECIALLY), id="the three of the issue"),
-        (USUALLY, SHORT),
-        (USUALLY, ESPECIALLY),
+        pytest.param((USUALLY, ENTHUSIAST, ESPECIALLY), id="the three of the issue", marks=PENDING),
+        pytest.param((USUALLY, SHORT), marks=PENDING),
+        pytest.param((USUALLY, ESPECIALLY), marks=PENDING),
         ("User likes flat white", "User loves flat white"),
-        ("Coffee preference: flat white", "Flat white is preferred"),
-        ("User broke pour-over", "Pour-over set is broken"),
-        ("User likes flat white", "Confirmed: still prefers flat white"),
-        ("User likes flat white coffee", "User loves flat white"),
-        ("User likes flat white coffee", "flat white is their favorite"),
+        pytest.param(("Coffee preference: flat white", "Flat white is preferred"), marks=PENDING),
+        pytest.param(("User broke pour-over", "Pour-over set is broken"), marks=PENDING),
+        pytest.param(
+            ("User likes flat white", "Confirmed: still prefers flat white"), marks=PENDING
+        ),
+        pytest.param(("User likes flat white coffee", "User loves flat white"), marks=PENDING),
+        pytest.param(
+            ("User likes flat white coffee", "flat white is their favorite"), marks=PENDING
+        ),
     ],
 )
 async def test_wordings_of_one_fact_by_the_real_model(wordings: tuple[str, ...]) -> None:
     await is_one(wordings)
 
 
+@pytest.mark.covers("S4.2")
+@pytest.mark.parametrize(
+    "wordings",
+    [(USUALLY, ENTHUSIAST, ESPECIALLY), (USUALLY, SHORT), (USUALLY, ESPECIALLY)],
+)
+async def test_the_policy_thorough_takes_the_wordings_of_the_issue_for_one(
+    wordings: tuple[str, ...],
+) -> None:
+    await is_one(wordings, "thorough")
+
+
 async def test_another_drink_is_another_fact_to_the_real_model() -> None:
-    await are_apart(["User likes flat white coffee", "User prefers espresso drinks"])
+    for policy in ("default", "thorough"):
+        await are_apart(["User likes flat white coffee", "User prefers espresso drinks"], policy)

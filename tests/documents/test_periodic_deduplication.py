@@ -57,17 +57,36 @@ async def test_the_rows_of_the_table_that_are_none(
     assert await here.texts() == [first, second]
 
 
-@PENDING
 @pytest.mark.covers("S2.10")
-@pytest.mark.parametrize("pair", [(PARIS, FRANCE), ("Prefers Python", "Python is favorite")])
+@pytest.mark.parametrize(
+    "pair",
+    [pytest.param((PARIS, FRANCE), marks=PENDING), ("Prefers Python", "Python is favorite")],
+)
 async def test_the_duplicates_of_the_table_by_the_real_model(pair: tuple[str, str]) -> None:
     await is_one(pair)
 
 
+@pytest.mark.covers("S2.1", "S2.10")
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (PARIS, FRANCE),
+        ("Prefers Python", "Python is favorite"),
+        ("I live in Paris", "My home is in Paris, France"),
+        ("I prefer Python", "Python is my favorite language"),
+    ],
+)
+async def test_the_policy_thorough_finds_the_duplicates_of_the_table(
+    pair: tuple[str, str],
+) -> None:
+    await is_one(pair, "thorough")
+
+
 @pytest.mark.covers("S2.10")
+@pytest.mark.parametrize("policy", ["default", "thorough"])
 @pytest.mark.parametrize("pair", [GOOGLE, COFFEE])
-async def test_the_other_rows_by_the_real_model(pair: tuple[str, str]) -> None:
-    await are_apart(pair)
+async def test_the_other_rows_by_the_real_model(pair: tuple[str, str], policy: str) -> None:
+    await are_apart(pair, policy)
 
 
 @PENDING

@@ -19,7 +19,7 @@ from tests.support.deciding import lexicon
 from tests.support.models import default_embedder
 
 PENDING = pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="needs the judge that reads both texts"
+    strict=True, raises=AssertionError, reason="the judge is not sure enough of it"
 )
 
 

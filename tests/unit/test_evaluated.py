@@ -44,8 +44,8 @@ def test_judge_and_cosine_are_ranked_on_the_same_judged_rows() -> None:
 
 
 @pytest.mark.covers("B41")
-def test_guards_veto_where_they_object_to_one_fact() -> None:
-    def compared(outcome: str) -> Compared:
+def test_guards_veto_where_they_alone_part_one_fact() -> None:
+    def compared(outcome: str, judge: str) -> Compared:
         finding = {"guard": "numbers", "outcome": outcome, "what": "5 and 6"}
         return Compared(
             memory_id=memory(id=identity(1)).id,
@@ -53,15 +53,15 @@ def test_guards_veto_where_they_object_to_one_fact() -> None:
             similarity=0.9,
             band=Band.REVIEW,
             verdict=Verdict.DISTINCT,
-            judge="guard numbers",
+            judge=judge,
             findings=(Finding.model_validate(finding),),
         )
 
     rows = [
-        row(one=True, score=0.0, similarity=0.9, compared=compared("differs")),
-        row(one=True, score=None, similarity=0.9, compared=compared("cannot-tell")),
+        row(one=True, score=0.0, similarity=0.9, compared=compared("differs", "guard numbers")),
+        row(one=True, score=None, similarity=0.9, compared=compared("cannot-tell", "built-in")),
         row(one=True, score=None, similarity=0.2),
-        row(one=False, score=0.0, similarity=0.9, compared=compared("differs")),
+        row(one=False, score=0.0, similarity=0.9, compared=compared("differs", "guard numbers")),
     ]
     assert measured(rows, "ours").rates["guard_veto_rate"] == Rate(1, 3)
     assert measured(rows, "cosine").rates["guard_veto_rate"] == Rate(0, 0)

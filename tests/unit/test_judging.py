@@ -127,36 +127,75 @@ async def test_nobody_is_asked_where_the_policy_names_nobody() -> None:
     assert (made.verdict, made.degraded, built_in.asked) == (Verdict.UNSURE, (), [])
 
 
+def between(**told: float) -> Opinion:
+    """Return an opinion with these probabilities, and the rest on "distinct"."""
+    given = {Verdict(name.replace("_", "-")): p for name, p in told.items()}
+    probabilities = {one: given.get(one, 0.0) for one in Verdict if one is not Verdict.UNSURE}
+    probabilities[Verdict.DISTINCT] += 1 - sum(given.values())
+    return Opinion(max(probabilities, key=probabilities.__getitem__), "built-in", probabilities)
+
+
 @pytest.mark.parametrize(
     ("opinion", "verdict"),
     [
         (sure(Verdict.SAME, 0.9), Verdict.SAME),
         (sure(Verdict.SAME, 0.899), Verdict.UNSURE),
-        (sure(Verdict.REFINES, 0.8), Verdict.REFINES),
-        (sure(Verdict.REFINES, 0.79), Verdict.UNSURE),
-        (sure(Verdict.REFINED_BY, 0.8), Verdict.REFINED_BY),
+        (sure(Verdict.REFINES, 0.9), Verdict.REFINES),
+        (sure(Verdict.REFINED_BY, 0.9), Verdict.REFINED_BY),
+        (sure(Verdict.OVERLAPS, 0.9), Verdict.OVERLAPS),
+        (between(same=0.3, refines=0.35, overlaps=0.25), Verdict.REFINES),
+        (between(same=0.3, refines=0.35, overlaps=0.24), Verdict.UNSURE),
         (sure(Verdict.CONTRADICTS, 0.7), Verdict.CONTRADICTS),
         (sure(Verdict.CONTRADICTS, 0.69), Verdict.UNSURE),
         (sure(Verdict.SAME, 0.2), Verdict.DISTINCT),
     ],
 )
-async def test_a_verdict_counts_from_its_least_probability_on(
+async def test_two_are_one_memory_from_the_least_probability_on(
     opinion: Opinion, verdict: Verdict
 ) -> None:
-    least = {"same_min": 0.9, "refines_min": 0.8, "contradicts_min": 0.7, "distinct_min": 0.6}
+    least = {"one_memory_min": 0.9, "contradicts_min": 0.7, "distinct_min": 0.6}
     sections = rules(judges={"chain": ["built-in"], **least})
     [made] = await judged(judging(built_in=always(opinion)), question(GRAPES, FOND, **sections))
     assert (made.verdict, made.opinion) == (verdict, opinion)
 
 
-async def test_what_is_the_same_or_more_counts_together_where_nothing_is_lost_by_it() -> None:
-    told = {**(sure(Verdict.REFINES, 0.45).probabilities or {}), Verdict.SAME: 0.4}
-    told[Verdict.DISTINCT] = 0.15
-    opinion = Opinion(Verdict.REFINES, "built-in", told)
-    least = {"same_min": 0.9, "refines_min": 0.8}
-    sections = rules(judges={"chain": ["built-in"], **least})
-    [made] = await judged(judging(built_in=always(opinion)), question(GRAPES, FOND, **sections))
-    assert made.verdict is Verdict.REFINES
+DOGS, NO_DOGS = "Ana likes two dogs.", "Ana is fond of three dogs."
+
+
+@pytest.mark.covers("B31", "D6")
+@pytest.mark.parametrize(
+    ("opinion", "verdict", "judge"),
+    [
+        (sure(Verdict.SAME, 0.95), Verdict.SAME, "built-in"),
+        (sure(Verdict.CONTRADICTS, 0.95), Verdict.CONTRADICTS, "built-in"),
+        (sure(Verdict.SAME, 0.6), Verdict.DISTINCT, "guard numbers"),
+        ("broken", Verdict.DISTINCT, "guard numbers"),
+    ],
+)
+async def test_the_built_in_judge_weighs_what_a_guard_finds_in_texts(
+    opinion: Opinion | str, verdict: Verdict, judge: str
+) -> None:
+    built_in = always(NoAnswer(opinion) if isinstance(opinion, str) else opinion)
+    sections = rules(judges={"chain": ["built-in"], "one_memory_min": 0.9})
+    [made] = await judged(judging(built_in=built_in), question(DOGS, NO_DOGS, **sections))
+    assert (made.verdict, made.judge) == (verdict, judge)
+    [asked] = built_in.asked
+    assert [finding.guard for finding in asked.findings] == ["numbers"]
+
+
+async def test_a_judge_that_weighs_nothing_is_not_believed_against_a_guard() -> None:
+    sections = rules(judges={"chain": ["built-in", "llm"]})
+    silent, llm = always(NoAnswer("broken")), always(Verdict.SAME)
+    [made] = await judged(judging(built_in=silent, llm=llm), question(DOGS, NO_DOGS, **sections))
+    assert (made.verdict, made.judge) == (Verdict.DISTINCT, "guard numbers")
+
+
+@pytest.mark.parametrize("deep", [True, False])
+async def test_a_policy_says_whether_two_texts_may_be_read_together(*, deep: bool) -> None:
+    built_in = always(Verdict.SAME)
+    sections = rules(judges={"chain": ["built-in"], "deep": deep})
+    await judged(judging(built_in=built_in), question(GRAPES, FOND, **sections))
+    assert [pair.deep for pair in built_in.asked] == [deep]
 
 
 @pytest.mark.covers("B25", "D35")
@@ -165,23 +204,6 @@ async def test_where_a_guard_cannot_tell_nobody_is_believed_to_say_the_same() ->
     [made] = await judged(judging(llm=llm), question("Done.", "It is done now.", **rules("llm")))
     assert made.verdict is Verdict.UNSURE
     assert [finding.outcome for finding in made.findings] == ["cannot-tell"]
-
-
-@pytest.mark.parametrize(
-    ("similarity", "share", "asked"),
-    [(0.84, 0.5, 0), (0.85, 0.5, 1), (0.84, 0.25, 1), (0.84, 0, 1)],
-)
-async def test_texts_that_share_hardly_a_word_are_not_judged_unless_very_near(
-    similarity: float, share: float, asked: int
-) -> None:
-    llm = always(Verdict.SAME)
-    sections = rules(judges={"chain": ["llm"], "shared_words_min": share})
-    base = question("Ana rows her old boat daily.", "Ana repaired the boat in May.", **sections)
-    near = Neighbour(base.neighbour.memory, similarity, Band.REVIEW)
-    [made] = await judged(judging(llm=llm), Question(base.event, near, base.rules))
-    assert len(llm.asked) == asked
-    if not asked:
-        assert (made.verdict, made.judge) == (Verdict.DISTINCT, "words")
 
 
 async def test_questions_are_put_to_a_judge_together_and_answered_in_order() -> None:

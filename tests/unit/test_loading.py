@@ -12,18 +12,20 @@ from streams.apps import policies
 from streams.core.embedding import Vector
 from streams.core.language.reading import Readings
 from streams.core.neighbours import Stored
+from streams.core.policy import Policy
 from streams.core.verdict import Opinion, Pair
 from streams.flow.judging import Judging
 from streams.flow.loading import OVER_FETCH, Bounds, How, Loaded, Loader, Wanted
 from streams.ports import NoAnswer, Query, Wording
 from tests.builders import at_cosine, identity, later, memory, stored, unit, worded
+from tests.builders import policy as policy_of
 from tests.fakes.embedder import FakeEmbedder
 from tests.fakes.judges import Said, ScriptedVerifier, ScriptedWording
 from tests.support.deciding import lexicon
 
 QUERY = "what does Ana drink?"
 SCOPE = ScopeName("acme/ana")
-HOW = How(deduplicate=True, distance=0.4, verify="built-in", same_min=0.5)
+HOW = How(deduplicate=True, distance=0.4, verify="built-in")
 BOUNDS = Bounds(candidates_max=200, pairs_max=1_000, kept_max=1_000)
 NOUNS = ("mug", "cup", "pot", "jug", "jar", "can", "tin", "box", "bag", "urn", "vat", "tub")
 
@@ -49,11 +51,12 @@ class World:
         *,
         bounds: Bounds = BOUNDS,
         wording: Wording | None = None,
+        policy: Policy | None = None,
     ) -> None:
         self.index = CountingIndex()
         self.judge = ScriptedVerifier(verdicts, name="judge")
         judging = Judging(Readings(lexicon()), {"built-in": self.judge, "llm": self.judge}, wording)
-        self.loader = Loader(judging, policies.load("default"), bounds)
+        self.loader = Loader(judging, policy or policies.load("default"), bounds)
 
     async def keep(self, texts: Sequence[str], vectors: Sequence[Vector]) -> None:
         await self.index.write(
@@ -184,13 +187,14 @@ async def test_vectors_alone_do_where_nobody_is_to_be_asked_and_no_guard_objects
     )
 
 
-async def test_a_judge_must_be_as_sure_as_the_settings_say() -> None:
-    told = dict.fromkeys((Verdict.REFINES, Verdict.REFINED_BY), 0.1)
-    told |= {Verdict.SAME: 0.5, Verdict.CONTRADICTS: 0.1, Verdict.DISTINCT: 0.2}
-    world = World(always(Opinion(Verdict.SAME, "judge", told)))
-    await world.keep(repeats(3), [unit(1)] * 3)
-    assert shown(await world.load()) == [3]
-    assert shown(await world.load(how=replace(HOW, same_min=0.6))) == [1, 1, 1]
+async def test_a_judge_must_be_as_sure_as_the_policy_says() -> None:
+    told = dict.fromkeys((Verdict.REFINES, Verdict.REFINED_BY, Verdict.OVERLAPS), 0.1)
+    told |= {Verdict.SAME: 0.4, Verdict.CONTRADICTS: 0.1, Verdict.DISTINCT: 0.2}
+    for least, entries in ((0.7, [3]), (0.71, [1, 1, 1])):
+        rules = policy_of(judges={"one_memory_min": least})
+        world = World(always(Opinion(Verdict.SAME, "judge", told)), policy=rules)
+        await world.keep(repeats(3), [unit(1)] * 3)
+        assert shown(await world.load()) == entries
 
 
 @pytest.mark.covers("D34")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.decisions import Insert
+from schemas.decisions import Decision, Insert
 from schemas.events import Event
 from streams.apps.queueing import BATCH_EVENTS, Cluster, Queue, Told
 from streams.apps.reading import StoreReader
-from streams.ports import Outgoing, Unreachable
+from streams.ports import Unreachable
 from tests.builders import event, later, policy, unit
 from tests.support.bench import Bench
 
@@ -37,13 +37,11 @@ class Taking:
         reader = StoreReader(bench.log, "here", lambda _: None)
         self.queue = Queue(self._take, bench.log, reader, masked=masked)
 
-    async def _take(self, records: Sequence[Outgoing]) -> list[int]:
-        self.batches.append(len(records))
+    async def _take(self, events: Sequence[Event]) -> list[Decision]:
+        self.batches.append(len(events))
         if self.trouble is not None:
             raise self.trouble
-        offsets = await self._bench.log.append(records)
-        await self._bench.decide()
-        return offsets
+        return (await self._bench.say(*events))[-len(events) :]
 
 
 async def together(queue: Queue, *asked: Sequence[Event]) -> list[list[Told]]:

@@ -1,9 +1,10 @@
-"""Makes the judge's deep half and its decision, from the material to the packaged files.
+"""Makes the judge: from the material to the packaged files.
 
     python -m training.relations DATA STATE OUT [--pairs 400000]
 
-Trains (or goes on training, where STATE holds a run that was stopped), writes `alone.onnx` and
-`together.onnx`, and fits `decision.json`. The default embedding model must be installed.
+Makes `words.npz` and `trees.onnx`; trains the cross-encoder, or goes on, where STATE holds a run
+that was stopped; writes it as `alone.onnx` and `together.onnx`, and fits `decision.json`. What is
+there already is not made again. The default embedding model must be installed.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Make the built-in judge's deep half.")
+    parser = argparse.ArgumentParser(description="Make the built-in judge.")
     parser.add_argument("data", type=Path, help="the folder of sets that may be used")
     parser.add_argument("state", type=Path, help="where the run is kept")
     parser.add_argument("out", type=Path, help="where the files go")
@@ -24,10 +25,11 @@ def main() -> None:
     if not collected.exists():
         _run("training.pairs", given.data, collected)
     shared = ("--collected", collected)
+    if not (given.out / "trees.onnx").exists():
+        _run("training.trees", given.data, given.out, *shared)
     _run("training.relations.train", given.data, given.state, "--pairs", given.pairs, *shared)
     _run("training.relations.export", given.state, given.out)
-    decision = given.out / "decision.json"
-    _run("training.relations.weighing", given.data, given.state, decision, *shared)
+    _run("training.relations.weighing", given.data, given.state, given.out, *shared)
 
 
 def _run(module: str, *arguments: object) -> None:

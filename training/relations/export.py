@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from platformdirs import user_cache_path
 
-from training.relations.material import RELATIONS
-from training.relations.model import ALONE, TURNED, Layer, Relations, started_from
+from training.relations.material import RELATIONS, TURNED
+from training.relations.model import ALONE, Layer, Relations, started_from
 
 _OPSET, _IR_VERSION = 20, 9
 _EPSILON = 1e-12

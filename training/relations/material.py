@@ -19,6 +19,11 @@ from training.relations.respelling import respelled
 
 RELATIONS = ("same", "refines", "refined-by", "overlaps", "contradicts", "distinct")
 """What the first text is to the second, in the order of the model's outputs."""
+TURNED = tuple(
+    RELATIONS.index(name)
+    for name in ("same", "refined-by", "refines", "overlaps", "contradicts", "distinct")
+)
+"""Where each output stands when the pair is turned round."""
 ONE_MEMORY = ("same", "refines", "refined-by", "overlaps")
 """Relations of two texts that one memory stands for."""
 

@@ -17,13 +17,7 @@ from onnx import numpy_helper
 from torch import Tensor, nn
 from torch.nn import functional
 
-from training.relations.material import RELATIONS
-
-TURNED = tuple(
-    RELATIONS.index(name)
-    for name in ("same", "refined-by", "refines", "overlaps", "contradicts", "distinct")
-)
-"""Where each output stands when the pair is turned round."""
+from training.relations.material import RELATIONS, TURNED
 
 ALONE = 2
 """Layers that read a text by itself."""

@@ -1,62 +1,60 @@
-"""The judge that comes with memsieve: a small trained model, offline, the same answer every time."""
+"""The judge that comes with memsieve: trained models, offline, the same answer every time.
+
+A cascade. Trees over words and cosine judge every pair; a cross-encoder reads those that may be one
+memory. One linear decision weighs what both tell, with the cosine and what the guards found.
+"""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
-from importlib import import_module, resources
-from io import BytesIO
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from pathlib import Path
 
 from schemas.decisions import Verdict
+from streams.adapters.verifiers.cross_encoder import CrossEncoder
+from streams.adapters.verifiers.models import PACKAGED, cheap
 from streams.core.judge.features import features
 from streams.core.judge.prepared import Prepared, prepare
-from streams.core.judge.words import WordVectors
+from streams.core.judge.weighing import RELATIONS, Row, Told, one_memory
 from streams.core.language.reading import Readings
 from streams.core.verdict import Opinion, Pair
 from streams.ports import NoAnswer
 
-CLASSES = (
-    Verdict.SAME,
-    Verdict.REFINES,
-    Verdict.REFINED_BY,
-    Verdict.CONTRADICTS,
-    Verdict.DISTINCT,
-)
-"""The model's outputs, in order."""
+_OPEN = 0.4
+"""Pairs that the cheap half holds for less likely one memory are read by nobody: of the development
+pairs that become one, 1 % are among them, and of a stream's near pairs two of three. Reading a pair
+costs as much as embedding a text."""
 
 _PREPARED = 2_048
 """Texts whose preparation is kept, at about 25 KB each."""
 
 _LONGEST = 2_000
-"""Characters of a text that is judged: the model has learnt from sentences, and what is compared
+"""Characters of a text that is judged: the models have learnt from sentences, and what is compared
 grows with the product of both lengths."""
 
-_DECIMALS = 6
+_DECIMALS = 5
 """Enough to rank, and no more than another processor's arithmetic repeats."""
 
 
-class _Model(Protocol):
-    """What of onnxruntime's session is used; the library comes without types."""
-
-    def run(
-        self, outputs: Sequence[str], given: Mapping[str, NDArray[Any]], /
-    ) -> Sequence[NDArray[np.float32]]: ...
-
-
 class BuiltInVerifier:
-    """Implements ports.Verifier with the model in `judge/`; needs no embedding model of its own."""
+    """Implements ports.Verifier with the models in `judge/`; needs no embedding model of its own.
+
+    NoModel where a file of it is missing or damaged, when it is first asked.
+    """
 
     name = "built-in"
 
-    def __init__(self, readings: Readings) -> None:
+    def __init__(self, readings: Readings, folder: Path = PACKAGED) -> None:
         self._readings = readings
+        self._folder = folder
         self._prepared = lru_cache(_PREPARED)(self._prepare)
 
     async def verify(self, pairs: Sequence[Pair]) -> list[Opinion | NoAnswer]:
-        return [self._judge(pair) for pair in pairs]
+        opinions: list[Opinion | NoAnswer] = []
+        for pair in pairs:
+            opinions.append(self._judge(pair))
+            await asyncio.sleep(0)  # reading takes milliseconds, and others wait
+        return opinions
 
     async def close(self) -> None:
         await asyncio.sleep(0)
@@ -64,50 +62,33 @@ class BuiltInVerifier:
     def _judge(self, pair: Pair) -> Opinion:
         if max(len(pair.event.text), len(pair.memory.text)) > _LONGEST:
             return Opinion(Verdict.UNSURE, self.name)
+        decision = cheap(self._folder).decision
+        told = Told(pair.similarity, self._trees(pair), None, pair.findings)
+        probabilities = decision.cheap.probabilities(told)
+        if pair.deep and one_memory(probabilities) >= _OPEN:
+            cross = self._cross_encoder.logits(pair.event.text, pair.memory.text)
+            if cross is not None:
+                probabilities = decision.deep.probabilities(replace(told, cross=cross))
+        return _opinion(probabilities)
+
+    def _trees(self, pair: Pair) -> Row:
         event, memory = self._prepared(pair.event.text), self._prepared(pair.memory.text)
         row = features(event, memory, pair.similarity, self._readings.lexicon)
         # One pair a run: what a pair is judged by never depends on what is asked beside it.
-        [told] = _model().run(
-            ["probabilities"],
-            {
-                "features": row[None],
-                "event": event.tokens,
-                "memory": memory.tokens,
-                "event_keys": event.keys,
-                "memory_keys": memory.keys,
-            },
-        )
-        return _opinion(told[0].astype(np.float64))
+        [told] = cheap(self._folder).trees.run(["probabilities"], {"features": row})
+        return told.astype(float)
 
     def _prepare(self, text: str) -> Prepared:
-        return prepare(self._readings.of(text), self._readings.lexicon, _words())
+        return prepare(self._readings.of(text), self._readings.lexicon, cheap(self._folder).words)
+
+    @cached_property
+    def _cross_encoder(self) -> CrossEncoder:
+        return CrossEncoder(self._folder)
 
 
-def _opinion(row: NDArray[np.float64]) -> Opinion:
+def _opinion(row: Row) -> Opinion:
     probabilities = {
-        verdict: round(float(p), _DECIMALS) for verdict, p in zip(CLASSES, row, strict=True)
+        verdict: round(float(p), _DECIMALS) for verdict, p in zip(RELATIONS, row, strict=True)
     }
-    likeliest = max(CLASSES, key=lambda verdict: probabilities[verdict])
+    likeliest = max(RELATIONS, key=lambda verdict: probabilities[verdict])
     return Opinion(likeliest, BuiltInVerifier.name, probabilities)
-
-
-@cache
-def _model() -> _Model:
-    runtime: Any = import_module("onnxruntime")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = 1  # a pair is too little work to share
-    options.log_severity_level = 3
-    return runtime.InferenceSession(
-        _file("judge.onnx"), options, providers=["CPUExecutionProvider"]
-    )
-
-
-@cache
-def _words() -> WordVectors:
-    with np.load(BytesIO(_file("words.npz"))) as stored:
-        words = bytes(stored["words"]).decode().split()
-        return WordVectors({word: row for row, word in enumerate(words)}, stored["table"])
-
-
-def _file(name: str) -> bytes:
-    return resources.files("streams.adapters.verifiers").joinpath("judge", name).read_bytes()

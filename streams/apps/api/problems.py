@@ -1,6 +1,6 @@
 """What the API answers instead of what was wished: one form, one line, and what to do."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ from schemas.base import Record
 from schemas.codec import complaint
 from streams.apps.access import Grant, Right
 from streams.apps.lifecycle import Declined, Why
+from streams.apps.problems import dotted
 from streams.ports import Fatal, Poison, Transient
 
 Log = Callable[..., object]
@@ -100,8 +101,8 @@ class Refused(Exception):
         if first["type"] == "json_invalid":
             said = f"is no JSON: {first.get('ctx', {})['error']} at character {first['loc'][-1]}"
             return cls(HTTPStatus.UNPROCESSABLE_ENTITY, f"body {said}", field="body")
-        loc = first["loc"] if within else first["loc"][1:]
-        field = _dotted(loc, within) or "body"
+        loc = (within, *first["loc"]) if within else first["loc"][1:]
+        field = dotted(loc) or "body"
         return cls(HTTPStatus.UNPROCESSABLE_ENTITY, f"{field} {_said(first)}", field=field)
 
     @classmethod
@@ -166,14 +167,6 @@ def _said(problem: ErrorDetails) -> str:
     if problem["type"] == "value_error":
         return str(problem["msg"]).removeprefix("Value error, ")
     return complaint(problem)
-
-
-def _dotted(path: Sequence[str | int], within: str) -> str:
-    """Write a path as `events[2].scope`."""
-    dotted = within
-    for part in path:
-        dotted += f"[{part}]" if isinstance(part, int) else f".{part}" if dotted else part
-    return dotted
 
 
 def responses(*codes: int) -> Described:

@@ -6,7 +6,6 @@ from functools import lru_cache
 from itertools import pairwise
 from math import log1p
 from typing import NamedTuple
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +39,6 @@ _KINDS = frozenset(
 _REACH = 3
 """A preposition governs a word so many words behind it, articles and qualities between them."""
 
-READ = 40
-"""Words of a text that the attention reads: more than nearly every memory has."""
-
-MARKS = 10
-"""How many numbers stand before a word's vector: its place in the text, and what it is."""
-
 _REMEMBERED = 65_536
 """Words whose traits are kept: several times the vocabulary of a busy stream."""
 
@@ -59,8 +52,7 @@ class Prepared(NamedTuple):
     `content` are the places of content words, or of all words where there are none. The mappings
     are by lemma, of its first place: its place, what content word stands before and behind it, and
     the preposition that governs it. `parts` says for each word what it mostly is: n, v, a, r, a
-    name ("p") or a value ("q"). `tokens`, shape (words, MARKS + dimension), and `keys`, equal for
-    equal lemmas, are the first words as the attention reads them; at least one.
+    name ("p") or a value ("q").
     """
 
     reading: Reading
@@ -84,8 +76,6 @@ class Prepared(NamedTuple):
     trigrams: AbstractSet[str]
     sets: tuple[AbstractSet[str], ...]
     negated: AbstractSet[str]
-    tokens: Matrix
-    keys: NDArray[np.int64]
 
 
 class _Traits(NamedTuple):
@@ -139,23 +129,7 @@ def prepare(reading: Reading, lexicon: Lexicon, vectors: WordVectors) -> Prepare
             frozenset(f"{owning.owner} {owning.owned}" for owning in reading.possessions),
         ),
         negated=frozenset(word.lemma for word in words if word.negated and word.content),
-        tokens=_tokens(words, traits, matrix),
-        keys=np.array([crc32(lemma.encode()) for lemma in lemmas[:READ]] or [0], np.int64),
     )
-
-
-def _tokens(words: Sequence[Word], traits: Sequence[_Traits], vectors: Matrix) -> Matrix:
-    """Return the place, the marks and the vector of each of the first words."""
-    few = len(words[:READ])
-    tokens = np.zeros((max(1, few), MARKS + vectors.shape[1]), np.float32)
-    for at, (word, trait) in enumerate(zip(words[:few], traits, strict=False)):
-        part = _part(word, trait)
-        tokens[at, :MARKS] = (
-            at / max(1, few - 1), word.negated, word.content, trait.rarity, part == "p", part == "q",
-            part == "n" and word.content, part == "v" and word.content, part in "ar", word.known,
-        )  # fmt: skip
-    tokens[:few, MARKS:] = vectors[:few]
-    return tokens
 
 
 def _with_next(lemmas: Sequence[str]) -> list[tuple[str, str]]:

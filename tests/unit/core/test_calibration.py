@@ -35,15 +35,16 @@ def test_the_threshold_lies_where_the_wanted_rate_is_still_shown() -> None:
     ]
     found = fit(samples, policy(), 0.01)
     # 10 of 400 are far more than 1 %: the threshold is put above them, as strict as may be
-    assert (found.same_min, found.hidden.count, found.found.count) == (0.75, 0, 100)
+    assert (found.one_memory_min, found.hidden.count, found.found.count) == (0.75, 0, 100)
     assert found.hidden.interval is not None
     assert found.hidden.interval[1] <= 0.01
 
 
 def test_what_a_guard_tells_apart_needs_no_threshold() -> None:
-    samples = [*many(50, Truth.ONE, 0.55), *many(400, Truth.TWO, 0.99, differs=True, doubtful=True)]
+    parted = Sample(Truth.TWO, 0.9, vetoed=True, objected=True)
+    samples = [*many(50, Truth.ONE, 0.55), *[parted] * 400]
     found = fit(samples, policy(without_verdict={"match": "keep-both"}), 0.01)
-    assert (found.same_min, found.found.count) == (0.55, 50)
+    assert (found.one_memory_min, found.found.count) == (0.55, 50)
 
 
 def test_bands_hold_nearly_all_that_is_found() -> None:
@@ -70,24 +71,26 @@ def test_too_few_facts_show_nothing() -> None:
 def test_where_no_threshold_is_safe_nothing_is_found() -> None:
     samples = [*many(50, Truth.ONE, 0.999), *many(400, Truth.TWO, 0.999)]
     found = fit(samples, policy(), 0.01)
-    assert (found.same_min, found.found.count, found.hidden.count) == (1.0, 0, 0)
+    assert (found.one_memory_min, found.found.count, found.hidden.count) == (1.0, 0, 0)
 
 
 @given(
     st.lists(st.integers(0, 20), min_size=len(JUDGED), max_size=len(JUDGED)).filter(any),
     st.sampled_from([0.5, 0.6, 0.75, 1.0]),
-    st.sampled_from([0.5, 0.6, 0.75, 1.0]),
+    st.sampled_from(["merge", "keep-both"]),
 )
 def test_the_fit_reads_opinions_as_deciding_does(
-    weights: list[int], same_min: float, refines_min: float
+    weights: list[int], least: float, refines: str
 ) -> None:
     probabilities = {v: w / sum(weights) for v, w in zip(JUDGED, weights, strict=True)}
-    rules = policy(without_verdict={"match": "keep-both"})
-    chosen = rules.judges.model_copy(update={"same_min": same_min, "refines_min": refines_min})
+    rules = policy(without_verdict={"match": "keep-both"}, with_verdict={"refines": refines})
+    chosen = rules.judges.model_copy(update={"one_memory_min": least})
     verdict = by_opinion(Opinion(Verdict.UNSURE, "built-in", probabilities), chosen)
     seen = Samples([Sample(Truth.ONE, 0.9, probabilities=probabilities)], rules)
-    outcome = seen.outcome(1.0, same_min, refines_min)
-    assert bool(outcome[0]) == (verdict in {Verdict.SAME, Verdict.REFINED_BY, Verdict.REFINES})
+    joining = {Verdict.SAME, Verdict.REFINED_BY}
+    if refines == "merge":
+        joining |= {Verdict.REFINES, Verdict.OVERLAPS}
+    assert bool(seen.outcome(1.0, least)[0]) == (verdict in joining)
 
 
 def test_a_policy_is_written_so_that_it_is_read_back() -> None:
@@ -111,6 +114,6 @@ def test_what_was_fitted_takes_the_place_of_the_policys_own() -> None:
     found = fit([*many(50, Truth.ONE, 0.9, similarity=0.4), *many(400, Truth.TWO, 0.1)], base, 0.01)
     made = Policy.model_validate(fitted(base, found))
     assert (made.name, made.bands) == (base.name, found.bands)
-    assert made.judges.same_min == found.same_min
+    assert made.judges.one_memory_min == found.one_memory_min
     assert made.nominate.similarity_min == made.bands.log
     assert made.without_verdict == base.without_verdict

@@ -45,7 +45,7 @@ from streams.core.language.lexicon import Lexicon
 from streams.core.language.reading import Readings
 from streams.core.neighbours import Neighbour
 from streams.core.policy import Policy
-from streams.core.verdict import Judgement
+from streams.core.verdict import Judgement, Opinion
 from streams.core.wordings import form_of
 from streams.flow.merging import Merging
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
@@ -165,6 +165,26 @@ def test_a_contradiction_by_the_newer_takes_the_older_ones_place(hours: float) -
         embedding=OWN.embedding,
         targets=(Target(memory_id=OLD.id, version=3),),
     )
+
+
+@pytest.mark.parametrize(
+    ("sure", "kind", "reason"),
+    [
+        (0.9, "replace", Reason.NEWER_CONTRADICTION),
+        (0.89, "insert", Reason.CONTRADICTS_KNOWN),
+    ],
+)
+def test_a_contradiction_retires_only_what_it_is_sure_to_contradict(
+    sure: float, kind: str, reason: Reason
+) -> None:
+    told = {Verdict.CONTRADICTS: sure, Verdict.DISTINCT: 1 - sure}
+    opinion = Opinion(Verdict.CONTRADICTS, "built-in", told)
+    asked = case(policy_=policy(judges={"supersede_min": 0.9}))
+    made = decide(
+        asked, OWN, [near()], [Judgement(Verdict.CONTRADICTS, "built-in", opinion=opinion)]
+    )
+    assert not isinstance(made, Unworded)
+    assert (made.kind, made.evidence.reason) == (kind, reason)
 
 
 def test_a_contradiction_of_something_newer_is_kept_as_history() -> None:

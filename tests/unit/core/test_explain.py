@@ -161,7 +161,7 @@ REJECT = Reject(decision_id=ID, source=PLACE, dead_letter_id="letter")
             REINFORCE,
             [
                 f"reinforce: memory {TEA.id} was seen once more, 3 times by now",
-                "because a memory says the same.",
+                "because a memory says the same fact.",
                 "",
                 *COMPARED[:4],
             ],
@@ -282,3 +282,59 @@ def test_what_was_asked_and_what_was_refused_is_told() -> None:
     lines = explain(insert(evidence), VERSIONS, policy())
     assert "asked: memsieve reviews show r1" in lines
     assert "not retired: m1: pinned." in lines
+
+
+def judged(verdict: Verdict, **told: float) -> Compared:
+    """Return a comparison by the built-in judge with these probabilities, the rest "distinct"."""
+    given = {Verdict(name): p for name, p in told.items()}
+    rest = {Verdict.DISTINCT: round(1 - sum(told.values()), 5)}
+    update = {"verdict": verdict, "judge": "built-in", "probabilities": {**rest, **given}}
+    return NEAR.model_copy(update=update)
+
+
+def seen_again(reason: Reason, near: Compared) -> Decision:
+    return Reinforce.model_validate(
+        made(Evidence(reason=reason, neighbours=(near,))) | {"memory": TEA, "target": TARGET}
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "near", "told"),
+    [
+        (
+            Reason.SAME_FACT,
+            judged(Verdict.SAME, same=0.9, refines=0.03),
+            "a memory says the same fact, 93% sure; both wordings are kept",
+        ),
+        (
+            Reason.OVERLAPS_KNOWN,
+            judged(Verdict.OVERLAPS, overlaps=0.88),
+            "it and a memory say one fact, and each adds something, 88% sure; both wordings are kept",
+        ),
+        (Reason.SAME_FACT, NEAR, "a memory says the same fact"),
+    ],
+)
+def test_the_reason_tells_in_one_line_how_sure_the_judge_was(
+    reason: Reason, near: Compared, told: str
+) -> None:
+    assert why(seen_again(reason, near)) == told
+
+
+@pytest.mark.parametrize(
+    ("near", "told"),
+    [
+        (
+            judged(Verdict.UNSURE, same=0.6, overlaps=0.212),
+            ["kept apart: 81.2% sure of one memory, judges.one_memory_min is 90%."],
+        ),
+        (judged(Verdict.DISTINCT, same=0.2), []),
+        (judged(Verdict.SAME, same=0.95), []),
+        (NEAR, []),
+    ],
+)
+def test_what_was_missing_is_told_where_a_judge_was_nearly_sure(
+    near: Compared, told: list[str]
+) -> None:
+    rules = policy(judges={"one_memory_min": 0.9})
+    lines = explain(seen_again(Reason.UNSURE, near), VERSIONS, rules)
+    assert [line for line in lines if line.startswith("kept apart")] == told

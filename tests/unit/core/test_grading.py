@@ -38,18 +38,23 @@ BY_RULE = Outcome(event_stands=True, memory_stands=False, by_rule=True)
 
 
 def one_fact(*, joined: bool, lost: bool = False) -> Grade:
-    return Grade(found=joined, kept_twice=not joined, lost=lost)
+    return Grade(found=joined, kept_twice=not joined, lost=lost, displaced=False)
 
 
 @pytest.mark.parametrize(
     ("truth", "made", "expected"),
     [
-        (Truth.TWO, DROPPED, Grade(hidden=True, lost=True)),
-        (Truth.DISTINCT, KEPT, Grade(hidden=False, lost=False)),
-        (Truth.DISTINCT, MERGED, Grade(hidden=True, lost=False)),
-        (Truth.DISTINCT, BY_RULE, Grade(hidden=False, lost=True)),
+        (Truth.TWO, DROPPED, Grade(hidden=True, lost=True, displaced=False)),
+        (Truth.DISTINCT, KEPT, Grade(hidden=False, lost=False, displaced=False)),
+        (Truth.DISTINCT, MERGED, Grade(hidden=True, lost=False, displaced=False)),
+        (Truth.DISTINCT, BY_RULE, Grade(hidden=False, lost=False, displaced=True)),
         (Truth.CONTRADICTS, BY_RULE, Grade(hidden=False, lost=False, superseded=True)),
         (Truth.CONTRADICTS, MERGED, Grade(hidden=True, lost=False, superseded=False)),
+        (
+            Truth.REFINED_BY,
+            BY_RULE,
+            Grade(found=False, kept_twice=False, lost=False, displaced=True),
+        ),
         (Truth.ONE, DROPPED, one_fact(joined=True)),
         (Truth.SAME, KEPT, one_fact(joined=False)),
         (Truth.SAME, TAKEN_OVER, one_fact(joined=True)),
@@ -69,7 +74,9 @@ def test_what_is_found_hidden_and_lost_follows_from_what_stands(
 
 def test_the_worst_of_several_memories_counts() -> None:
     grades = [grade(Truth.ONE, MERGED), grade(Truth.TWO, DROPPED)]
-    assert together(grades) == Grade(found=True, kept_twice=False, hidden=True, lost=True)
+    assert together(grades) == Grade(
+        found=True, kept_twice=False, hidden=True, lost=True, displaced=False
+    )
 
 
 def test_words_that_a_memory_holds_are_not_lost_with_the_event() -> None:
@@ -136,14 +143,15 @@ def compared(**fields: Any) -> Compared:
     )
 
 
-def test_a_pair_is_ranked_by_the_judge_and_behind_all_others_where_a_guard_objects() -> None:
+def test_a_pair_is_ranked_by_the_judge_and_behind_all_others_where_a_guard_parts_it() -> None:
     probabilities = dict.fromkeys(Verdict, 0.0) | {Verdict.SAME: 0.9}
     differs = Finding(guard="numbers", outcome="differs", what="5 and 6")
     doubt = Finding(guard="names", outcome="cannot-tell", what="Bo")
     assert score(compared(probabilities=probabilities)) == 0.9
     assert score(compared(probabilities=probabilities, findings=(doubt,))) == 0.9
-    assert score(compared(probabilities=probabilities, findings=(doubt, differs))) == 0.0
-    assert score(compared(findings=(differs,))) == 0.0
+    assert score(compared(probabilities=probabilities, findings=(doubt, differs))) == 0.9
+    parted = compared(findings=(differs,)).model_copy(update={"judge": "guard numbers"})
+    assert score(parted) == 0.0
     more = dict.fromkeys(Verdict, 0.0) | {Verdict.SAME: 0.25, Verdict.REFINES: 0.5}
-    assert score(compared(probabilities=more)) == 0.5
+    assert score(compared(probabilities=more)) == 0.75
     assert score(compared()) is None

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from streams.adapters.lexicons import english
 from streams.core.judge.features import exchanged, features, names, turned
-from streams.core.judge.prepared import MARKS, READ, Prepared, prepare
+from streams.core.judge.prepared import Prepared, prepare
 from streams.core.judge.words import WordVectors
 from streams.core.language.reading import read
 
@@ -60,14 +60,6 @@ def test_every_column_has_a_name_and_exchanging_twice_changes_nothing() -> None:
     for name, at in zip(names(), turned(), strict=True):
         assert names()[at][:-2] == name[:-2]
         assert (names()[at] == name) is not name.endswith(("_e", "_m"))
-
-
-@given(TEXTS)
-def test_the_attention_reads_at_least_one_word_and_only_the_first(text: str) -> None:
-    found = prepared(" ".join([text] * 9))
-    assert 1 <= len(found.keys) == len(found.tokens) <= READ
-    assert found.tokens.shape[1] == MARKS + 3
-    assert np.isfinite(found.tokens).all()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.codec import Unreadable
-from streams.core.mapping import FieldMapping, event_fields, moment, scope_template
+from streams.core.mapping import FieldMapping, event_fields, is_unlikely, moment, scope_template
 
 AT = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 
@@ -144,6 +144,10 @@ def test_a_part_of_a_scope_is_a_text_or_a_number(value: object) -> None:
         1683554160,
         1683554160.0,
         1683554160000,
+        "1683554160",
+        "1683554160.0",
+        "1683554160000",
+        " 2023-05-08T13:56:00Z ",
     ],
 )
 def test_times_are_read_as_people_and_machines_write_them(value: object) -> None:
@@ -188,6 +192,24 @@ def test_what_is_no_time_is_refused(value: object) -> None:
     assert str(refused.value) == (
         "column when is no time; write ISO 8601, such as 2026-03-14T09:30:00Z"
     )
+
+
+@pytest.mark.parametrize(
+    ("ahead", "unlikely"),
+    [
+        (timedelta(0), False),
+        (timedelta(hours=14), False),
+        (timedelta(days=2), True),
+        (datetime.max.replace(tzinfo=UTC) - AT, True),
+        (timedelta(days=-365 * 50), False),
+        (datetime.fromtimestamp(0, UTC) - AT, True),
+        (datetime.min.replace(tzinfo=UTC) - AT, True),
+    ],
+)
+def test_what_is_still_to_come_or_the_beginning_of_a_calendar_is_unlikely(
+    *, ahead: timedelta, unlikely: bool
+) -> None:
+    assert is_unlikely(AT + ahead, AT) is unlikely
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ enabled = false
 
 [scopes."acme/user-2"]
 bands.match = 0.99
-judges = { chain = ["llm", "built-in"], same_min = 0.9 }
+judges = { chain = ["llm", "built-in"], one_memory_min = 0.9 }
 """
 
 
@@ -57,7 +57,7 @@ def test_an_override_replaces_single_keys_and_leaves_the_rest() -> None:
     here = found.rules(ScopeName("acme/user-2"))
     assert here.bands == found.bands.model_copy(update={"match": 0.99})
     assert here.judges.chain == ("llm", "built-in")
-    assert (here.judges.same_min, here.judges.refines_min) == (0.9, found.judges.refines_min)
+    assert (here.judges.one_memory_min, here.judges.deep) == (0.9, found.judges.deep)
     assert here.merge == found.merge
     assert here.merge.characters_max == 300
 

@@ -19,7 +19,7 @@ from tests.support.deciding import World
 
 PRESETS = policies.names()
 MODELS = {"default-hashing": HASHING, "keep-both": ANY_MODEL}
-OWN = {"default", *MODELS}
+OWN = {"default", "careful", "thorough", *MODELS}
 
 
 def said(text: str, hours: float = 1, **fields: Any) -> Remember:

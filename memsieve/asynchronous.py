@@ -1,0 +1,239 @@
+"""The same store for programs with an event loop."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self, Unpack, cast
+
+from memsieve.errors import InvalidRequest, StoreError, checked, translated, valid
+from memsieve.fields import AboutText, EventFields
+from memsieve.progress import Progress, counted
+from memsieve.results import (
+    Decision,
+    Forgotten,
+    SearchResult,
+    Version,
+    decision_of,
+    forgotten_of,
+    result_of,
+    version_of,
+)
+from schemas.base import MemoryId, Record, Scope
+from schemas.events import Remember
+from schemas.memories import Memory as MemoryRecord
+from streams.apps import loading, recalling
+from streams.apps import settings as configuration
+from streams.apps.embedded_store import EmbeddedStore
+from streams.apps.forgetting import Wanted, Wish
+
+BUDGET = recalling.BUDGET
+LIMIT = loading.LIMIT
+
+
+class AsyncMemory:
+    """A store of memories, as `Memory`, for one event loop: every method is awaited.
+
+    The store is opened by `async with`, by `open`, or else by the first call. Calls may overlap.
+    What changes the store is done to its end also where the call is cancelled.
+    """
+
+    def __init__(
+        self,
+        store: Path | str = "memsieve-store",
+        *,
+        policy: str | None = None,
+        settings: Mapping[str, object] | None = None,
+        config: Path | str | None = None,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
+        """Take the arguments of `Memory`. Raises InvalidRequest for settings that cannot be used."""
+        given = {**(settings or {}), "store": Path(store)}
+        if policy is not None:
+            given["policy"] = policy
+        if config is not None and not Path(config).is_file():
+            raise InvalidRequest(f"config {config}: there is no such file", "config")
+        with translated():
+            self._settings = configuration.load(given, None if config is None else Path(config))
+        logger = logging.getLogger("memsieve")
+        self._report, self._note = report or logger.warning, report or logger.info
+        self._opening = asyncio.Lock()
+        self._store: EmbeddedStore | None = None
+        self._closed = False
+
+    async def open(self) -> Self:
+        """Open the store, and load its embedding model, where that was not done yet."""
+        await self._opened()
+        return self
+
+    async def close(self) -> None:
+        """Let the store go, after what is under way. May be called again."""
+        self._closed = True
+        async with self._opening:
+            if self._store is not None:
+                with translated():
+                    await self._store.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def add(self, text: str, *, scope: str, **fields: Unpack[EventFields]) -> Decision:
+        """Tell the store something, and return what it decided. See `Memory.add`."""
+        store = await self._opened()
+        event = _event(store, {**fields, "text": text, "scope": scope})
+        with translated():
+            [told] = await store.add([event])
+        return decision_of(told)
+
+    async def add_many(
+        self,
+        rows: Iterable[str | Mapping[str, object]],
+        *,
+        scope: str | None = None,
+        progress: Progress = False,
+    ) -> list[Decision]:
+        """Tell the store many things, in their order. See `Memory.add_many`."""
+        store = await self._opened()
+        events = [
+            _event(store, _row(row, scope, f"rows[{at}]"), f"rows[{at}].")
+            for at, row in enumerate(rows)
+        ]
+        with counted(len(events), progress) as done, translated():
+            made = await store.add(events, done)
+        return [decision_of(told) for told in made]
+
+    async def update(self, memory_id: str, text: str, **fields: Unpack[AboutText]) -> Decision:
+        """Give a memory another text. See `Memory.update`."""
+        store = await self._opened()
+        with translated(), checked():
+            return decision_of(await store.update(memory_id, {**fields, "text": text}))
+
+    async def search(
+        self, query: str, *, scope: str, limit: int = LIMIT, deduplicate: bool = True
+    ) -> list[SearchResult]:
+        """Return what is nearest to a query. See `Memory.search`."""
+        store = await self._opened()
+        fields = {"query": query, "scope": scope, "limit": limit, "deduplicate": deduplicate}
+        asked = valid(loading.Asked, fields)
+        with translated():
+            return [result_of(entry) for entry in (await store.search(asked)).entries]
+
+    async def recall(
+        self, query: str | None = None, *, scope: str, budget: int = BUDGET, across: bool = False
+    ) -> str:
+        """Return the block of a scope for a prompt. See `Memory.recall`."""
+        store = await self._opened()
+        fields = {"query": query, "scope": scope, "budget": budget, "across": across}
+        asked = valid(recalling.Asked, fields)
+        with translated():
+            return (await store.recall(asked)).text
+
+    async def get(self, memory_id: str) -> MemoryRecord:
+        """Return a memory as it is now. See `Memory.get`."""
+        store = await self._opened()
+        with translated():
+            return await store.memory(memory_id)
+
+    async def memories(
+        self, scope: str | None = None, *, retired: bool = False
+    ) -> list[MemoryRecord]:
+        """Return the memories of a scope, or of all. See `Memory.memories`."""
+        store = await self._opened()
+        exact = None if scope is None else valid(_Place, {"scope": scope}).scope
+        with translated():
+            found = await store.memories(exact)
+        return [memory for memory in found if retired or memory.live]
+
+    async def explain(self, id: str) -> list[str]:  # noqa: A002 - what it is
+        """Tell the story of a decision, an event or a memory. See `Memory.explain`."""
+        store = await self._opened()
+        with translated():
+            return await store.explain(id)
+
+    async def history(self, memory_id: str) -> list[Version]:
+        """Return the versions of a memory. See `Memory.history`."""
+        store = await self._opened()
+        with translated():
+            told = await store.history(memory_id)
+        return [version_of(version) for version in told]
+
+    async def undo(
+        self, decision_id: str, *, author: str | None = None, note: str = ""
+    ) -> Decision:
+        """Take a decision back. See `Memory.undo`."""
+        store = await self._opened()
+        wish = _wish(store, author, note)
+        with translated():
+            return decision_of(*await store.undo(decision_id, wish))
+
+    async def forget(
+        self,
+        memory_id: str | None = None,
+        *,
+        scope: str | None = None,
+        tenant: str | None = None,
+        later: bool = False,
+        author: str | None = None,
+        note: str = "",
+    ) -> Forgotten:
+        """Forget a memory, a scope or a tenant for good. See `Memory.forget`."""
+        wanted = _wanted(memory_id, scope, tenant)
+        store = await self._opened()
+        wish = _wish(store, author, note)
+        with translated():
+            return forgotten_of(await store.forget(wanted, wish, later=later))
+
+    async def _opened(self) -> EmbeddedStore:
+        if self._closed:
+            raise StoreError(f"{self._settings.store} was closed: make another Memory of it")
+        async with self._opening:
+            if self._store is None:
+                with translated():
+                    self._store = await EmbeddedStore.open(self._settings, self._report, self._note)
+            return self._store
+
+
+class _Place(Record):
+    scope: Scope
+
+
+def _event(store: EmbeddedStore, fields: Mapping[str, object], place: str = "") -> Remember:
+    with translated(), checked(place):
+        return store.event(fields)
+
+
+def _wish(store: EmbeddedStore, author: str | None, note: str) -> Wish:
+    with translated(), checked():
+        return store.wish(author, note)
+
+
+def _row(row: object, scope: str | None, place: str) -> Mapping[str, object]:
+    """Return the fields of a row; `scope` is that of rows that name none."""
+    if isinstance(row, str):
+        row = {"text": row}
+    if not isinstance(row, Mapping):
+        raise InvalidRequest(f"{place}: give a text, or a mapping of an event's fields", place)
+    fields = cast("Mapping[str, object]", row)
+    return fields if scope is None else {"scope": scope, **fields}
+
+
+def _wanted(memory_id: str | None, scope: str | None, tenant: str | None) -> Wanted:
+    given = {"memory_id": memory_id, "scope": scope, "tenant": tenant}
+    named = {name: value for name, value in given.items() if value is not None}
+    if len(named) != 1:
+        raise InvalidRequest("say what to forget: memory_id, scope or tenant, and one of them")
+    [(name, value)] = named.items()
+    if not value:
+        raise InvalidRequest(f"{name}: is empty; say what to forget", name)
+    exact = None if scope is None else valid(_Place, {"scope": scope}).scope
+    memory = None if memory_id is None else MemoryId(memory_id)
+    return Wanted(memory=memory, scope=exact, tenant=tenant)

@@ -1,0 +1,91 @@
+"""What can go wrong: one family of exceptions, each with one line that says what to do."""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from streams.apps.failures import Failure, failure_of
+from streams.apps.problems import first_problem
+
+_Record = TypeVar("_Record", bound=BaseModel)
+
+
+class MemsieveError(Exception):
+    """Anything that memsieve cannot do; the message is one line for people."""
+
+
+class InvalidRequest(MemsieveError, ValueError):
+    """What was asked for cannot be done as asked. `field` names the argument or setting, if one."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class NotFound(MemsieveError, LookupError):
+    """Nothing has the id that was asked for."""
+
+
+class StoreError(MemsieveError):
+    """The store is closed, open elsewhere, damaged, full, or was made for something else."""
+
+
+class ModelError(MemsieveError):
+    """The embedding model is missing, damaged or unknown."""
+
+
+class ServerError(MemsieveError):
+    """A server that the settings name does not answer, or refuses us."""
+
+
+class Stopped(MemsieveError):
+    """Going on would lose or damage something; a person has to act."""
+
+
+_CLASSES: Mapping[Failure, type[MemsieveError]] = {
+    Failure.REQUEST: InvalidRequest,
+    Failure.NOT_FOUND: NotFound,
+    Failure.STORE: StoreError,
+    Failure.MODEL: ModelError,
+    Failure.SERVER: ServerError,
+    Failure.STOPPED: Stopped,
+}
+
+
+@contextmanager
+def translated() -> Generator[None]:
+    """Raise what fails in here as one of the family; what nobody foresaw stays as it is."""
+    try:
+        yield
+    except Exception as error:
+        failure = failure_of(error)
+        if failure is None:
+            raise
+        raise _CLASSES[failure](str(error)) from error
+
+
+@contextmanager
+def checked(place: str = "") -> Generator[None]:
+    """Raise what pydantic refuses in here as InvalidRequest, by its field.
+
+    `place` is put before the field. Without the value, which may be what somebody wants kept.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        field, said = first_problem([problem])
+        if problem["type"] == "extra_forbidden":
+            said = "is no field here; schemas/events.py has those of an event"
+        elif problem["type"] == "missing":
+            said = "is missing"
+        at = f"{place}{field}"
+        raise InvalidRequest(f"{at}: {said}", at) from None
+
+
+def valid(kind: type[_Record], fields: Mapping[str, object]) -> _Record:
+    """Make a record of arguments that were given. Raises InvalidRequest, naming the argument."""
+    with checked():
+        return kind.model_validate(fields)

@@ -1,0 +1,151 @@
+"""What a store answers: plain values that stay as they are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from schemas.decisions import Marker, Reject
+from schemas.memories import Memory as MemoryRecord
+from streams.apps.explaining import Told, ToldVersion
+from streams.apps.forgetting import Forgot
+from streams.apps.loading import ShownEntry
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What became of an event, and why.
+
+    `kind` is `insert` (new), `reinforce` (known already), `merge` (joined with what was known),
+    `replace` (took the place of what was known), `ignore` (this event was decided before), `block`
+    (must not be kept) or, for a change that was asked for, `revise`. `reason` and `effect` say in
+    words why, and what was done. `memory_id` and `text` are of the memory that it is about, as the
+    decision left it; empty where nothing was kept. `again` are the decisions on events that had to be
+    decided once more because of this one.
+    """
+
+    id: str
+    kind: str
+    reason: str
+    effect: str
+    scope: str
+    event_id: str
+    memory_id: str
+    text: str
+    again: tuple["Decision", ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.effect}, because {self.reason}"
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """One fact that a search has found.
+
+    `text` says all of it. `wording` is the one of its wordings that is nearest to the query, and
+    `wordings` are those beside `text`. `score` is higher where it is nearer. `memory_id` is the
+    memory that is nearest; `memory_ids` are all that say this fact, the nearest first.
+    """
+
+    text: str
+    wording: str
+    score: float
+    memory_id: str
+    memory_ids: tuple[str, ...]
+    wordings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Version:
+    """A memory as a decision made it.
+
+    `differences` tell, a line each, what it made different. `by` is who asked for it or said it,
+    where that is known. `undone_by` is the decision that took this one back, if any.
+    """
+
+    number: int
+    text: str
+    occurred_at: datetime
+    kind: str
+    reason: str
+    decision_id: str
+    event_id: str
+    by: str | None
+    undone_by: str | None
+    differences: tuple[str, ...]
+    memory: MemoryRecord
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What was forgotten: the memories, the events decided once more without them, the records."""
+
+    memory_ids: tuple[str, ...]
+    decided_again: tuple[str, ...]
+    records: int
+
+
+def decision_of(told: Told, *again: Told) -> Decision:
+    """Return a decision with those that it brought about. It is on an event."""
+    made, memory = told.decision, told.memory
+    if isinstance(made, Reject):
+        raise TypeError("a record that was set aside is no decision on an event")
+    event = made if isinstance(made, Marker) else made.event
+    return Decision(
+        id=made.decision_id,
+        kind=made.kind,
+        reason=told.reason,
+        effect=told.effect,
+        scope=event.scope,
+        event_id=event.event_id,
+        memory_id="" if memory is None else memory.id,
+        text="" if memory is None else memory.text,
+        again=tuple(decision_of(one) for one in again),
+    )
+
+
+def result_of(entry: ShownEntry) -> SearchResult:
+    """Return an entry of a search."""
+    nearest = entry.members[0]
+    memories = [one.memory for one in entry.members]
+    texts = (text for memory in memories for text in _texts(memory))
+    return SearchResult(
+        text=entry.text,
+        wording=nearest.wording or nearest.memory.text,
+        score=entry.score,
+        memory_id=nearest.memory.id,
+        memory_ids=tuple(memory.id for memory in memories),
+        wordings=tuple(text for text in dict.fromkeys(texts) if text != entry.text),
+    )
+
+
+def _texts(memory: MemoryRecord) -> Sequence[str]:
+    return [memory.text, *(variant.text for variant in memory.variants)]
+
+
+def version_of(told: ToldVersion) -> Version:
+    """Return a version of a memory's history."""
+    version = told.version
+    decision = version.decision
+    return Version(
+        number=version.memory.version,
+        text=version.memory.text,
+        occurred_at=decision.event.occurred_at,
+        kind=decision.kind,
+        reason=told.reason,
+        decision_id=decision.decision_id,
+        event_id=decision.event.event_id,
+        by=told.by,
+        undone_by=version.undone_by,
+        differences=tuple(told.differences),
+        memory=version.memory,
+    )
+
+
+def forgotten_of(forgot: Forgot) -> Forgotten:
+    """Return what a request to forget came to."""
+    plans = forgot.plans
+    return Forgotten(
+        memory_ids=tuple(sorted({one for plan in plans for one in plan.kin.gone})),
+        decided_again=tuple(event.event_id for plan in plans for event in plan.again),
+        records=sum(plan.decisions for plan in plans),
+    )

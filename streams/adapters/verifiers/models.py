@@ -1,0 +1,111 @@
+"""The files of the built-in judge, opened once a process."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module, resources
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from streams.core.judge.weighing import Weights
+from streams.core.judge.words import WordVectors
+from streams.ports import NoModel
+
+PACKAGED = Path(str(resources.files("streams.adapters.verifiers"))) / "judge"
+"""The folder of the files that come with memsieve."""
+_REMEDY = "install memsieve again: pip install --force-reinstall memsieve"
+
+
+_Opened = TypeVar("_Opened")
+
+
+class Graph(Protocol):
+    """What of onnxruntime's session is used; the library comes without types."""
+
+    def run(
+        self, outputs: Sequence[str], given: Mapping[str, NDArray[Any]], /
+    ) -> Sequence[NDArray[np.float32]]: ...
+
+
+class Decision(NamedTuple):
+    """The weights of the one decision, with and without the cross-encoder."""
+
+    cheap: Weights
+    deep: Weights
+
+
+class Cheap(NamedTuple):
+    """What every pair is judged by."""
+
+    words: WordVectors
+    trees: Graph
+    decision: Decision
+
+
+class Deep(NamedTuple):
+    """The cross-encoder: what reads a text, and what reads two that were read."""
+
+    tokenizer: Tokenizer
+    alone: Graph
+    together: Graph
+
+
+@cache
+def cheap(folder: Path = PACKAGED) -> Cheap:
+    """Open what every pair is judged by. NoModel where a file is missing or damaged."""
+    return Cheap(
+        _opened(folder / "words.npz", _words),
+        _opened(folder / "trees.onnx", _graph),
+        _opened(folder / "decision.json", _decision),
+    )
+
+
+@cache
+def deep(folder: Path = PACKAGED) -> Deep:
+    """Open the cross-encoder. NoModel where a file is missing or damaged."""
+    return Deep(
+        _opened(folder / "tokenizer.json", _tokenizer),
+        _opened(folder / "alone.onnx", _graph),
+        _opened(folder / "together.onnx", _graph),
+    )
+
+
+def _opened(file: Path, read: Callable[[bytes], _Opened]) -> _Opened:
+    """Read a file. Libraries raise what they like of a damaged one: all of it means the same."""
+    try:
+        return read(file.read_bytes())
+    except OSError as error:
+        raise NoModel(f"the built-in judge's file {file} cannot be read: {_REMEDY}") from error
+    except Exception as error:
+        raise NoModel(f"the built-in judge's file {file} is damaged: {_REMEDY}") from error
+
+
+def _words(content: bytes) -> WordVectors:
+    with np.load(BytesIO(content)) as stored:
+        words = bytes(stored["words"]).decode().split()
+        return WordVectors({word: row for row, word in enumerate(words)}, stored["table"])
+
+
+def _decision(content: bytes) -> Decision:
+    stored = json.loads(content)
+    return Decision(Weights.read(stored["cheap"]), Weights.read(stored["deep"]))
+
+
+def _tokenizer(content: bytes) -> Tokenizer:
+    found = Tokenizer.from_str(content.decode())
+    found.no_padding()
+    found.no_truncation()
+    return found
+
+
+def _graph(content: bytes) -> Graph:
+    runtime: Any = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1  # a pair is too little work to share
+    options.log_severity_level = 3
+    return runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

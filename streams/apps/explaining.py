@@ -1,0 +1,118 @@
+"""What was decided, in words: the reason of a decision, its story, a memory's life."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from schemas.base import MemoryId
+from schemas.decisions import Change, Decision, Ignore, Marker, Revision
+from schemas.memories import Memory
+from streams.apps.reading import Entry, StoreReader
+from streams.core.explain import explain, outcome, why
+from streams.core.history import Version, differences, said_by
+from streams.core.ledger import touched
+
+_AGAIN_MAX = 10
+
+
+@dataclass(frozen=True)
+class Told:
+    """A decision, with its reason and what it does in words.
+
+    `memory` is what it is about, as it left that; the first of several, None where there is none.
+    """
+
+    decision: Decision
+    reason: str
+    effect: str
+    memory: Memory | None
+
+
+def told(decision: Decision, first: Decision | None = None) -> Told:
+    """Put a decision into words. `first` is the one on its event, where that was decided before."""
+    return Told(decision, why(decision), outcome(decision), _about(first or decision))
+
+
+def _about(decision: Decision) -> Memory | None:
+    if isinstance(decision, Change):
+        return decision.memory
+    return decision.memories[0].memory if isinstance(decision, Revision) else None
+
+
+@dataclass(frozen=True)
+class ToldVersion:
+    """A version of a memory: why there is one, who is behind it, what it has made different."""
+
+    version: Version
+    reason: str
+    by: str | None
+    differences: list[str]
+
+
+def told_version(version: Version) -> ToldVersion:
+    """Put a version into words."""
+    decision = version.decision
+    by = said_by(decision.event) or None
+    return ToldVersion(version, why(decision), by, differences(version))
+
+
+async def explained(
+    reader: StoreReader, identity: str, what: str, entries: Sequence[Entry]
+) -> list[str]:
+    """Return the story of what the reader has found by an id, line by line.
+
+    `what` says what the id names, and `entries` are its decisions, as StoreReader.about has them.
+    """
+    if what == "memory":
+        return [line async for line in _memory(reader, identity, entries)]
+    return [line async for line in _decisions(reader, entries)]
+
+
+async def story(reader: StoreReader, decision: Decision) -> list[str]:
+    """Return the story of one decision, line by line, with the texts it was made on."""
+    near = () if isinstance(decision, Marker) else decision.evidence.neighbours
+    concerned = [*touched(decision), *(neighbour.memory_id for neighbour in near)]
+    return explain(decision, await reader.versions(concerned), reader.policy(decision))
+
+
+async def _decisions(reader: StoreReader, entries: Sequence[Entry]) -> AsyncIterator[str]:
+    """Tell the story of each decision; deliveries of an event that was decided take a line."""
+    stories = [entry for entry in entries if not isinstance(entry.decision, Ignore)]
+    for count, entry in enumerate(stories or entries[:1]):
+        if count:
+            yield ""
+        for line in await story(reader, entry.decision):
+            yield line
+    again = [f"{e.partition}/{e.offset}" for e in entries if isinstance(e.decision, Ignore)]
+    if stories and again:
+        yield ""
+        yield f"delivered again and ignored, at {', '.join(again[:_AGAIN_MAX])}{_beyond(again)}"
+
+
+def _beyond(again: Sequence[str]) -> str:
+    rest = len(again) - _AGAIN_MAX
+    return f" and {rest:,} more" if rest > 0 else ""
+
+
+async def _memory(
+    reader: StoreReader, identity: str, entries: Sequence[Entry]
+) -> AsyncIterator[str]:
+    """Tell a memory's life: what it is now, and every decision that made it so."""
+    full = next(i for e in entries for i in touched(e.decision) if i.startswith(identity))
+    memory = await reader.memory(MemoryId(full))
+    if memory is not None:
+        yield f"memory     {memory.id}"
+        yield f"scope      {memory.scope}"
+        yield f'it says    "{memory.text}"'
+        for variant in memory.variants:
+            yield f'also       "{variant.text}" (seen {variant.seen}x)'
+        if memory.folded:
+            yield f"           and {memory.folded:,} more wordings that only the log has"
+        yield f"version    {memory.version}, seen {memory.observation_count}x"
+        if memory.superseded:
+            yield f"retired    superseded by {memory.superseded.by}: {memory.superseded.reason}"
+        yield ""
+    yield "its decisions, oldest first; explain one by its id:"
+    for entry in entries:
+        decision = entry.decision
+        yield f"  {decision.decision_id}  {decision.kind}: {outcome(decision)}"
+        yield f"    because {why(decision)}"

@@ -1,0 +1,283 @@
+"""Which columns of a file hold what: guessed from their names and values, where it is certain."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from itertools import islice
+from typing import Any
+
+from schemas.codec import Unreadable
+from schemas.decisions import kinds_of
+from schemas.events import Event
+from streams.core.mapping import OWN, FieldMapping, columns_of, moment
+
+Row = Mapping[str, Any]
+
+_ROWS_MAX = 200
+"""Rows that are looked at: reading a time in words takes a third of a millisecond."""
+
+
+def _names(listed: str) -> tuple[str, ...]:
+    return tuple(listed.split())
+
+
+_TEXTS = _names(
+    "text memory note notes content message body fact statement utterance said description comment"
+    " comments observation document pagecontent sentence remark"
+    " texte contenu nota texto contenido notiz nachricht bemerkung kommentar beschreibung"
+)
+_SCOPES = _names(
+    "scope userid user username useremail email agentid agent agentname customerid customer"
+    " customername clientid client clientname accountid account memberid member personid person"
+    " patientid patient employeeid employee owner author speaker who contact"
+    " kunde kundennummer nutzer benutzer utilisateur usuario"
+    " namespace tenantid tenant projectid project teamid team"
+)
+"""The narrowest first: what is compared within too small a scope is kept, not lost."""
+
+_IDS = _names("eventid id uuid guid messageid msgid noteid rowid recordid entryid")
+_TIMES = _names(
+    "occurredat happenedat saidat when time timestamp datetime date ts at day createdat created"
+    " creationdate sentat recordedat loggedat zeit zeitpunkt datum uhrzeit fecha hora horodatage"
+    " updatedat updated modifiedat modified"
+)
+
+_WORD = re.compile(r"[^\W\d_]+")
+_PROSE_WORDS_MIN = 4
+_PROSE_SHARE_MIN = 0.6
+_FILLED_MIN = 0.5
+_NAMED_MIN = 0.9
+"""A share of rows: those that name no scope become dead letters."""
+
+_LABEL_LENGTH_MAX = 40
+_ISO_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_NUMBERED_FROM, _NUMBERED_TO = datetime(1990, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+"""A number is taken as a time only where it means one in these years."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """Where an event's parts are, as far as somebody has said so; `scope` is a template."""
+
+    text: str | None = None
+    scope: str | None = None
+    id: str | None = None
+    time: str | None = None
+
+    def columns(self) -> list[tuple[str, str]]:
+        """Return each column that is named, with the part that it is to hold."""
+        scopes = [] if self.scope is None else columns_of(self.scope)
+        parts = [("text", self.text), *(("scope", one) for one in scopes)]
+        parts += [("id", self.id), ("time", self.time)]
+        return [(part, column) for part, column in parts if column is not None]
+
+
+@dataclass(frozen=True)
+class Guess:
+    """The columns that hold an event's parts; None where no column does, or none for certain.
+
+    `perhaps_scope` names columns that might be the scope, where none is; `no_time` one that is
+    called like a time and holds something else.
+    """
+
+    text: str | None = None
+    scope: str | None = None
+    id: str | None = None
+    time: str | None = None
+    perhaps_scope: tuple[str, ...] = ()
+    no_time: str | None = None
+
+
+def columns_in(rows: Iterable[Row]) -> list[str]:
+    """Return the columns of rows, in the order in which they first appear."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def are_events(rows: Iterable[Row]) -> bool:
+    """Tell whether any of the rows is an event as memsieve writes it, sound or not."""
+    return any("schema_version" in row or row.get("kind") in _KINDS for row in rows)
+
+
+_KINDS = kinds_of(Event)
+
+
+def alike(name: str, columns: Sequence[str]) -> str | None:
+    """Return the column that somebody may have meant by a name that none has."""
+    by_plain_name = {_plain(column): column for column in reversed(columns)}
+    close = get_close_matches(_plain(name), list(by_plain_name), n=1)
+    return by_plain_name[close[0]] if close else None
+
+
+def guessed(rows: Sequence[Row], named: Named) -> Guess:
+    """Tell which columns hold what nobody has named, by a sample of the rows.
+
+    A column called as memsieve calls that part is that part, whatever it holds.
+    """
+    sample = list(islice(rows, _ROWS_MAX))
+    open_ = _Open([_Column(name, sample) for name in columns_in(sample)], named)
+    time = open_.take(named.time, "occurred_at", _time)
+    identity = open_.take(named.id, "event_id", _id)
+    text = open_.take(named.text, "text", _text)
+    scope = open_.take(named.scope, "scope", _scope)
+    return Guess(
+        text=text,
+        scope=scope,
+        id=identity,
+        time=time,
+        perhaps_scope=() if scope or named.scope else open_.labels(),
+        no_time=None if time or named.time else _first(open_.columns, _TIMES, lambda _: True),
+    )
+
+
+_FIELDS = OWN - {"text", "scope", "event_id", "occurred_at"}
+"""Columns that are another part of the event already, by their names."""
+
+
+def mapping_of(guess: Guess, named: Named, scope: str, *, kinds: bool) -> FieldMapping | None:
+    """Return where an event's parts are; None where all are called as memsieve calls them.
+
+    `scope` is that of all rows, where no column names one. `kinds` where rows have a `kind` of
+    their own, which would make them events.
+    """
+    found = FieldMapping(
+        text=named.text or guess.text or "text",
+        scope=named.scope or (f"{{{guess.scope}}}" if guess.scope else scope),
+        id=named.id or _unless(guess.id, "event_id"),
+        time=named.time or _unless(guess.time, "occurred_at"),
+    )
+    return None if named == Named() and found == FieldMapping() and not kinds else found
+
+
+def _unless(column: str | None, usual: str) -> str | None:
+    """Return a column unless it is called as usual: then a row may do without it."""
+    return None if column == usual else column
+
+
+class _Column:
+    """A column's values in a sample of rows."""
+
+    def __init__(self, name: str, rows: Sequence[Row]) -> None:
+        self.name = name
+        self.plain = _plain(name)
+        self.rows = len(rows)
+        self.values = [value for row in rows if (value := row.get(name)) not in (None, "")]
+
+    def share(self, holds: Callable[[Any], bool]) -> float:
+        """Return the share of all rows whose value is so."""
+        return sum(map(holds, self.values)) / self.rows
+
+
+class _Open:
+    """The columns that nothing has been told of so far."""
+
+    def __init__(self, columns: Sequence[_Column], named: Named) -> None:
+        taken = {column for _, column in named.columns()}
+        self._names = {one.name for one in columns}
+        self.columns = [one for one in columns if one.name not in taken | _FIELDS]
+
+    def take(
+        self, named: str | None, usual: str, guess: Callable[[list[_Column]], str | None]
+    ) -> str | None:
+        """Take the column that holds a part: the one called as usual, else what is guessed."""
+        if named is not None:
+            return None
+        found = usual if usual in self._names else guess(self.columns)
+        self.columns = [one for one in self.columns if one.name != found]
+        return found
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the columns that might tell rows apart."""
+        return tuple(one.name for one in self.columns if _is_label(one))
+
+
+def _text(columns: list[_Column]) -> str | None:
+    """Return the only column named like a text, or else the only one of sentences.
+
+    One row alone tells nothing: whatever it describes, some of it may read like a sentence.
+    """
+    named = [one for one in columns if one.plain in _TEXTS and one.share(_has_word) >= _FILLED_MIN]
+    prose = [one for one in columns if one.share(_is_prose) >= _PROSE_SHARE_MIN]
+    both = [one for one in named if one in prose]
+    if named:
+        return _only(named) or _only(both)
+    return _only(prose) if columns and columns[0].rows > 1 else None
+
+
+def _only(columns: Sequence[_Column]) -> str | None:
+    return columns[0].name if len(columns) == 1 else None
+
+
+def _scope(columns: list[_Column]) -> str | None:
+    """Return a column named like a scope. In a template, no brace can be part of a name."""
+    fitting = [one for one in columns if not set(one.name) & set("{}")]
+    return _first(fitting, _SCOPES, lambda one: one.share(_is_name) >= _NAMED_MIN)
+
+
+def _id(columns: list[_Column]) -> str | None:
+    """Return a column named like an id that has another value in each row."""
+    return _first(
+        columns,
+        _IDS,
+        lambda one: one.share(_is_name) == 1 and len(set(map(str, one.values))) == one.rows,
+    )
+
+
+def _time(columns: list[_Column]) -> str | None:
+    """Return a column named like a time, or else the only one of dates; all can be read."""
+    dated = [one for one in columns if one.share(_is_iso) == 1 and one.share(_is_time) == 1]
+    return _first(columns, _TIMES, lambda one: one.share(_is_time) == 1) or _only(dated)
+
+
+def _first(
+    columns: list[_Column], names: Sequence[str], fits: Callable[[_Column], bool]
+) -> str | None:
+    """Return the column that fits and whose name comes first among those names."""
+    fitting = [one for one in columns if one.plain in names and fits(one)]
+    return min(fitting, key=lambda one: names.index(one.plain)).name if fitting else None
+
+
+def _is_label(column: _Column) -> bool:
+    """Tell whether a column says a few words in each row, and the same ones again and again."""
+    if not any(isinstance(value, str) for value in column.values):
+        return False
+    short = column.share(lambda value: _is_name(value) and len(str(value)) <= _LABEL_LENGTH_MAX)
+    different = len(set(map(str, column.values)))
+    again = 1 < different < column.rows
+    return short >= _NAMED_MIN and again and column.share(_is_prose) < _PROSE_SHARE_MIN
+
+
+def _plain(name: str) -> str:
+    """Return a name without case and punctuation: `Created At` is `createdat`."""
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+def _has_word(value: object) -> bool:
+    return isinstance(value, str) and _WORD.search(value) is not None
+
+
+def _is_prose(value: object) -> bool:
+    return isinstance(value, str) and sum(map(_has_word, value.split())) >= _PROSE_WORDS_MIN
+
+
+def _is_name(value: object) -> bool:
+    if isinstance(value, str):
+        return bool(value.strip()) and not set(value) & set("*?")
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_iso(value: object) -> bool:
+    return isinstance(value, str) and _ISO_DAY.match(value.strip()) is not None
+
+
+def _is_time(value: object) -> bool:
+    try:
+        found = moment(value, "")
+    except Unreadable:
+        return False
+    return not _is_number(value) or _NUMBERED_FROM <= found < _NUMBERED_TO
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) or (isinstance(value, str) and value.strip().isdecimal())

@@ -1,0 +1,309 @@
+"""`import memsieve`: a store that a program tells things, asks, and corrects."""
+
+import gc
+import inspect
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsieve import (
+    AboutText,
+    AsyncMemory,
+    Decision,
+    EventFields,
+    InvalidRequest,
+    Memory,
+    MemsieveError,
+    NotFound,
+    StoreError,
+)
+from schemas.events import Remember
+from streams.adapters.embedders import HASHING
+from tests.support.stores import decisions
+
+ANA, BEN = "acme/ana", "acme/ben"
+LYON, PARIS = "Ana lives in Lyon.", "Ana lives in Paris."
+THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)
+
+
+def opened(store: Path, *, index: str = "exact", policy: str = "default-hashing") -> Memory:
+    """Open a store that needs no model."""
+    return Memory(store, policy=policy, settings=settings(index))
+
+
+def settings(index: str = "exact") -> dict[str, object]:
+    return {"embedder": {"model": HASHING}, "index": {"kind": index}}
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Generator[Memory]:
+    with opened(tmp_path / "store") as held:
+        yield held
+
+
+@pytest.mark.parametrize("index", ["exact", "edge"])
+def test_what_is_told_is_decided_found_explained_changed_and_forgotten(
+    tmp_path: Path, index: str
+) -> None:
+    with opened(tmp_path / "store", index=index) as memory:
+        first = memory.add(LYON, scope=ANA, source="Ben", confidence=0.5)
+        assert (first.kind, first.text, first.scope) == ("insert", LYON, ANA)
+        assert first.reason == "no memory of this scope is similar"
+        again = memory.add("ana LIVES in lyon.", scope=ANA)
+        assert (again.kind, again.memory_id) == ("reinforce", first.memory_id)
+        assert str(again).endswith("because the same words are known in this scope")
+
+        [found] = memory.search("where does Ana live?", scope=ANA)
+        assert (found.text, found.wording, found.memory_id) == (LYON, LYON, first.memory_id)
+        assert memory.search("where does Ana live?", scope=BEN) == []
+        assert memory.recall(scope=ANA).splitlines()[1:] == [f"- {LYON} (seen 2x)"]
+        assert LYON in memory.recall("where does Ana live?", scope="acme", across=True)
+
+        assert f'it says    "{LYON}"' in memory.explain(first.id)
+        assert f"memory     {first.memory_id}" in memory.explain(first.memory_id[:12])
+        assert memory.get(first.memory_id).sources == ("Ben",)
+
+        renewed = memory.update(first.memory_id, PARIS, title="home")
+        assert (renewed.memory_id, renewed.text) == (first.memory_id, PARIS)
+        versions = memory.history(first.memory_id)
+        assert [one.text for one in versions] == [LYON, LYON, PARIS]
+        assert (versions[0].by, versions[0].decision_id) == ("Ben", first.id)
+
+        undone = memory.undo(renewed.id, author="Ana", note="she did not move")
+        assert (undone.kind, undone.text) == ("revise", LYON)
+        assert memory.history(first.memory_id)[2].undone_by == undone.id
+        assert memory.get(first.memory_id).text == LYON
+
+        forgotten = memory.forget(first.memory_id, author="Ana")
+        assert first.memory_id in forgotten.memory_ids
+        assert not any(one.text == LYON for one in memory.memories(ANA, retired=True))
+        blocked = memory.add(LYON, scope=ANA)
+        assert (blocked.kind, blocked.text) == ("block", "")
+
+
+def test_what_was_told_is_there_for_the_next_that_opens_the_store(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", index="edge") as memory:
+        memory.add(LYON, scope=ANA)
+        memory.add("The tea is in the cupboard.", scope=BEN)
+    with opened(tmp_path / "store") as memory:  # it keeps the index that it was made with
+        assert [one.text for one in memory.memories()] == [LYON, "The tea is in the cupboard."]
+        assert [one.text for one in memory.memories(BEN)] == ["The tea is in the cupboard."]
+
+
+def test_an_event_that_comes_again_changes_nothing_and_names_its_memory(memory: Memory) -> None:
+    first = memory.add(LYON, scope=ANA, event_id="e1", occurred_at=THEN)
+    again = memory.add(LYON, scope=ANA, event_id="e1", occurred_at=THEN)
+    assert (again.kind, again.id) == ("ignore", first.id)
+    assert (again.memory_id, again.text) == (first.memory_id, LYON)
+    with pytest.raises(InvalidRequest, match="event_id was used before in this scope for another"):
+        memory.add(PARIS, scope=ANA, event_id="e1")
+    assert [one.created_at for one in memory.memories()] == [THEN]
+
+
+def test_a_name_of_the_programs_own_is_where_its_memory_is_found_again(memory: Memory) -> None:
+    first = memory.add(LYON, scope=ANA, memory_id="home")
+    second = memory.add(PARIS, scope=ANA, memory_id="home")
+    third = memory.update(second.memory_id, LYON)
+    assert {first.memory_id} == {second.memory_id, third.memory_id}
+    assert memory.get(first.memory_id).text == LYON
+
+
+def test_many_are_told_in_order_and_progress_is_shown(memory: Memory) -> None:
+    rows = [f"The box {number} is blue." for number in range(20)]
+    told = list[tuple[int, int]]()
+    made = memory.add_many(
+        [*rows, {"text": LYON, "scope": ANA, "tags": ["home"]}],
+        scope=BEN,
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert [one.text for one in made[:20]] == rows
+    assert (made[20].scope, memory.get(made[20].memory_id).tags) == (ANA, ("home",))
+    assert told[-1] == (21, 21)
+    assert memory.add_many([]) == []
+
+
+def test_a_bar_is_drawn_on_standard_error(
+    memory: Memory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    memory.add_many([LYON], scope=ANA, progress=True)
+    out, err = capsys.readouterr()
+    assert (out, "memories" in err) == ("", True)
+
+
+def test_of_many_none_is_decided_on_where_one_cannot_be(memory: Memory) -> None:
+    with pytest.raises(InvalidRequest, match=r"^rows\[1\].scope: is missing$") as refused:
+        memory.add_many([{"text": LYON, "scope": ANA}, {"text": LYON}])
+    assert refused.value.field == "rows[1].scope"
+    with pytest.raises(InvalidRequest, match=r"^rows\[0\]: give a text, or a mapping"):
+        memory.add_many([3], scope=ANA)  # pyright: ignore[reportArgumentType]
+    assert memory.memories() == []
+
+
+def test_threads_share_a_store_and_each_call_has_its_own_decision(
+    tmp_path: Path, memory: Memory
+) -> None:
+    def tell(number: int) -> Decision:
+        return memory.add(f"Locker {number} belongs to team {number + 100}.", scope=ANA)
+
+    def repeat(_: int) -> Decision:
+        return memory.add(LYON, scope=BEN)
+
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(tell, range(40)))
+        same = list(threads.map(repeat, range(8)))
+    assert sorted(one.kind for one in same) == ["insert"] + ["reinforce"] * 7
+    assert memory.get(same[0].memory_id).observation_count == 8
+    memory.close()
+    assert len({one.id for one in (*made, *same)}) == 48
+    assert len(decisions(tmp_path / "store")) == 48
+
+
+def test_a_memory_without_a_name_is_replaced_only_where_the_policy_allows_it(
+    tmp_path: Path,
+) -> None:
+    store = tmp_path / "store"
+    with opened(store) as memory:
+        old = memory.add(LYON, scope=ANA, memory_id="home")
+        new = memory.add(PARIS, scope=ANA)
+        undone = memory.undo(new.id)  # what it said stays out: the decision did not hold
+        assert undone.kind == "revise"
+        with pytest.raises(InvalidRequest, match="is not live: ended"):
+            memory.update(new.memory_id, LYON)
+        merged = memory.undo(memory.update(old.memory_id, PARIS).id)
+        [beside] = [one for one in memory.memories(ANA) if one.id != merged.memory_id]
+        with pytest.raises(InvalidRequest, match=r"supersede\.named_max = 1"):
+            memory.update(beside.id, "Ana lives in Nice.")
+    with opened(store, policy="default-hashing {supersede.named_max = 1}") as memory:
+        made = memory.update(beside.id, "Ana lives in Nice.")
+        assert made.kind == "replace"
+        superseded = memory.get(beside.id).superseded
+        assert superseded is not None
+        assert superseded.by == made.memory_id
+
+
+REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
+    (lambda m: m.add("x", scope="a/*"), InvalidRequest, "scope: holds the wildcard *"),
+    (lambda m: m.add(" ", scope=ANA), InvalidRequest, "text: is empty or only white space"),
+    (
+        lambda m: m.add("x", scope=ANA, confidence=3),
+        InvalidRequest,
+        "confidence: should be less than or equal to 1",
+    ),
+    (lambda m: m.add("x", scope=ANA, mood="good"), InvalidRequest, "mood: is no field here"),
+    (lambda m: m.add("x" * 70_000, scope=ANA), InvalidRequest, "text: "),
+    (
+        lambda m: m.add("x", scope=ANA, metadata={"k": "v" * 2_000_000}),
+        InvalidRequest,
+        "the event is 2,000,",
+    ),
+    (lambda m: m.search("", scope=ANA), InvalidRequest, "query: is empty"),
+    (lambda m: m.search("x", scope=ANA, limit=0), InvalidRequest, "limit: "),
+    (lambda m: m.recall(scope=""), InvalidRequest, "scope: "),
+    (lambda m: m.memories("*"), InvalidRequest, "scope: holds the wildcard"),
+    (lambda m: m.get("nothing"), NotFound, "no memory in "),
+    (lambda m: m.get(""), NotFound, "no memory in "),
+    (lambda m: m.history("nothing"), NotFound, "no memory in "),
+    (lambda m: m.explain("nothing"), NotFound, "no decision, event or memory in "),
+    (lambda m: m.undo("nothing", author="Ana"), NotFound, "no decision in "),
+    (lambda m: m.undo("x", author="a\nb"), InvalidRequest, "author: contains the character"),
+    (lambda m: m.update("nothing", "x"), NotFound, "no memory in "),
+    (lambda m: m.forget("nothing", author="Ana"), NotFound, "no memory in "),
+    (lambda m: m.forget(scope="acme/zoe", author="Ana"), NotFound, "there is no scope"),
+    (lambda m: m.forget(), InvalidRequest, "say what to forget"),
+    (lambda m: m.forget(""), InvalidRequest, "memory_id: is empty"),
+]
+
+
+@pytest.mark.parametrize(("asked", "error", "said"), REFUSED)
+def test_what_cannot_be_done_is_told_in_one_line(
+    memory: Memory, asked: Callable[[Any], object], error: type[MemsieveError], said: str
+) -> None:
+    with pytest.raises(error) as refused:
+        asked(memory)
+    assert str(refused.value).startswith(said)
+    assert "\n" not in str(refused.value)
+    assert memory.memories() == []  # and the store can still be used
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"policy": "none such"}, "policy none such: "),
+        ({"settings": {"colour": "red"}}, "colour is no setting"),
+        ({"config": "none.toml"}, "config none.toml: there is no such file"),
+        ({"settings": {"index": {"kind": "qdrant"}}}, "index.kind qdrant is for the services"),
+    ],
+)
+def test_a_store_that_cannot_be_had_is_told_at_once(
+    tmp_path: Path, arguments: dict[str, Any], said: str
+) -> None:
+    given: dict[str, Any] = {"settings": settings()}
+    with pytest.raises(InvalidRequest, match=f"^{said}"):
+        Memory(tmp_path / "store", **{**given, **arguments})
+
+
+def test_a_store_is_open_once_and_can_be_opened_again(tmp_path: Path) -> None:
+    memory = opened(tmp_path / "store")
+    with pytest.raises(StoreError, match="another memsieve in this process: close that one first"):
+        opened(tmp_path / "store")
+    memory.close()
+    memory.close()
+    with pytest.raises(StoreError, match="closed"):
+        memory.add(LYON, scope=ANA)
+    with opened(tmp_path / "store") as again:
+        assert again.memories() == []
+
+
+def test_a_close_lets_each_call_end_or_be_refused(tmp_path: Path) -> None:
+    memory = opened(tmp_path / "store")
+
+    def tell(number: int) -> bool:
+        try:
+            return bool(memory.add(f"Key {number} opens door {number}.", scope=ANA).id)
+        except StoreError:
+            return False
+
+    with ThreadPoolExecutor(4) as threads:
+        told = threads.map(tell, range(60))
+        memory.close()
+        answered = sum(told)
+    assert len(decisions(tmp_path / "store")) == answered
+
+
+def test_a_store_that_nobody_can_reach_any_more_is_let_go(tmp_path: Path) -> None:
+    memory = opened(tmp_path / "store")
+    memory.add(LYON, scope=ANA)
+    thread = memory._loop._thread  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    del memory
+    gc.collect()
+    thread.join(10)
+    with opened(tmp_path / "store") as again:
+        assert [one.text for one in again.memories()] == [LYON]
+
+
+def test_a_progress_function_that_calls_back_is_refused(memory: Memory) -> None:
+    def ask(_: int, __: int) -> None:
+        memory.memories()
+
+    with pytest.raises(StoreError, match="out of its own progress function"):
+        memory.add_many([LYON], scope=ANA, progress=ask)
+
+
+def test_the_fields_are_those_of_the_event() -> None:
+    own = Remember.model_fields.keys() - {"kind", "schema_version", "scope", "text"}
+    assert EventFields.__annotations__.keys() == own
+    assert own - AboutText.__annotations__.keys() == {"memory_id", "supersedes"}
+
+
+def test_the_async_store_has_the_same_methods() -> None:
+    def methods(kind: type) -> dict[str, inspect.Signature]:
+        found = inspect.getmembers(kind, inspect.isfunction)
+        return {name: inspect.signature(one) for name, one in found if not name.startswith("_")}
+
+    asynchronous = methods(AsyncMemory)
+    del asynchronous["open"]
+    assert asynchronous == methods(Memory)
