@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol, TypeAlias
 
-from schemas.codec import DEAD_LETTER
 from schemas.decisions import Decision, Reject
 from schemas.events import Event
-from schemas.outcomes import DeadLetter
-from schemas.topics import DEAD_LETTERS, EVENTS
+from schemas.topics import EVENTS
 from streams.apps.awaiting import Reply, is_again, publish, until_decided
-from streams.apps.reading import StoreReader, records
+from streams.apps.dead_letters import why_set_aside
+from streams.apps.reading import StoreReader
 from streams.core.identity import decision_id, event_key
 from streams.flow.decided import DecidedInLog
 from streams.ports import Log, Poison, SearchableLog
@@ -212,18 +211,9 @@ class _Asked:
 
 async def _told(log: Log, event: Event, decision: Decision | None) -> Told:
     if isinstance(decision, Reject):
-        return Told(event, refused=await _why(log, decision))
+        return Told(event, refused=await why_set_aside(log, decision))
     return Told(event, decision)
 
 
 def _place_of(decision: Decision) -> str:
     return f"{EVENTS.name}/{decision.source.partition}/{decision.source.offset}"
-
-
-async def _why(log: Log, reject: Reject) -> Poison:
-    """Return what is wrong with an event that was set aside."""
-    async for record in records(log, DEAD_LETTERS.name):
-        letter = DEAD_LETTER.decode(record.value or b"")
-        if isinstance(letter, DeadLetter) and letter.id == reject.dead_letter_id:
-            return Poison(letter.error, letter.field)
-    return Poison(f"was set aside as dead letter {reject.dead_letter_id}")

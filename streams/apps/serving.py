@@ -12,12 +12,12 @@ from streams.adapters.telemetry import ApiMetrics
 from streams.apps import access, embedding, wiring
 from streams.apps.api.app import build
 from streams.apps.api.problems import Log
+from streams.apps.embedded_store import holding
 from streams.apps.forgetting import Means
 from streams.apps.lifecycle import Lifecycle, OwnStore
 from streams.apps.loading import loading
-from streams.apps.processes import embedded
 from streams.apps.queueing import Cluster, Queue
-from streams.apps.reading import opened, reading
+from streams.apps.reading import opened
 from streams.apps.requests import taken_by
 from streams.apps.services import signals_to
 from streams.apps.settings import Settings
@@ -86,22 +86,21 @@ async def of_own_store(
     """Hold the embedded store for writing."""
     chosen = embedding.for_store(settings, report)
     async with AsyncExitStack() as stack:
-        pipeline = await stack.enter_async_context(
-            embedded(chosen.settings, chosen.policy, chosen.embedder, report, forgets=True)
+        store = await stack.enter_async_context(
+            holding(chosen.settings, chosen, report, forgets=True)
         )
-        await pipeline.recover()
-        log = await stack.enter_async_context(opened(settings, embedded=True))
-        reader = await stack.enter_async_context(reading(settings, embedded=True))
         found = await stack.enter_async_context(
             loading(settings, embedded=True, embedder=chosen.embedder)
         )
         key = wiring.forget_key(settings.forget, StoreDirectory(settings.store))
         if key is None:
             raise TypeError("a store that forgets has a key")
-        queue = Queue(partial(taken_by, pipeline), log, reader, masked=chosen.policy.screens)
+        queue = Queue(
+            partial(taken_by, store.pipeline), store.log, store.reader, masked=chosen.policy.screens
+        )
         stack.push_async_callback(queue.close)
-        means = Means(key, chosen.policy, chosen.embedder, pipeline.judging)
-        own = OwnStore(log, reader, queue, means)
+        means = Means(key, chosen.policy, chosen.embedder, store.pipeline.judging)
+        own = OwnStore(store.log, store.reader, queue, means)
         count = wiring.token_counter(chosen.settings.embedder, report)
         yield Lifecycle(found, queue, count, SystemClock(), own)
 

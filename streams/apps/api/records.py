@@ -26,11 +26,12 @@ from schemas.events import Answer, Ended, Remember
 from schemas.memories import Memory, Persistence
 from schemas.outcomes import Review
 from streams.apps.api.problems import Problem
+from streams.apps.explaining import told_version
 from streams.apps.loading import Asked as AskedToSearch
 from streams.apps.queueing import BATCH_EVENTS, Told
 from streams.apps.recalling import Asked as AskedToRecall
 from streams.core.explain import outcome, why
-from streams.core.history import Version, differences, said_by
+from streams.core.history import Version
 from streams.core.identity import said_event_id
 from streams.core.ledger import touched
 from streams.core.reviewing import Question
@@ -344,17 +345,17 @@ def explained(decision: Decision, scope: Scope, story: list[str]) -> Explained:
 
 
 def version_told(version: Version) -> VersionTold:
-    decision = version.decision
+    decision, told = version.decision, told_version(version)
     return VersionTold(
         version=version.memory.version,
         happened_at=decision.event.occurred_at,
         decision_id=decision.decision_id,
         event_id=decision.event.event_id,
         kind=decision.kind,
-        why=why(decision),
-        by=said_by(decision.event) or None,
+        why=told.reason,
+        by=told.by,
         undone_by=version.undone_by,
-        differences=tuple(differences(version)),
+        differences=tuple(told.differences),
         text=version.memory.text,
     )
 
