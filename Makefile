@@ -75,7 +75,7 @@ check: lint types arch unit ## The same with the unit tests alone: while you wor
 lint: $(READY) ## Style, banned calls, spelling
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/codespell memsieve schemas streams tests benchmarks docs examples *.md
+	@$(BIN)/codespell memsieve schemas streams tests benchmarks docs examples deploy *.md
 
 types: $(READY) ## Types, strictly
 	@$(BIN)/pyright

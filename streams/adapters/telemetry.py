@@ -9,10 +9,10 @@ from contextvars import ContextVar
 from typing import Any
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from schemas.base import MemoryId, ModelId
-from schemas.decisions import Decision, Insert, Marker, Reason
+from schemas.decisions import KINDS, Decision, Insert, Marker, Reason
 from schemas.events import Remember
 from schemas.outcomes import Applied
 from streams.core.embedding import Embedded
@@ -27,6 +27,8 @@ _BATCH_SECONDS = ContextVar("_BATCH_SECONDS", default=0.0)
 _CHATTY = ("aiokafka", "httpx", "kafka", "uvicorn.error")
 """Libraries that tell of a lost connection at every attempt; we tell once, with what to do."""
 
+disable_created_metrics()  # a time of its own for each counter and histogram, which nobody asks for
+
 
 class Metrics:
     """Every metric of a service, by the question that it answers."""
@@ -39,6 +41,8 @@ class Metrics:
             ["kind"],
             registry=self.registry,
         )
+        for kind in KINDS:  # there at 0, so that the first one is seen to be counted
+            self.decisions.labels(kind)
         self.braked = Counter(
             "memsieve_braked_decisions",
             "How many events were kept beside a memory because the brake was on.",
@@ -153,6 +157,7 @@ class Metrics:
             ["outcome"],
             registry=self.registry,
         )
+        self.turns.labels("set-aside")  # there at 0, as with the decisions
         self.triggers = Counter(
             "memsieve_turn_triggers",
             "How many turns had a sign that they are worth remembering, by the sign.",

@@ -162,6 +162,7 @@ def everything(base: Policy) -> Policy:
     content["scopes"] = {}
     content["bands"] = {"match": 1.0, "review": 0.0, "log": 0.0}
     content["nominate"]["similarity_min"] = -1.0
+    content["judges"]["words_below"] = 0.0
     return Policy.model_validate(content)
 
 

@@ -94,7 +94,8 @@ class Grade:
     `found`: what is one fact became one memory; `kept_twice`: it stands as two. `hidden`: of two
     facts one became a wording of the other. `lost`: something that was said is in no wording of a
     memory, and no rule retired it. What a rule retires keeps its text and can be put back:
-    `superseded` is a contradicted fact, rightly so, `displaced` any other.
+    `superseded` is a contradicted fact, rightly so, `displaced` any other; where the label does not
+    say whether the two contradict each other, neither is told.
     """
 
     found: bool | None = None
@@ -115,7 +116,7 @@ def grade(truth: Truth, made: Outcome) -> Grade:
         hidden=None if one else made.joined,
         lost=gone and not made.by_rule,
         superseded=retired if truth is Truth.CONTRADICTS else None,
-        displaced=None if truth is Truth.CONTRADICTS else retired,
+        displaced=None if truth in {Truth.CONTRADICTS, Truth.TWO} else retired,
     )
 
 

@@ -50,11 +50,13 @@ class Judges(Record):
     contradiction and two facts count from their own least probabilities on; else the pair is
     unsure. A contradiction lets the newer stand, where the policy wants that, from the probability
     `supersede_min` on. A judge that tells no probability is believed. `deep` lets the built-in judge read both
-    texts together, which costs milliseconds a pair; without it, words and cosine tell alone.
+    texts together, which costs milliseconds a pair; without it, words and cosine tell alone. Nor is
+    it asked about texts that are less similar than `words_below` and share hardly a word.
     """
 
     chain: tuple[JudgeName, ...] = ("built-in",)
     deep: bool = True
+    words_below: Cosine = 0.75
     one_memory_min: Unit = 0.5
     contradicts_min: Unit = 0.5
     supersede_min: Unit = 0.5

@@ -19,7 +19,16 @@ from streams.core.judge.weighing import ONE_MEMORY
 from streams.core.language.reading import Readings
 from streams.core.neighbours import Neighbour
 from streams.core.policy import JudgeName, Rules
-from streams.core.verdict import Judgement, Opinion, Pair, by_guards, by_opinion, by_sentences
+from streams.core.verdict import (
+    Judgement,
+    Opinion,
+    Pair,
+    by_guards,
+    by_opinion,
+    by_sentences,
+    by_words,
+    in_doubt,
+)
 from streams.ports import NoAnswer, Verifier, Wording
 
 _KEPT = 10_000
@@ -90,7 +99,7 @@ class Judging:
         findings = [judgements[at].findings for at in still]
         asked = await self._ask([questions[at] for at in still], findings)
         for at, answer in zip(still, asked, strict=True):
-            judgements[at] = _settled(judgements[at], answer, questions[at].rules)
+            judgements[at] = self._settled(judgements[at], answer, questions[at])
         return judgements
 
     def _unasked(self, question: Question) -> Judgement:
@@ -99,14 +108,47 @@ class Judging:
         told = by_sentences(event, question.neighbour)
         if told is not None:
             return told
+        texts = self.readings.of(event.text), self.readings.of(memory.text)
+        judges = question.rules.judges
+        if apart := by_words(*texts, question.neighbour.similarity, judges):
+            return apart
         findings = self._findings(event, memory) if question.rules.guards else ()
-        apart = by_guards(findings, question.rules.judges)
+        apart = by_guards(findings, judges)
         return apart or Judgement(Verdict.UNSURE, "guards" if findings else "bands", None, findings)
 
     def _findings(self, event: Remember, memory: Memory) -> tuple[Finding, ...]:
         said = of_event(event, self.readings.of(event.text))
         known = of_memory(memory, self.readings.of(memory.text))
         return examine(said, known, self.readings.lexicon)
+
+    def _settled(self, judgement: Judgement, asked: _Asked, question: Question) -> Judgement:
+        """Take a judge's opinion over.
+
+        Who only names a verdict has weighed nothing: it is not believed that two are one where a
+        guard has something to say. Where nobody is sure, a guard's objection counts.
+        """
+        opinion, findings = asked.opinion, judgement.findings
+        verdict = self._believed(opinion, question)
+        weighed = opinion is not None and opinion.probabilities is not None
+        objection = next((one.guard for one in findings if one.outcome == "differs"), None)
+        doubted = ONE_MEMORY if objection else (Verdict.SAME, Verdict.REFINED_BY)
+        if findings and not weighed and verdict in doubted:
+            verdict = Verdict.UNSURE
+        judge = judgement.judge if opinion is None else opinion.judge
+        if verdict is Verdict.UNSURE and objection is not None:
+            verdict, judge = Verdict.DISTINCT, f"guard {objection}"
+        return replace(
+            judgement, verdict=verdict, judge=judge, opinion=opinion, degraded=asked.degraded
+        )
+
+    def _believed(self, opinion: Opinion | None, question: Question) -> Verdict:
+        """Return what an opinion is good for, under the rules that hold."""
+        if opinion is None:
+            return Verdict.UNSURE
+        verdict = by_opinion(opinion, question.rules.judges)
+        texts = (question.event.text, question.neighbour.memory.text)
+        doubt = in_doubt(verdict, *(self.readings.of(text) for text in texts))
+        return Verdict.UNSURE if doubt and opinion.probabilities is not None else verdict
 
     async def _ask(
         self, questions: Sequence[Question], findings: Sequence[tuple[Finding, ...]]
@@ -153,24 +195,3 @@ def _with_answer(asked: _Asked, name: JudgeName, answer: Opinion | NoAnswer) -> 
     if isinstance(answer, NoAnswer):
         return replace(asked, degraded=(*asked.degraded, f"{name}: {answer.reason}"))
     return replace(asked, opinion=answer)
-
-
-def _settled(judgement: Judgement, asked: _Asked, rules: Rules) -> Judgement:
-    """Take a judge's opinion over.
-
-    Who only names a verdict has weighed nothing: it is not believed that two are one where a guard
-    has something to say. Where nobody is sure, a guard's objection counts.
-    """
-    opinion, findings = asked.opinion, judgement.findings
-    verdict = Verdict.UNSURE if opinion is None else by_opinion(opinion, rules.judges)
-    weighed = opinion is not None and opinion.probabilities is not None
-    objection = next((one.guard for one in findings if one.outcome == "differs"), None)
-    doubted = ONE_MEMORY if objection else (Verdict.SAME, Verdict.REFINED_BY)
-    if findings and not weighed and verdict in doubted:
-        verdict = Verdict.UNSURE
-    judge = judgement.judge if opinion is None else opinion.judge
-    if verdict is Verdict.UNSURE and objection is not None:
-        verdict, judge = Verdict.DISTINCT, f"guard {objection}"
-    return replace(
-        judgement, verdict=verdict, judge=judge, opinion=opinion, degraded=asked.degraded
-    )

@@ -206,6 +206,42 @@ async def test_where_a_guard_cannot_tell_nobody_is_believed_to_say_the_same() ->
     assert [finding.outcome for finding in made.findings] == ["cannot-tell"]
 
 
+@pytest.mark.parametrize(
+    ("similarity", "known", "judge"),
+    [
+        (0.74, "Ana repaired the boat in May.", "words"),
+        (0.75, "Ana repaired the boat in May.", "built-in"),
+        (0.74, "Ana rows a boat each day.", "built-in"),
+    ],
+)
+async def test_what_shares_hardly_a_word_is_not_judged_unless_it_is_near(
+    similarity: float, known: str, judge: str
+) -> None:
+    built_in = always(sure(Verdict.SAME, 0.99))
+    base = question("Ana rows her old boat daily.", known, **rules("built-in"))
+    near = Neighbour(base.neighbour.memory, similarity, Band.REVIEW)
+    [made] = await judged(judging(built_in=built_in), Question(base.event, near, base.rules))
+    assert made.judge == judge
+    assert len(built_in.asked) == (judge != "words")
+
+
+@pytest.mark.parametrize(
+    ("said", "known", "verdict"),
+    [
+        ("Ana does not own a terrier.", "Ana does not own a dog.", Verdict.UNSURE),
+        ("Ana owns a terrier.", "Ana owns a dog.", Verdict.REFINES),
+        ("Ana owns a terrier.", "Ana does not own a cat.", Verdict.REFINES),
+    ],
+)
+async def test_which_of_two_denials_says_more_is_in_doubt(
+    said: str, known: str, verdict: Verdict
+) -> None:
+    built_in = always(sure(Verdict.REFINES, 0.99))
+    asked = question(said, known, guards=False, judges={"chain": ["built-in"]})
+    [made] = await judged(judging(built_in=built_in), asked)
+    assert made.verdict is verdict
+
+
 async def test_questions_are_put_to_a_judge_together_and_answered_in_order() -> None:
     calls: list[int] = []
 

@@ -44,7 +44,7 @@ def one_fact(*, joined: bool, lost: bool = False) -> Grade:
 @pytest.mark.parametrize(
     ("truth", "made", "expected"),
     [
-        (Truth.TWO, DROPPED, Grade(hidden=True, lost=True, displaced=False)),
+        (Truth.TWO, DROPPED, Grade(hidden=True, lost=True)),
         (Truth.DISTINCT, KEPT, Grade(hidden=False, lost=False, displaced=False)),
         (Truth.DISTINCT, MERGED, Grade(hidden=True, lost=False, displaced=False)),
         (Truth.DISTINCT, BY_RULE, Grade(hidden=False, lost=False, displaced=True)),
