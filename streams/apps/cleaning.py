@@ -17,7 +17,7 @@ from schemas.base import EventId, ModelId, PolicyId
 from schemas.codec import Unreadable
 from schemas.events import Remember
 from streams.apps.policies import with_bands
-from streams.apps.rehearsing import Means, rehearse, unbraked
+from streams.apps.rehearsing import Means, for_repeats, rehearse
 from streams.core.bands import Bands
 from streams.core.explain import why
 from streams.core.memories_md.checking import problems
@@ -163,7 +163,7 @@ async def clean(
     mended, refused = repaired(document, damaged)
     lines = {found.at: found for found in entries(document)}
     work = _Work(mended, lines, world)
-    known, chosen = means.knowing(), unbraked(policy)
+    known, chosen = means.knowing(), for_repeats(policy)
 
     async def decide(asked: Sequence[tuple[Found, Remember]], rules: Policy) -> None:
         events = [event for _, event in asked]

@@ -22,7 +22,7 @@ from streams.apps.consolidated import Consolidated
 from streams.apps.consolidating import Asked, Consolidation
 from streams.apps.policies import with_bands
 from streams.apps.proposing import InMemory
-from streams.apps.rehearsing import Means, Rehearsal, unbraked
+from streams.apps.rehearsing import Means, Rehearsal, for_repeats
 from streams.apps.settings import ConsolidateSettings
 from streams.core.bands import Bands
 from streams.core.embedding import Vector
@@ -143,7 +143,7 @@ async def dedupe(
     The policy's brake is off: a store full of repetitions is what this is for. `done` is told the
     rows that are decided on since it was last told.
     """
-    known, chosen = means.knowing(), unbraked(policy)
+    known, chosen = means.knowing(), for_repeats(policy)
     read = [_read(content, columns, number) for number, content in enumerate(rows, 1)]
     said = [(row, row.said) for row in read if isinstance(row.said, Remember)]
     rehearsal = Rehearsal(chosen, known)

@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
+from pydantic import JsonValue
+
 from schemas.codec import EVENT
 from schemas.decisions import Decision
 from schemas.events import Event, Remember
@@ -15,7 +17,7 @@ from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.memory_log import MemoryLog
 from streams.apps import wiring
 from streams.apps.settings import RetrySettings, Settings
-from streams.core.policy import Policy
+from streams.core.policy import Policy, overlaid
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.judging import Judging
 from streams.flow.owner import Owner
@@ -104,9 +106,20 @@ async def rehearse(
 
 def unbraked(policy: Policy) -> Policy:
     """Return a policy without its brake: pairs that say the same are no flood of removals."""
-    off = {"enabled": False}
-    scopes = {scope: {**rules, "brake": off} for scope, rules in policy.scopes.items()}
-    content = policy.model_dump(mode="json") | {"brake": off, "scopes": scopes}
+    return _everywhere(policy, {"brake": {"enabled": False}})
+
+
+def for_repeats(policy: Policy) -> Policy:
+    """Return a policy without its brake that only looks for repeats: contradictions stay."""
+    return _everywhere(
+        policy, {"brake": {"enabled": False}, "with_verdict": {"contradicts": "keep-both"}}
+    )
+
+
+def _everywhere(policy: Policy, rules: dict[str, JsonValue]) -> Policy:
+    """Return a policy in which these rules hold, in every scope."""
+    content = overlaid(policy.model_dump(mode="json"), rules)
+    content["scopes"] = {scope: overlaid(own, rules) for scope, own in policy.scopes.items()}
     return Policy.model_validate(content)
 
 

@@ -339,7 +339,11 @@ class _Deciding:
                 return self._asked(contradicted[0][0])
             case "supersede":
                 least = self._rules.judges.supersede_min
-                sure = [near.memory for near, told in contradicted if contradicts(told, least)]
+                sure = [
+                    near.memory
+                    for near, told in contradicted
+                    if contradicts(told, least) and _of_one_thing(told)
+                ]
                 return self._dated(sure) if sure else self._kept_both(Reason.CONTRADICTS_KNOWN)
 
     def _dated(self, contradicted: Sequence[Memory]) -> Change:
@@ -402,7 +406,7 @@ class _Deciding:
         but the event must speak of the same thing, and hold as long.
         """
         for neighbour, judgement in self._pairs:
-            if not all(GUARDS[finding.guard].of_one_thing for finding in judgement.findings):
+            if not _of_one_thing(judgement):
                 continue
             if self._is_stronger(neighbour.memory):
                 continue
@@ -497,6 +501,11 @@ class _Deciding:
             degraded=tuple(dict.fromkeys((*silent, *degraded))),
             merge=merge,
         )
+
+
+def _of_one_thing(judgement: Judgement) -> bool:
+    """Tell whether what guards found are two answers to one question, and not two things."""
+    return all(GUARDS[finding.guard].of_one_thing for finding in judgement.findings)
 
 
 def compared(neighbour: Neighbour, judgement: Judgement) -> Compared:

@@ -32,6 +32,7 @@ RATES = {
     "kept_twice_rate",
     "lost_rate",
     "superseded_rate",
+    "displaced_rate",
     "review_rate",
     "guard_veto_rate",
 }
@@ -80,10 +81,10 @@ def test_of_the_pairs_that_nothing_was_fitted_to_hardly_a_fact_is_hidden(
     ours, cosine = told["overall"]["ours"], told["overall"]["cosine"]
     assert told["rows"]["measured"] == len(held_out) >= 400
     assert {"number", "date", "negation", "name", "scope", "order"} <= set(told["kinds"])
-    assert ours["hidden_rate"]["rate"] <= 0.01
+    assert ours["hidden_rate"]["rate"] <= 0.05
     assert cosine["hidden_rate"]["rate"] > 0.3, "by similarity alone"
     assert ours["lost_rate"]["count"] == 0
-    assert ours["found_rate"]["rate"] >= 0.3
+    assert ours["found_rate"]["rate"] >= 0.45
 
 
 def test_each_row_is_told_with_its_decision(memsieve: Memsieve, pairs: Path) -> None:

@@ -75,7 +75,10 @@ def test_what_is_in_force_in_a_scope_is_shown_with_its_overrides(
     ("arguments", "message"),
     [
         (("show", "zork-semantc"), "policy zork-semantc: there is no such policy or file; did you"),
-        (("show", "none"), "policies here: adr-004, agent-memory, default, default-hashing, keep"),
+        (
+            ("show", "none"),
+            "policies here: adr-004, agent-memory, careful, default, default-hashing, keep",
+        ),
         (("show", "default", "--scope", "acme//ana"), "--scope acme//ana: has the empty, padded"),
         (("diff", "default", "none"), "policy none: there is no such policy or file"),
     ],

@@ -347,7 +347,8 @@ def test_what_is_heard_again_changes_no_text_and_raises_the_counts(
         kept = memsieve("memories", "--store", "store", "--json").json()
         seen.append(({one["text"] for one in kept}, sum(one["observation_count"] for one in kept)))
     assert [known for known, _ in seen] == [seen[0][0]] * 3
-    assert [count for _, count in seen] == [6, 12, 18]
+    # of six, one is outdated by the next: "open" is history, whenever it is heard
+    assert [count for _, count in seen] == [5, 10, 15]
 
 
 TOPICS = (

@@ -230,7 +230,7 @@ def points(
     return chosen
 
 
-_DISPLACED = {"card": 0.003, "other": 0.01}
+_DISPLACED = {"card": 0.0015, "other": 0.005}
 """Of pairs that contradict each other in nothing, so many may be taken for an update at most."""
 
 

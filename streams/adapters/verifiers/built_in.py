@@ -20,9 +20,9 @@ from streams.core.language.reading import Readings
 from streams.core.verdict import Opinion, Pair
 from streams.ports import NoAnswer
 
-_OPEN = 0.45
+_OPEN = 0.4
 """Pairs that the cheap half holds for less likely one memory are read by nobody: of the development
-pairs that become one, 2 % are among them. Reading a pair costs as much as embedding a text."""
+pairs that become one, 1 % are among them. Reading a pair costs as much as embedding a text."""
 
 _PREPARED = 2_048
 """Texts whose preparation is kept, at about 25 KB each."""
