@@ -172,16 +172,20 @@ _SELF_EXPLAINING = {
 
 
 def _problem(problem: ErrorDetails) -> str:
-    path = _path(problem) or "the record"
+    return f"{_path(problem) or 'the record'} {complaint(problem)}"
+
+
+def complaint(problem: ErrorDetails) -> str:
+    """Tell what is wrong with a field, and what to do; its name belongs before it."""
     if remedy := _REMEDIES.get(problem["type"]):
-        return f"{path} {remedy}"
+        return remedy
     message = problem["msg"].removeprefix("Input ").removeprefix("String ")
     if problem["type"] in _SELF_EXPLAINING:
-        return f"{path} {message}"
+        return message
     found = problem["input"]
     is_choice = problem["type"] in {"literal_error", "enum"} and isinstance(found, str)
     shown = repr(found[:_SHOWN_MAX]) if is_choice else _shown(found)
-    return f"{path} {message[0].lower()}{message[1:]}, but it is {shown}"
+    return f"{message[0].lower()}{message[1:]}, but it is {shown}"
 
 
 _EVENTS: Mapping[str, type[Event]] = {

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from schemas.decisions import Decision, Ignore, Reason
 from schemas.events import Event
@@ -53,6 +53,11 @@ def decisions_of(replies: Sequence[Reply]) -> list[Decision]:
 def is_out_of_date(decision: Decision | None) -> bool:
     """Tell whether a request was refused because what it is about had changed by its turn."""
     return isinstance(decision, Ignore) and decision.evidence.reason is Reason.OUT_OF_DATE
+
+
+def is_again(decision: Decision | None) -> TypeGuard[Ignore]:
+    """Tell whether an event was ignored because it had come before."""
+    return isinstance(decision, Ignore) and decision.evidence.reason is Reason.SAME_EVENT
 
 
 class Published:
@@ -107,13 +112,13 @@ class Published:
         place = decision.source.partition, decision.source.offset
         if place in self._places:
             self._own[place] = decision
-        if decision.decision_id in self._ids and not _is_again(decision):
+        if decision.decision_id in self._ids and not is_again(decision):
             self._first[decision.decision_id] = decision
 
     def _decision(self, place: _Place) -> Decision | None:
         """Return the decision on an event: the one that was heeded, where it was asked twice."""
         own = self._own.get(place)
-        if own is None or not _is_again(own):
+        if own is None or not is_again(own):
             return own
         return self._first.get(own.decision_id, own)
 
@@ -175,7 +180,7 @@ class Asking:
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await _until_decided(published)
+                    await until_decided(published)
         except asyncio.CancelledError as stop:
             raise Interrupted(
                 f"interrupted; what was asked for stays asked, as {first.place}{more}: "
@@ -194,14 +199,10 @@ async def publish(log: Log, events: Sequence[Event]) -> Published:
     return Published(log, list(zip(places, events, strict=True)), since)
 
 
-async def _until_decided(published: Published) -> None:
+async def until_decided(published: Published) -> None:
     """Return when all are decided on. A broker that does not answer has them all the same."""
     while True:
         with suppress(Unreachable):
             if await published.are_decided():
                 return
         await asyncio.sleep(LOOK_SECONDS)
-
-
-def _is_again(decision: Decision) -> bool:
-    return isinstance(decision, Ignore) and decision.evidence.reason is Reason.SAME_EVENT

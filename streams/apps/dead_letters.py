@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 
 from schemas.codec import DEAD_LETTER, EVENT, INPUT, Unreadable
+from schemas.decisions import Reject
 from schemas.outcomes import DeadLetter, Settled
 from schemas.topics import DEAD_LETTERS, EVENTS
 from streams.adapters.store_directory import StoreDirectory
@@ -11,7 +12,7 @@ from streams.apps import wiring
 from streams.apps.reading import records
 from streams.apps.settings import Settings
 from streams.flow.requeue import Inputs, Letter, Letters, Readable, input_record, settled_records
-from streams.ports import Fatal, Log, Record
+from streams.ports import Fatal, Log, Poison, Record
 
 _TOGETHER = 100
 """Letters settled with one append: each has an event of up to 1 MiB."""
@@ -58,6 +59,15 @@ class DeadLetters:
             )
             for letter in some:
                 done(letter)
+
+
+async def why_set_aside(log: Log, reject: Reject) -> Poison:
+    """Return what is wrong with an event that was set aside."""
+    async for record in records(log, DEAD_LETTERS.name):
+        letter = _read(record)
+        if isinstance(letter, DeadLetter) and letter.id == reject.dead_letter_id:
+            return Poison(letter.error, letter.field)
+    return Poison(f"was set aside as dead letter {reject.dead_letter_id}")
 
 
 def inputs(*, embedded: bool) -> Inputs:

@@ -18,7 +18,8 @@ from schemas.memories import Memory
 from streams.adapters.clock import SystemClock
 from streams.adapters.embedders.remembering import RememberingEmbedder
 from streams.adapters.store_directory import StoreDirectory
-from streams.apps import dead_letters, loading, recalling, wiring
+from streams.apps import loading, recalling, wiring
+from streams.apps.dead_letters import why_set_aside
 from streams.apps.embedding import Chosen, for_store
 from streams.apps.explaining import Told, ToldVersion, explained, told, told_version
 from streams.apps.failures import NotFound, UsageError
@@ -27,8 +28,7 @@ from streams.apps.lineages import history, undo_with
 from streams.apps.loading import Loading, SearchResult
 from streams.apps.processes import EmbeddedPipeline, embedded
 from streams.apps.reading import StoreReader, opened, reader_of
-from streams.apps.recalling import Recaller
-from streams.apps.requests import as_made, author_of, record_of
+from streams.apps.requests import as_made, author_of, taken_by
 from streams.apps.scrubbing import scrub
 from streams.apps.settings import Settings
 from streams.core.history import standing
@@ -48,14 +48,39 @@ one event a tenth of that: this makes it less than a tenth of the whole."""
 
 
 @dataclass(frozen=True)
-class _Open:
-    """What is open while the store is held; `close` lets go of all of it."""
+class Held:
+    """A store that this process alone writes: what decides in it, its log, and who reads that."""
 
     pipeline: EmbeddedPipeline
     log: SearchableLog
     reader: StoreReader
+
+
+@asynccontextmanager
+async def holding(
+    settings: Settings, chosen: Chosen, note: Callable[[str], None], *, forgets: bool = False
+) -> AsyncGenerator[Held]:
+    """Hold a store for writing, and make it where there is none; finish what waits in it.
+
+    `note` and `forgets` are as for `embedded`. Raises NoStore where another process writes it.
+    """
+    async with embedded(
+        settings, chosen.policy, chosen.embedder, note, forgets=forgets, kept_every=_KEPT_EVERY
+    ) as pipeline:
+        await pipeline.recover()
+        try:
+            async with opened(settings, embedded=True) as log:
+                yield Held(pipeline, log, reader_of(log, settings, embedded=True))
+        finally:
+            await pipeline.settle()
+
+
+@dataclass(frozen=True)
+class _Open(Held):
+    """What is open while the store is held; `close` lets go of all of it."""
+
     loading: Loading
-    recaller: Recaller
+    count: CountTokens
     close: AsyncExitStack
 
 
@@ -153,7 +178,9 @@ class EmbeddedStore:
     async def recall(self, asked: recalling.Asked) -> Block:
         """Return the block of a scope for a prompt."""
         async with self._gate.shared():
-            return await self._held.recaller.recall(asked)
+            held = self._held
+            index, vector_of = held.pipeline.index, held.loading.vector_of
+            return await recalling.recalled(index, asked, vector_of, held.count)
 
     async def explain(self, identity: str) -> list[str]:
         """Tell the story of a decision, an event or a memory. Raises NotFound, and Ambiguous."""
@@ -212,20 +239,15 @@ class EmbeddedStore:
             return await self._decided(events)
 
     async def _decided(self, events: Sequence[Remember]) -> list[Told]:
-        pipeline = self._held.pipeline
-        partitions = await pipeline.partitions()
-        decided = await pipeline.take([record_of(event, partitions) for event in events])
-        return [await self._told(one) for one in decided]
+        return [await self._told(one) for one in await taken_by(self._held.pipeline, events)]
 
     async def _told(self, decision: Decision) -> Told:
         """Tell a decision on an event. Raises UsageError where the event was set aside."""
         if isinstance(decision, Ignore):
-            _, entries = await self._held.reader.about(decision.decision_id)
-            return told(decision, entries[0].decision if entries else None)
+            before = await self._held.reader.on_events([decision.decision_id])
+            return told(decision, before.get(decision.decision_id))
         if isinstance(decision, Reject):
-            async with dead_letters.opened(self._settings, embedded=True) as letters:
-                found = {one.content.id: one.content.error for one in await letters.all()}
-            raise UsageError(found.get(decision.dead_letter_id, "the event was set aside"))
+            raise UsageError(f"{await why_set_aside(self._held.log, decision)}")
         return told(decision)
 
     async def _update(self, identity: str, said: Mapping[str, object]) -> Told:
@@ -316,34 +338,23 @@ class EmbeddedStore:
     async def _take_hold(self) -> None:
         chosen = self._chosen
         async with AsyncExitStack() as stack:
-            pipeline = await stack.enter_async_context(
-                embedded(
-                    self._settings,
-                    chosen.policy,
-                    chosen.embedder,
-                    self._note,
-                    kept_every=_KEPT_EVERY,
-                )
-            )
-            await pipeline.recover()
-            stack.push_async_callback(pipeline.settle)
-            log = await stack.enter_async_context(opened(self._settings, embedded=True))
+            own = await stack.enter_async_context(holding(self._settings, chosen, self._note))
 
             async def index() -> Index:
-                return pipeline.index
+                return own.pipeline.index
 
             self._open = _Open(
-                pipeline,
-                log,
-                reader_of(log, self._settings, embedded=True),
+                own.pipeline,
+                own.log,
+                own.reader,
                 Loading(
                     index,
                     RememberingEmbedder(chosen.embedder),
-                    pipeline.judging,
+                    own.pipeline.judging,
                     chosen.policy,
                     self._settings.load,
                 ),
-                Recaller(log, lambda: chosen.embedder, self._count_tokens, index),
+                self._count_tokens,
                 stack.pop_all(),
             )
 

@@ -67,17 +67,20 @@ async def explained(
     return [line async for line in _decisions(reader, entries)]
 
 
+async def story(reader: StoreReader, decision: Decision) -> list[str]:
+    """Return the story of one decision, line by line, with the texts it was made on."""
+    near = () if isinstance(decision, Marker) else decision.evidence.neighbours
+    concerned = [*touched(decision), *(neighbour.memory_id for neighbour in near)]
+    return explain(decision, await reader.versions(concerned), reader.policy(decision))
+
+
 async def _decisions(reader: StoreReader, entries: Sequence[Entry]) -> AsyncIterator[str]:
     """Tell the story of each decision; deliveries of an event that was decided take a line."""
     stories = [entry for entry in entries if not isinstance(entry.decision, Ignore)]
     for count, entry in enumerate(stories or entries[:1]):
-        decision = entry.decision
-        near = () if isinstance(decision, Marker) else decision.evidence.neighbours
-        concerned = [*touched(decision), *(neighbour.memory_id for neighbour in near)]
-        memories = await reader.versions(concerned)
         if count:
             yield ""
-        for line in explain(decision, memories, reader.policy(decision)):
+        for line in await story(reader, entry.decision):
             yield line
     again = [f"{e.partition}/{e.offset}" for e in entries if isinstance(e.decision, Ignore)]
     if stories and again:

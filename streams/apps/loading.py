@@ -23,7 +23,7 @@ from streams.apps.following import Following
 from streams.apps.reading import opened
 from streams.apps.settings import InvalidSettings, LoadSettings, Settings
 from streams.core.consolidation import proposed
-from streams.core.embedding import Embedded
+from streams.core.embedding import Embedded, Vector
 from streams.core.identity import content_key
 from streams.core.loading import Entry, Found, Way
 from streams.core.neighbours import Stored
@@ -154,16 +154,12 @@ class Loading:
         policy: Policy,
         settings: LoadSettings,
     ) -> None:
-        """`index` gives the memories as they are by now."""
-        self._index = index
+        """`index` gives the memories as they are by now; it raises what keeps them from being read."""
+        self.index = index
         self._embedder = embedder
         self._settings = settings
         bounds = Bounds(settings.candidates_max, settings.pairs_max, settings.cache_entries)
         self._loader = Loader(judging, policy, bounds)
-
-    async def level(self) -> None:
-        """Read what was decided meanwhile. Raises what keeps the memories from being read."""
-        await self._index()
 
     async def search(self, asked: Asked) -> SearchResult:
         """Return what is nearest to a query, as one entry what is one fact."""
@@ -175,7 +171,7 @@ class Loading:
             how=asked.how(self._settings),
             lexical_weight=self._settings.lexical_weight if weight is None else weight,
         )
-        return _result(await self._loader.load(await self._index(), self._embedder, wanted))
+        return _result(await self._loader.load(await self.index(), self._embedder, wanted))
 
     async def deduplicate(self, given: Given) -> Grouping:
         """Put together what is given. Raises Unknown for ids that the scope does not have."""
@@ -189,8 +185,13 @@ class Loading:
             degraded=loaded.degraded,
         )
 
+    async def vector_of(self, query: str) -> Vector:
+        """Return the vector of a query, by the model of the memories."""
+        [embedded] = await self._embedder.embed([query])
+        return embedded.vector
+
     async def _stored(self, given: Given) -> list[Found]:
-        held = await (await self._index()).get(given.ids)
+        held = await (await self.index()).get(given.ids)
         return [_live(identity, held.get(identity), given.scope) for identity in given.ids]
 
     async def _said(self, given: Given) -> list[Found]:

@@ -302,10 +302,12 @@ async def embedded(
     embedder: Embedder,
     report: Callable[[str], None],
     *,
+    forgets: bool = False,
     kept_every: int = 1,
 ) -> AsyncGenerator[EmbeddedPipeline]:
     """Open the store for writing, level it with its log, and give the pipeline over it.
 
+    `forgets`: it may be asked to forget, and so the store gets a secret where it has none.
     `kept_every` is as for the Writer: who asks for more calls `settle` before the end.
     """
     directory = StoreDirectory(settings.store)
@@ -338,6 +340,8 @@ async def embedded(
             await watched.restore(index, broker)
             remembering, decided = RememberingEmbedder(embedder), DecidedInLog(broker)
             judging = await stack.enter_async_context(wiring.judging(settings, SystemClock()))
+            if forgets:
+                wiring.new_key(directory)
             key = wiring.forget_key(settings.forget, directory)
             owner = Owner(
                 Deduplicator(remembering, index, decided, policy, judging, key),

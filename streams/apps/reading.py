@@ -7,8 +7,8 @@ from functools import partial
 
 from pydantic import ValidationError
 
-from schemas.base import MemoryId, PolicyId, ScopeName
-from schemas.decisions import Decision, Marker
+from schemas.base import DecisionId, MemoryId, PolicyId, ScopeName
+from schemas.decisions import Decision, Ignore, Marker
 from schemas.memories import Memory
 from schemas.topics import DECISIONS
 from streams.adapters.store_directory import StoreDirectory
@@ -192,6 +192,19 @@ class StoreReader:
         async for page in pages(self._log, DECISIONS.name, partition):
             own = [r for r in page if scope_of(r) == scope or FENCE_HEADER in dict(r.headers)]
             found += [logged.decision for logged in reader.window(own)]
+        return found
+
+    async def on_events(self, ids: Sequence[DecisionId]) -> dict[DecisionId, Decision]:
+        """Return the decisions that have these ids: of those on one event, the one that holds.
+
+        What comes again is ignored; but what was ignored at first is decided on again.
+        """
+        found: dict[DecisionId, Decision] = {}
+        records = await self._log.find(DECISIONS.name, DECISION_ID_HEADER, ids)
+        for one in map(read_decision, await self._counting(records)):
+            before = found.get(one.decision_id)
+            if before is None or isinstance(before, Ignore):
+                found[one.decision_id] = one
         return found
 
     async def memory_named(self, beginning: str) -> MemoryId | None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
@@ -40,6 +40,9 @@ from streams.core.wordings import other_than_shown
 from streams.flow.takeover import require_model
 from streams.ports import Embedder, Index, Log, Query, Unusable
 
+VectorOf: TypeAlias = Callable[[str], Awaitable[Vector]]
+"""Embeds a query with the model of what is searched."""
+
 
 class Asked(Record):
     """What is to be recalled: of a scope, or with `across` of that scope and all below it.
@@ -69,64 +72,20 @@ class Asked(Record):
 class Recaller:
     """Recalls from a log, time and again: it reads what was decided since it was last asked.
 
-    Holds all memories with their vectors, unless it is given an index of them. For one event loop.
+    Holds all memories with their vectors: who has an index of them calls `recalled`. For one event
+    loop.
     """
 
-    def __init__(
-        self,
-        log: Log,
-        load: Callable[[], Embedder],
-        count: CountTokens,
-        index: Callable[[], Awaitable[Index]] | None = None,
-    ) -> None:
-        """`load` gives the embedder of the log's vectors, and is called when a query comes.
-
-        `index` gives the memories as they are by now.
-        """
+    def __init__(self, log: Log, load: Callable[[], Embedder], count: CountTokens) -> None:
+        """`load` gives the embedder of the log's vectors, and is called when a query comes."""
         self._log = log
         self._load = load
         self._count = count
-        self._index = index or Following(log).index
+        self._following = Following(log)
 
     async def recall(self, asked: Asked) -> Block:
         """Return the block. Raises NoStore where the decisions do not add up."""
-        index = await self._index()
-        stored = [
-            one
-            async for one in index.scan(None if asked.across else asked.scope)
-            if asked.has(one.memory.scope)
-        ]
-        memories = [one.memory for one in stored]
-        if asked.query is not None:
-            near = await self._similarities(index, asked, asked.query, memories)
-            chosen = nearest(memories, near, number=asked.number, several=asked.across)
-        elif asked.patterns:
-            chosen = _patterns(stored, asked)
-        elif asked.across:
-            chosen = shared(memories, number=asked.number)
-        else:
-            chosen = choose(memories, lasting_max=asked.lasting, recent_max=asked.recent)
-        if asked.across:
-            return block_of_several(asked.scope, chosen, count=self._count, budget=asked.budget)
-        return block_of_scope(asked.scope, memories, chosen, count=self._count, budget=asked.budget)
-
-    async def _similarities(
-        self, index: Index, asked: Asked, query: str, memories: Sequence[Memory]
-    ) -> Mapping[MemoryId, Near]:
-        """Return how near the nearest memories of each scope are to the query."""
-        scopes = sorted({memory.scope for memory in memories if memory.live})
-        if not scopes:
-            return {}
-        vector = await self._embedded(query)
-        hits = await index.search(
-            [Query(scope, vector, asked.number, floor=-1.0) for scope in scopes]
-        )
-        return {
-            stored.memory.id: Near(found[0], other_than_shown(stored.memory, found[1]))
-            for of_scope in hits
-            for stored in of_scope
-            if (found := stored.nearest(vector)) is not None
-        }
+        return await recalled(await self._following.index(), asked, self._embedded, self._count)
 
     async def _embedded(self, query: str) -> Vector:
         await require_model(self._log, self._embedder.model)
@@ -136,6 +95,45 @@ class Recaller:
     @cached_property
     def _embedder(self) -> Embedder:
         return self._load()
+
+
+async def recalled(index: Index, asked: Asked, vector_of: VectorOf, count: CountTokens) -> Block:
+    """Return the block of what an index holds. Raises Unusable for patterns of too much."""
+    stored = [
+        one
+        async for one in index.scan(None if asked.across else asked.scope)
+        if asked.has(one.memory.scope)
+    ]
+    memories = [one.memory for one in stored]
+    if asked.query is not None:
+        near = await _similarities(index, asked.query, asked.number, memories, vector_of)
+        chosen = nearest(memories, near, number=asked.number, several=asked.across)
+    elif asked.patterns:
+        chosen = _patterns(stored, asked)
+    elif asked.across:
+        chosen = shared(memories, number=asked.number)
+    else:
+        chosen = choose(memories, lasting_max=asked.lasting, recent_max=asked.recent)
+    if asked.across:
+        return block_of_several(asked.scope, chosen, count=count, budget=asked.budget)
+    return block_of_scope(asked.scope, memories, chosen, count=count, budget=asked.budget)
+
+
+async def _similarities(
+    index: Index, query: str, number: int, memories: Sequence[Memory], vector_of: VectorOf
+) -> Mapping[MemoryId, Near]:
+    """Return how near the nearest memories of each scope are to the query."""
+    scopes = sorted({memory.scope for memory in memories if memory.live})
+    if not scopes:
+        return {}
+    vector = await vector_of(query)
+    hits = await index.search([Query(scope, vector, number, floor=-1.0) for scope in scopes])
+    return {
+        stored.memory.id: Near(found[0], other_than_shown(stored.memory, found[1]))
+        for of_scope in hits
+        for stored in of_scope
+        if (found := stored.nearest(vector)) is not None
+    }
 
 
 def _patterns(stored: Sequence[Stored], asked: Asked) -> list[Recalled]:

@@ -112,9 +112,14 @@ class Decider:
 
 async def decided_by(pipeline: EmbeddedPipeline, events: Sequence[Event]) -> list[OnEvent]:
     """Have events decided on in order, and that applied. Raises Fatal where one was set aside."""
-    partitions = await pipeline.partitions()
-    decided = await pipeline.take([record_of(event, partitions) for event in events])
+    decided = await taken_by(pipeline, events)
     return [on_event(*one) for one in zip(decided, events, strict=True)]
+
+
+async def taken_by(pipeline: EmbeddedPipeline, events: Sequence[Event]) -> list[Decision]:
+    """Do the same, and return the decision on each, whatever it is."""
+    partitions = await pipeline.partitions()
+    return await pipeline.take([record_of(event, partitions) for event in events])
 
 
 async def decisions_on(settings: Settings, events: Sequence[Event]) -> list[OnEvent]:

@@ -1,29 +1,26 @@
 """The HTTP API as a process: over a store that it writes itself, or beside the services on Kafka."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from functools import partial
 
 from streams.adapters.clock import SystemClock
 from streams.adapters.health import endpoints, serving
+from streams.adapters.store_directory import StoreDirectory
 from streams.adapters.telemetry import ApiMetrics
 from streams.apps import access, embedding, wiring
-from streams.apps.api import Log, Publish, build
-from streams.apps.loading import Loading, loading
-from streams.apps.processes import embedded
+from streams.apps.api.app import build
+from streams.apps.api.problems import Log
+from streams.apps.embedded_store import holding
+from streams.apps.forgetting import Means
+from streams.apps.lifecycle import Lifecycle, OwnStore
+from streams.apps.loading import loading
+from streams.apps.queueing import Cluster, Queue
+from streams.apps.reading import opened
+from streams.apps.requests import taken_by
 from streams.apps.services import signals_to
 from streams.apps.settings import Settings
-from streams.ports import Embedder, Outgoing
-
-
-@dataclass(frozen=True)
-class _Events:
-    """Where events go, and the embedder that decides on them, where this process does."""
-
-    publish: Publish
-    partitions: int
-    embedder: Embedder | None = None
 
 
 async def serve(
@@ -42,26 +39,15 @@ async def serve(
         stack.enter_context(signals_to(stop))
         watched = await stack.enter_async_context(health.served(settings))
         report(f"health and metrics on port {watched}")
-        events = _of_own_store(settings, report) if own_store else _to_kafka(settings)
-        to = await stack.enter_async_context(events)
-        opened = await stack.enter_async_context(
-            loading(settings, embedded=own_store, report=report, embedder=to.embedder)
+        life = await stack.enter_async_context(
+            of_own_store(settings, report) if own_store else _of_cluster(settings, report)
         )
-        await opened.level()  # the first request must not wait for it
-        api = build(
-            opened,
-            to.publish,
-            to.partitions,
-            allowed,
-            settings.api,
-            health.metrics,
-            SystemClock(),
-            log,
-        )
+        await life.loading.index()  # the first request must not wait for it
+        api = build(life, allowed, settings.api, health.metrics, SystemClock(), log)
         host, port = settings.api.host, settings.api.port
         served = serving(api, host, port, what="the API", setting="api")
         report(f"API on port {await stack.enter_async_context(served)}")
-        health.opened = opened
+        health.life = life
         await stop
         report("stopping")
 
@@ -71,7 +57,7 @@ class _Health:
 
     def __init__(self) -> None:
         self.metrics = ApiMetrics()
-        self.opened: Loading | None = None
+        self.life: Lifecycle | None = None
 
     def served(self, settings: Settings) -> AbstractAsyncContextManager[int]:
         return endpoints(
@@ -84,41 +70,50 @@ class _Health:
         )
 
     async def _waits_for(self) -> Mapping[str, str]:
-        if self.opened is None:
+        if self.life is None:
             return {"service": "its start"}
         try:
-            await self.opened.level()
+            await self.life.loading.index()
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing can be answered
             return {"memories": str(error)}
         return {}
 
 
 @asynccontextmanager
-async def _of_own_store(
+async def of_own_store(
     settings: Settings, report: Callable[[str], None]
-) -> AsyncGenerator[_Events]:
-    """Hold the embedded store for writing; one request's events are decided on after the other's."""
+) -> AsyncGenerator[Lifecycle]:
+    """Hold the embedded store for writing."""
     chosen = embedding.for_store(settings, report)
-    one_by_one = asyncio.Lock()
-    async with embedded(chosen.settings, chosen.policy, chosen.embedder, report) as pipeline:
-        await pipeline.recover()
-
-        async def publish(records: Sequence[Outgoing]) -> None:
-            async with one_by_one:
-                await pipeline.take(records)
-
-        yield _Events(publish, await pipeline.partitions(), chosen.embedder)
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(
+            holding(chosen.settings, chosen, report, forgets=True)
+        )
+        found = await stack.enter_async_context(
+            loading(settings, embedded=True, embedder=chosen.embedder)
+        )
+        key = wiring.forget_key(settings.forget, StoreDirectory(settings.store))
+        if key is None:
+            raise TypeError("a store that forgets has a key")
+        queue = Queue(
+            partial(taken_by, store.pipeline), store.log, store.reader, masked=chosen.policy.screens
+        )
+        stack.push_async_callback(queue.close)
+        means = Means(key, chosen.policy, chosen.embedder, store.pipeline.judging)
+        own = OwnStore(store.log, store.reader, queue, means)
+        count = wiring.token_counter(chosen.settings.embedder, report)
+        yield Lifecycle(found, queue, count, SystemClock(), own)
 
 
 @asynccontextmanager
-async def _to_kafka(settings: Settings) -> AsyncGenerator[_Events]:
-    partitions = await wiring.partitions(settings.kafka)
-    cluster = wiring.kafka_log(settings)
-
-    async def publish(records: Sequence[Outgoing]) -> None:
-        await cluster.append(records)
-
-    try:
-        yield _Events(publish, partitions)
-    finally:
-        await cluster.close()
+async def _of_cluster(
+    settings: Settings, report: Callable[[str], None]
+) -> AsyncGenerator[Lifecycle]:
+    """Publish to Kafka, and search the services' memories."""
+    await wiring.partitions(settings.kafka)  # where they are not as they must be, it says so
+    async with AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(opened(settings, embedded=False))
+        found = await stack.enter_async_context(loading(settings, embedded=False, report=report))
+        deciding = Cluster(cluster, settings.api.decision_seconds)
+        count = wiring.token_counter(settings.embedder, report)
+        yield Lifecycle(found, deciding, count, SystemClock())

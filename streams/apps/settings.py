@@ -453,10 +453,17 @@ class ApiSettings(_Group):
         default=1_048_576, description="The longest body of a request."
     )
     concurrency_max: Annotated[int, Field(ge=1, le=1_024)] = Field(
-        default=16, description="Requests worked on at once; beyond, they are told to come back."
+        default=16, description="Requests worked on at once; beyond, they wait for their turn."
+    )
+    waiting_max: Annotated[int, Field(ge=0, le=65_536)] = Field(
+        default=256, description="Requests that wait; beyond, they are told when to come back."
+    )
+    decision_seconds: Annotated[float, Field(ge=0, le=600)] = Field(
+        default=10.0,
+        description="How long a request waits for the decision of a cluster; a store's comes at once.",
     )
     requests_per_minute: Annotated[int, Field(ge=1)] = Field(
-        default=600, description="Requests of one token in a minute."
+        default=6_000, description="Requests of one token in a minute."
     )
 
 

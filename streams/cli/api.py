@@ -33,10 +33,10 @@ def api(
     policy: options.Policy = None,
     config: options.Config = None,
 ) -> None:
-    """Serve searches and take events over HTTP, until stopped.
+    """Serve the whole life of memories over HTTP, until stopped.
 
-    Over an embedded store it is the one process that writes it, and decides on each event before it
-    answers. With --kafka it publishes the events for the services. Needs memsieve[api].
+    Over an embedded store it is the one process that writes it, and decides before it answers. With
+    --kafka it publishes what is asked for, and the services decide. Needs memsieve[api].
     """
     if find_spec("fastapi") is None:
         raise Unusable("the API is made with FastAPI: pip install 'memsieve[api]'")

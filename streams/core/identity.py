@@ -95,6 +95,12 @@ def event_id(source: str, line: int, content: bytes, taken: bytes) -> EventId:
     return EventId(_derived("event", source.replace(_SEPARATOR, " "), str(line), digest))
 
 
+def said_event_id(scope: ScopeName, author: str, at: datetime, text: str) -> EventId:
+    """Return the id of what somebody said at a time: said again at another, it is another event."""
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return EventId(_derived("said-event", scope, author, at.isoformat(), digest))
+
+
 def entry_event_id(scope: ScopeName, said: bytes) -> EventId:
     """Return the id of what an entry of a Memories.md says, wherever the file lies."""
     return EventId(_derived("entry-event", scope, hashlib.sha256(said).hexdigest()))

@@ -106,6 +106,13 @@ def test_beside_the_services_it_publishes_to_kafka_and_searches_qdrant(
             wait_until(lambda: entries(api) == expected(), "the memories can be found")
             loaded = here.json("load", "--scope", "cafe/tyler", "--query", SEARCH["query"])
             assert len(loaded["entries"]) == 2
+            fact = {"scope": "cafe/tyler", "text": "The cellar has a second door."}
+            added = ask(api, "/v1/memories", fact).json()
+            assert added["kind"] == "insert"
+            pin = f"/v1/memories/{added['memory_id']}/pin"
+            wait_until(lambda: ask(api, pin, {}).status_code == 200, "the writer has applied it")
+            forget = f"/v1/memories/{added['memory_id']}/forget"
+            assert ask(api, forget, {}).status_code == 501
             assert api.stop() == 0
         assert service.stop() == 0
 

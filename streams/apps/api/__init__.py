@@ -1,0 +1,1 @@
+"""The HTTP API: memories for agents in any language."""

@@ -1,0 +1,70 @@
+"""The HTTP API: agents in any language keep, search and correct memories.
+
+Every request names one scope, or what is of one, and its token must be for it. An error is one line
+of JSON (RFC 9457) that names the field; none repeats a memory's text.
+"""
+
+from importlib import metadata
+
+from fastapi import Depends, FastAPI
+from fastapi.responses import HTMLResponse
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+from starlette.types import ASGIApp
+
+from streams.adapters.telemetry import ApiMetrics
+from streams.adapters.verifiers.budget import Budget
+from streams.apps.access import Access
+from streams.apps.api import decisions, memories
+from streams.apps.api.desk import Desk
+from streams.apps.api.guard import Guard
+from streams.apps.api.page import page
+from streams.apps.api.problems import Log, responses, tell_problems
+from streams.apps.lifecycle import Lifecycle
+from streams.apps.settings import ApiSettings
+from streams.ports import Clock
+
+
+def described(life: Lifecycle, metrics: ApiMetrics, log: Log) -> FastAPI:
+    """Return the API as FastAPI has it, before anybody is kept out of it."""
+    app = FastAPI(
+        title="memsieve",
+        version=metadata.version("memsieve"),
+        description="Keep, search and correct the memories of a scope.",
+        docs_url=None,
+        redoc_url=None,
+        dependencies=[Depends(HTTPBearer(auto_error=False))],
+        responses=responses(401, 403, 413, 422, 429, 503),
+        generate_unique_id_function=_operation,
+    )
+    desk = Desk(life, metrics)
+    memories.add_routes(app, desk)
+    decisions.add_routes(app, desk)
+
+    @app.get("/", include_in_schema=False)
+    @app.get("/docs", include_in_schema=False)
+    async def overview() -> HTMLResponse:
+        return HTMLResponse(page(app.openapi()))
+
+    tell_problems(app, log)
+    return app
+
+
+def build(
+    life: Lifecycle,
+    access: Access,
+    settings: ApiSettings,
+    metrics: ApiMetrics,
+    clock: Clock,
+    log: Log,
+) -> ASGIApp:
+    """Return the API. `log` is told a line for each request, with nothing of what it says."""
+    budget = Budget(
+        settings.requests_per_minute * access.holders, settings.requests_per_minute, clock
+    )
+    return Guard(described(life, metrics, log), access, budget, settings, metrics, log)
+
+
+def _operation(route: APIRoute) -> str:
+    """Name an operation as its function is: what is generated from the document calls it so."""
+    return route.name

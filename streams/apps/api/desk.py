@@ -1,0 +1,86 @@
+"""What every route needs: what can be done with memories, and who may do it."""
+
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from schemas.base import DecisionId, MemoryId, ScopeName
+from schemas.decisions import Decision
+from schemas.memories import Memory
+from streams.adapters.telemetry import ApiMetrics
+from streams.apps.access import Grant, Right
+from streams.apps.api.problems import Refused
+from streams.apps.lifecycle import Declined, Lifecycle, require_told, scope_of, unknown
+from streams.core.reviewing import Question
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Looks at the token of a request before anything of a scope is read or changed."""
+
+    life: Lifecycle
+    metrics: ApiMetrics
+
+    def author(self, request: Request) -> str:
+        """Return who asks."""
+        return _grant(request).name
+
+    def permit(self, request: Request, right: Right, scope: ScopeName, field: str) -> None:
+        """Raise Refused where a request may not do that in a scope that it names."""
+        grant = _grant(request)
+        self._count_foreign(grant, scope)
+        if not grant.allows(right, scope):
+            raise Refused.forbidden(grant, right, field)
+
+    async def memory(self, request: Request, right: Right, identity: MemoryId) -> Memory:
+        """Return a memory that is not forgotten."""
+        memory = await self.any_memory(request, right, identity)
+        require_told(memory)
+        return memory
+
+    async def any_memory(self, request: Request, right: Right, identity: MemoryId) -> Memory:
+        """Return a memory; that of another scope is as unknown as one that is nowhere."""
+        memory = await self.life.memory(identity)
+        self._open(request, right, memory.scope, unknown("memory", identity), "memory_id")
+        return memory
+
+    async def decision(
+        self, request: Request, right: Right, identity: DecisionId
+    ) -> tuple[Decision, ScopeName]:
+        """Return a decision and its scope; one of another scope is unknown."""
+        decision = await self.life.decision(identity)
+        scope, nobody = scope_of(decision), unknown("decision", identity)
+        if scope is None:
+            raise nobody
+        self._open(request, right, scope, nobody, "decision_id")
+        return decision, scope
+
+    async def question(self, request: Request, right: Right, identity: str) -> Question:
+        """Return a question to a person; one of another scope is unknown."""
+        nobody = unknown("question", identity)
+        every = await self.life.questions()
+        found = next((one for one in every if one.review.id == identity), None)
+        if found is None:
+            raise nobody
+        self._open(request, right, found.review.scope, nobody, "review_id")
+        return found
+
+    def _open(
+        self, request: Request, right: Right, scope: ScopeName, nobody: Declined, field: str
+    ) -> None:
+        """Raise `nobody` where the token is not for the scope, Refused where it lacks the right."""
+        grant = _grant(request)
+        self._count_foreign(grant, scope)
+        if not grant.covers(scope):
+            raise nobody
+        if not grant.allows(right, scope):
+            raise Refused.forbidden(grant, right, field)
+
+    def _count_foreign(self, grant: Grant, scope: ScopeName) -> None:
+        if not grant.covers(scope):
+            self.metrics.foreign_scopes.labels(grant.name).inc()
+
+
+def _grant(request: Request) -> Grant:
+    grant: Grant = request.state.grant
+    return grant

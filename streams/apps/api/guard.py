@@ -1,0 +1,159 @@
+"""Stands before the API: who asks, how often, how much at once, and how long a body is."""
+
+import asyncio
+import time
+from http import HTTPStatus
+
+from fastapi import FastAPI
+from starlette.datastructures import Headers
+from starlette.routing import Match, Route
+from starlette.types import Message, Receive, Scope, Send
+
+from streams.adapters.telemetry import ApiMetrics
+from streams.adapters.verifiers.budget import Budget
+from streams.apps.access import Access, Grant
+from streams.apps.api.problems import Log, Refused
+from streams.apps.settings import ApiSettings
+
+OPEN = frozenset({"/", "/docs", "/openapi.json"})
+"""What everybody may see: it is the same for all."""
+
+_BODY_SECONDS = 10.0
+"""How long a body may take to come: who sends it slower holds up others."""
+
+
+class Guard:
+    """An app that lets through to another what it may do.
+
+    So many requests are worked on at once, and so many more wait for their turn.
+    """
+
+    def __init__(
+        self,
+        app: FastAPI,
+        access: Access,
+        budget: Budget,
+        settings: ApiSettings,
+        metrics: ApiMetrics,
+        log: Log,
+    ) -> None:
+        self._app = app
+        self._routes = [route for route in app.routes if isinstance(route, Route)]
+        self._access = access
+        self._budget = budget
+        self._settings = settings
+        self._metrics = metrics
+        self._log = log
+        self._turn = asyncio.Semaphore(settings.concurrency_max)
+        self._under_way = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        started, status = time.perf_counter(), HTTPStatus.INTERNAL_SERVER_ERROR
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = HTTPStatus(message["status"])
+            await send(message)
+
+        self._under_way += 1
+        try:
+            await self._answer(scope, receive, noting)
+        except Refused as refused:
+            await refused.response()(scope, receive, noting)
+        except Exception as error:  # noqa: BLE001 - it was answered; only its kind may be told
+            self._log("an error in memsieve itself", error=type(error).__name__)
+        finally:
+            self._under_way -= 1
+            self._note(scope, status, time.perf_counter() - started)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._under_way > self._settings.concurrency_max + self._settings.waiting_max:
+            said = "too many requests wait (api.waiting_max); send it again after Retry-After"
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, said, retry=1)
+        if scope["path"] not in OPEN:
+            scope.setdefault("state", {})["grant"] = self._granted(scope)
+        body = await _body(receive, self._settings.body_bytes_max)
+        async with self._turn:
+            await self._app(scope, _replayed(body, receive), send)
+
+    def _granted(self, scope: Scope) -> Grant:
+        """Return what the request's token allows. Raises Refused for none, or one too busy."""
+        given = Headers(scope=scope).get("authorization", "")
+        kind, _, token = given.partition(" ")
+        grant = self._access.grant(token.strip()) if kind.casefold() == "bearer" else None
+        if grant is None:
+            raise Refused(
+                HTTPStatus.UNAUTHORIZED,
+                "send a token that is known here: Authorization: Bearer TOKEN",
+                field="authorization",
+            )
+        if not self._budget.take(grant.name):
+            most = self._settings.requests_per_minute
+            said = (
+                f"more than {most} requests in a minute (api.requests_per_minute); send it again "
+                "after Retry-After"
+            )
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, said, retry=1)
+        return grant
+
+    def _note(self, scope: Scope, status: HTTPStatus, seconds: float) -> None:
+        route = self._route(scope)
+        grant: Grant | None = scope.get("state", {}).get("grant")
+        self._metrics.answered(route, status, seconds)
+        self._log(
+            "answered",
+            route=route,
+            status=int(status),
+            token=None if grant is None else grant.name,
+            milliseconds=round(seconds * 1_000, 1),
+        )
+
+    def _route(self, scope: Scope) -> str:
+        """Return the path as it is described: an id in it is told nobody."""
+        fitting = (one.path for one in self._routes if one.matches(scope)[0] is not Match.NONE)
+        return next(fitting, "other")
+
+
+async def _body(receive: Receive, bytes_max: int) -> bytes:
+    """Return a whole body. Raises Refused where it is too long, or takes too long to come."""
+    parts: list[bytes] = []
+    length, more = 0, True
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Refused(
+                        HTTPStatus.BAD_REQUEST, "body broke off; send it again", field="body"
+                    )
+                parts.append(message.get("body", b""))
+                length += len(parts[-1])
+                if length > bytes_max:
+                    raise Refused(
+                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                        f"body is longer than {bytes_max:,} bytes (api.body_bytes_max); send less at once",
+                        field="body",
+                    )
+                more = message.get("more_body", False)
+    except TimeoutError as late:
+        raise Refused(
+            HTTPStatus.REQUEST_TIMEOUT,
+            f"body was not whole within {_BODY_SECONDS:.0f} s; send less at once",
+            field="body",
+        ) from late
+    return b"".join(parts)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Hand out a body that was read, then whatever comes next."""
+    left = [body]
+
+    async def again() -> Message:
+        if left:
+            return {"type": "http.request", "body": left.pop(), "more_body": False}
+        return await receive()
+
+    return again

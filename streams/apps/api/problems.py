@@ -1,0 +1,174 @@
+"""What the API answers instead of what was wished: one form, one line, and what to do."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, TypeAlias
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from starlette.exceptions import HTTPException
+
+from schemas.base import Record
+from schemas.codec import complaint
+from streams.apps.access import Grant, Right
+from streams.apps.lifecycle import Declined, Why
+from streams.apps.problems import dotted
+from streams.ports import Fatal, Poison, Transient
+
+Log = Callable[..., object]
+"""Takes a line and its fields, as structlog's loggers do."""
+
+Described: TypeAlias = dict[int | str, dict[str, Any]]
+"""What a route may answer, by status, as FastAPI has it."""
+
+_STATUS = {
+    Why.UNKNOWN: HTTPStatus.NOT_FOUND,
+    Why.FORGOTTEN: HTTPStatus.GONE,
+    Why.CONFLICT: HTTPStatus.CONFLICT,
+    Why.UNFIT: HTTPStatus.UNPROCESSABLE_ENTITY,
+    Why.NOT_HERE: HTTPStatus.NOT_IMPLEMENTED,
+}
+
+_REMEDY = {
+    HTTPStatus.NOT_FOUND: "is no path of this API; the page / lists all",
+    HTTPStatus.METHOD_NOT_ALLOWED: "is no method of this path; the page / lists all",
+}
+
+
+class Problem(Record):
+    """An error, as RFC 9457 has it; `field` names what of the request is wrong."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+
+
+class Refused(Exception):
+    """A request that is not answered as wished."""
+
+    def __init__(
+        self, status: HTTPStatus, detail: str, *, field: str | None = None, retry: int | None = None
+    ) -> None:
+        """`retry`: after how many seconds it may come again."""
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.field = field
+        self.retry = retry
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(
+            title=self.status.phrase, status=self.status, detail=self.detail, field=self.field
+        )
+
+    def response(self) -> JSONResponse:
+        headers = {} if self.retry is None else {"retry-after": str(self.retry)}
+        if self.status is HTTPStatus.UNAUTHORIZED:
+            headers["www-authenticate"] = "Bearer"
+        return JSONResponse(
+            self.problem.model_dump(exclude_none=True),
+            self.status,
+            headers,
+            media_type="application/problem+json",
+        )
+
+    @classmethod
+    def forbidden(cls, grant: Grant, right: Right, field: str) -> "Refused":
+        """Tell what a token is for, which its holder knows anyway."""
+        may = f"it may {' and '.join(sorted(grant.rights))} {', '.join(grant.scopes)}"
+        said = f"{field}: the token may not {right} this scope; {may}"
+        return cls(HTTPStatus.FORBIDDEN, said, field=field)
+
+    @classmethod
+    def declined(cls, error: Declined) -> "Refused":
+        return cls(_STATUS[error.why], f"{error}", field=error.field)
+
+    @classmethod
+    def invalid(
+        cls, error: RequestValidationError | ValidationError, within: str = ""
+    ) -> "Refused":
+        """Tell what is wrong first: where, what and what to do; never what it says.
+
+        `within` is the place in the body of what was looked at.
+        """
+        first: ErrorDetails = error.errors()[0]
+        if first["type"] == "json_invalid":
+            said = f"is no JSON: {first.get('ctx', {})['error']} at character {first['loc'][-1]}"
+            return cls(HTTPStatus.UNPROCESSABLE_ENTITY, f"body {said}", field="body")
+        loc = (within, *first["loc"]) if within else first["loc"][1:]
+        field = dotted(loc) or "body"
+        return cls(HTTPStatus.UNPROCESSABLE_ENTITY, f"{field} {_said(first)}", field=field)
+
+    @classmethod
+    def poison(cls, poison: Poison, within: str = "") -> "Refused":
+        """Tell why an event can never be decided on."""
+        field = ".".join(part for part in (within, poison.field) if part) or "body"
+        is_reused = poison.field == "event_id"
+        status = HTTPStatus.CONFLICT if is_reused else HTTPStatus.UNPROCESSABLE_ENTITY
+        said = f"{poison}".removeprefix(f"{poison.field} ")
+        return cls(status, f"{field} {said}", field=field)
+
+
+def tell_problems(app: FastAPI, log: Log) -> None:
+    """Answer every failure in one form."""
+
+    @app.exception_handler(Refused)
+    async def refused(_: Request, error: Refused) -> JSONResponse:
+        return error.response()
+
+    @app.exception_handler(Declined)
+    async def declined(_: Request, error: Declined) -> JSONResponse:
+        return Refused.declined(error).response()
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        return Refused.invalid(error).response()
+
+    @app.exception_handler(HTTPException)
+    async def unknown(request: Request, error: HTTPException) -> JSONResponse:
+        status = HTTPStatus(error.status_code)
+        what = request.method if status is HTTPStatus.METHOD_NOT_ALLOWED else "this"
+        said = _REMEDY.get(status)
+        return Refused(status, f"{what} {said}" if said else error.detail).response()
+
+    @app.exception_handler(Exception)
+    async def ours(_: Request, __: Exception) -> JSONResponse:
+        said = "an error in memsieve itself; please report it"
+        return Refused(HTTPStatus.INTERNAL_SERVER_ERROR, said).response()
+
+    @app.exception_handler(Transient)
+    async def later(_: Request, error: Transient) -> JSONResponse:
+        log("cannot answer now", reason=str(error))
+        said = "a server is away; send it again"
+        return Refused(HTTPStatus.SERVICE_UNAVAILABLE, said, retry=1).response()
+
+    @app.exception_handler(Fatal)
+    async def broken(_: Request, error: Fatal) -> JSONResponse:
+        log("cannot answer until a person acts", reason=str(error))
+        said = "the service is out of order; its log says why"
+        return Refused(HTTPStatus.SERVICE_UNAVAILABLE, said).response()
+
+
+_SAID = {
+    "extra_forbidden": "is no field here; leave it out, /openapi.json has all fields",
+    "timezone_aware": "names no time zone; write 2026-03-14T09:30:00Z",
+}
+
+
+def _said(problem: ErrorDetails) -> str:
+    if said := _SAID.get(problem["type"]):
+        return said
+    if problem["type"] == "value_error":
+        return str(problem["msg"]).removeprefix("Value error, ")
+    return complaint(problem)
+
+
+def responses(*codes: int) -> Described:
+    """Describe the errors of a route."""
+    return {code: {"model": Problem} for code in codes}

@@ -1,0 +1,342 @@
+"""The whole life of a memory, for whoever serves it: added, read, corrected, undone, forgotten.
+
+Who may do what is not asked here: whoever calls has looked at the scope of what it is about.
+"""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Literal
+
+from schemas.base import DecisionId, MemoryId, ScopeName
+from schemas.decisions import Decision, Marker, Reinforce, Reject
+from schemas.events import Answer, Ended, Event, Pin, Remember, Retire, Seen
+from schemas.memories import Memory, Standing
+from streams.apps.awaiting import is_out_of_date
+from streams.apps.explaining import story
+from streams.apps.forgetting import Means, Unknown, Wanted, plans
+from streams.apps.lineages import CutOff, History, history, planned
+from streams.apps.loading import Loading
+from streams.apps.queueing import Deciding, Queue, Told
+from streams.apps.reading import StoreReader
+from streams.apps.recalling import Asked, recalled
+from streams.apps.requests import request
+from streams.apps.reviews import Reviews, answer_to
+from streams.core.decide import target_of
+from streams.core.forgetting import Plan as ForgetPlan
+from streams.core.history import standing
+from streams.core.identity import answer_id, content_key, decision_id, memory_id, review_id
+from streams.core.ledger import touched
+from streams.core.lineage import CannotUndo, Wish
+from streams.core.lineage import Plan as UndoPlan
+from streams.core.recall import Block, CountTokens
+from streams.core.reviewing import Question
+from streams.ports import Clock, SearchableLog, Unusable
+
+
+class Why(Enum):
+    """Why something is not done."""
+
+    UNKNOWN = "unknown"
+    FORGOTTEN = "forgotten"
+    CONFLICT = "conflict"
+    UNFIT = "unfit"
+    NOT_HERE = "not-here"
+
+
+class Declined(Exception):
+    """What was asked for is not done: one line that says why, and what to do instead."""
+
+    def __init__(self, why: Why, message: str, field: str | None = None) -> None:
+        """`field` names what of the request is meant."""
+        super().__init__(message)
+        self.why = why
+        self.field = field
+
+
+@dataclass(frozen=True)
+class OwnStore:
+    """What only the one who writes a store has at hand: its log, and the turn to write."""
+
+    log: SearchableLog
+    reader: StoreReader
+    queue: Queue
+    means: Means
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some memories of a scope, the oldest first; `after` is where the next part begins."""
+
+    memories: Sequence[Memory]
+    after: str | None
+
+
+@dataclass(frozen=True)
+class Undone:
+    """How a decision was undone, and what came of it; no plan where only the rest was decided."""
+
+    plan: UndoPlan | None
+    told: Sequence[Told]
+
+
+@dataclass(frozen=True)
+class ForgottenNow:
+    """How a memory was forgotten, and what came of it; no plans where it was forgotten before."""
+
+    plans: Sequence[ForgetPlan]
+    told: Sequence[Told]
+
+
+class Lifecycle:
+    """Does with memories what can be asked for. For one event loop."""
+
+    def __init__(
+        self,
+        loading: Loading,
+        deciding: Deciding,
+        count: CountTokens,
+        clock: Clock,
+        own: OwnStore | None = None,
+    ) -> None:
+        """`own` is None beside a cluster: what takes reading its log is not done here then."""
+        self.loading = loading
+        self.deciding = deciding
+        self._count = count
+        self._clock = clock
+        self._own = own
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    async def memory(self, identity: MemoryId) -> Memory:
+        """Return a memory, live or retired; what was forgotten has lost its text."""
+        held = await (await self.loading.index()).get([identity])
+        if identity not in held:
+            raise unknown("memory", identity)
+        return held[identity].memory
+
+    async def listed(
+        self, scope: ScopeName, limit: int, after: str | None, *, retired: bool
+    ) -> Part:
+        """Return the memories of a scope behind a place, the oldest first."""
+        start = None if after is None else _place_of(after)
+        index = await self.loading.index()
+        every = [one.memory async for one in index.scan(scope)]
+        shown = [one for one in every if one.live or (retired and not is_forgotten(one))]
+        behind = sorted((one for one in shown if start is None or _place(one) > start), key=_place)
+        part = behind[:limit]
+        return Part(part, _written(part[-1]) if len(part) < len(behind) else None)
+
+    async def recall(self, asked: Asked) -> Block:
+        """Return a block for a prompt."""
+        index = await self.loading.index()
+        try:
+            block = await recalled(index, asked, self.loading.vector_of, self._count)
+        except Unusable as error:
+            raise Declined(Why.UNFIT, f"{error}", "scope") from error
+        if not block.text:
+            least = block.tokens_min
+            said = f"is {asked.budget}, and a block takes {least} tokens; give {least} or more"
+            raise Declined(Why.UNFIT, said, "budget")
+        return block
+
+    async def decision(self, identity: DecisionId) -> Decision:
+        """Return the decision that has an id."""
+        found = await self._owned("explain a decision").reader.on_events([identity])
+        if identity not in found:
+            raise unknown("decision", identity)
+        return found[identity]
+
+    async def story(self, decision: Decision) -> list[str]:
+        """Tell a decision in plain words, line by line."""
+        return await story(self._owned("explain a decision").reader, decision)
+
+    async def history(self, identity: MemoryId) -> History:
+        """Return the life of a memory."""
+        return await history(self._owned("tell a memory's history").reader, identity)
+
+    async def add(self, events: Sequence[Remember]) -> list[Told]:
+        """Have decided what was learnt."""
+        return await self.deciding.decide(events)
+
+    async def update(self, memory: Memory, event: Remember, author: str) -> list[Told]:
+        """Let what an event says take the place of a memory.
+
+        Asked for by name and not compared: the event names the memory, and where the policy lets
+        no event retire what it names, an answer says that the new memory stands.
+        """
+        made = memory_id(decision_id(event.scope, event.event_id))
+        if memory.superseded is None or memory.superseded.by != made:  # else it is sent again
+            require_free(memory)
+        new = Seen(memory_id=made, content_key=content_key(event.scope, event.text))
+        first, second = await self.deciding.decide([event, _stands(event, new, memory, author)])
+        decision = first.decision
+        if first.refused or isinstance(decision, Marker) or _changes(decision, memory):
+            return [first]
+        if isinstance(decision, Reinforce) and decision.memory.id != made:  # its words are known
+            known = decision.memory
+            new = Seen(memory_id=known.id, content_key=known.content_key)
+            [second] = await self.deciding.decide([_stands(event, new, memory, author)])
+        if second.decision is not None and not _changes(second.decision, memory):
+            raise changed(memory.id)
+        return [first, second]
+
+    async def pin(self, memory: Memory, author: str, note: str, *, pinned: bool) -> list[Told]:
+        """Keep a memory as it is, or let it go again."""
+        require_live(memory)
+        wish = {"memory_id": memory.id, "pinned": pinned}
+        asked = request(Pin, memory.scope, memory.id, author=author, note=note, **wish)
+        return await self._asked(memory.id, asked)
+
+    async def retire(self, memory: Memory, author: str, note: str, reason: Ended) -> list[Told]:
+        """End a memory; none takes its place."""
+        require_free(memory)
+        wish = {"memories": (target_of(memory),), "reason": reason}
+        asked = request(Retire, memory.scope, memory.id, author=author, note=note, **wish)
+        return await self._asked(memory.id, asked)
+
+    async def undo(self, identity: DecisionId, author: str, note: str) -> Undone:
+        """Take a decision back, with what rests on it."""
+        own = self._owned("undo a decision")
+        async with own.queue.alone() as decide:
+            try:
+                plan = await planned(own.reader, identity, Wish(author, self.now(), note))
+            except CutOff as cut:
+                return Undone(None, await decide(cut.events))
+            except CannotUndo as error:
+                raise Declined(Why.CONFLICT, f"{error}", "decision_id") from error
+            if plan is None:
+                raise unknown("decision", identity)
+            return Undone(plan, await decide(plan.events))
+
+    async def forget(self, identity: MemoryId, author: str, note: str) -> ForgottenNow:
+        """Let nothing that is kept say any more what a memory said."""
+        own = self._owned("forget a memory")
+        wish, wanted = Wish(author, self.now(), note), Wanted(memory=identity)
+        async with own.queue.alone() as decide:
+            try:
+                found = await plans(own.log, wanted, own.means, wish, indexed=True)
+            except Unknown as error:
+                raise unknown("memory", identity) from error
+            asked: list[Event] = [one for plan in found for one in plan.requests]
+            return ForgottenNow(found, await decide(asked))
+
+    async def questions(self) -> list[Question]:
+        """Return every question to a person, the newest first."""
+        own = self._owned("list reviews")
+        return (await Reviews(own.log, own.reader).questions()).all()
+
+    async def answer(self, question: Question, verdict: str, author: str, note: str) -> list[Told]:
+        """Settle a question."""
+        if question.state != "open":
+            said = f"question {question.review.id} is {question.state}; list those that are open"
+            raise Declined(Why.CONFLICT, said, "review_id")
+        event = answer_to(question.review, verdict, author=author, note=note, clock=self._clock)
+        return await self.deciding.decide([event])
+
+    async def _asked(self, about: MemoryId, asked: Event) -> list[Told]:
+        told = await self.deciding.decide([asked])
+        if is_out_of_date(told[0].decision):
+            raise changed(about)
+        return told
+
+    def _owned(self, what: str) -> OwnStore:
+        if self._own is None:
+            raise Declined(
+                Why.NOT_HERE,
+                f"to {what} takes reading the cluster's log: use the command of memsieve with "
+                "--kafka, or serve the API over a store of its own with --store",
+            )
+        return self._own
+
+
+def unknown(what: Literal["memory", "decision", "question"], identity: str) -> Declined:
+    """Say that nothing has an id; so it is said as well of what is not for who asks."""
+    field = {"memory": "memory_id", "decision": "decision_id", "question": "review_id"}[what]
+    return Declined(
+        Why.UNKNOWN, f"no {what} of your scopes has the id {identity}; list them to see", field
+    )
+
+
+def changed(identity: MemoryId) -> Declined:
+    """Say that somebody else was faster."""
+    return Declined(
+        Why.CONFLICT,
+        f"memory {identity} has changed meanwhile; look at it and ask again",
+        "memory_id",
+    )
+
+
+def is_forgotten(memory: Memory) -> bool:
+    return memory.status is Standing.FORGOTTEN
+
+
+def require_told(memory: Memory) -> None:
+    """Raise Declined for a memory that was forgotten."""
+    if is_forgotten(memory):
+        raise Declined(Why.FORGOTTEN, f"memory {memory.id} is forgotten", "memory_id")
+
+
+def require_live(memory: Memory) -> None:
+    """Raise Declined for a memory that is not live."""
+    require_told(memory)
+    if not memory.live:
+        said = f"memory {memory.id} is {standing(memory)}"
+        by = None if memory.superseded is None else memory.superseded.by
+        remedy = "undo what ended it first" if by is None else f"ask for {by} instead"
+        raise Declined(Why.CONFLICT, f"{said}; {remedy}", "memory_id")
+
+
+def require_free(memory: Memory) -> None:
+    """Raise Declined for a memory that is not live, or is to stay as it is."""
+    require_live(memory)
+    if memory.pinned:
+        raise Declined(Why.CONFLICT, f"memory {memory.id} is pinned; unpin it first", "memory_id")
+
+
+def scope_of(decision: Decision) -> ScopeName | None:
+    """Return whose decision it is; None where its record could not be read."""
+    if isinstance(decision, Reject):
+        return None
+    return decision.scope if isinstance(decision, Marker) else decision.event.scope
+
+
+def _stands(event: Remember, new: Seen, memory: Memory, author: str) -> Answer:
+    """Return what says that a new memory stands, and an older one does not."""
+    review = review_id(decision_id(event.scope, event.event_id), memory.id)
+    return Answer(
+        event_id=answer_id(review, f"contradicts {new.memory_id}", author),
+        scope=event.scope,
+        review_id=review,
+        newer=new,
+        older=Seen(memory_id=memory.id, content_key=memory.content_key),
+        verdict="contradicts",
+        author=author,
+        occurred_at=event.occurred_at,
+    )
+
+
+def _changes(decision: Decision | None, memory: Memory) -> bool:
+    return decision is not None and memory.id in touched(decision)
+
+
+def _place(memory: Memory) -> tuple[str, str]:
+    return memory.created_at.isoformat(timespec="microseconds"), memory.id
+
+
+def _written(memory: Memory) -> str:
+    """Return the place of a memory as a word that stands in an address."""
+    return base64.urlsafe_b64encode("\n".join(_place(memory)).encode()).decode()
+
+
+def _place_of(after: str) -> tuple[str, str]:
+    try:
+        at, identity = base64.urlsafe_b64decode(after).decode().split("\n")
+    except (ValueError, binascii.Error) as error:
+        said = "is no place of a list; give what `after` of the last answer says, or leave it out"
+        raise Declined(Why.UNFIT, said, "after") from error
+    return at, identity
