@@ -35,10 +35,10 @@ def note(line: str, style: str = "dim") -> None:
     err.print(Text(harmless(line), style=style))
 
 
-def more(count: int, what: str) -> None:
+def more(count: int, one: str, several: str) -> None:
     """Say how many a listing has left out, if any."""
     if count > 0:
-        note(f"{count:,} more {what}: raise --limit to see them")
+        note(f"{count:,} more {one if count == 1 else several}: raise --limit to see all")
 
 
 def say_json(items: Iterable[Any]) -> None:

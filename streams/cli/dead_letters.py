@@ -53,7 +53,7 @@ def list_(
         return
     for letter in shown:
         show_letter(letter)
-    more(len(found) - len(shown), "dead letters")
+    more(len(found) - len(shown), "dead letter", "dead letters")
     if not found:
         note("no open dead letters; --all shows the others" if letters else "no dead letters")
 

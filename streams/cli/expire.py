@@ -85,7 +85,7 @@ def _list(endings: Sequence[Ending], limit: int | None) -> None:
         say(f"{one.memory.scope}  {one.memory.id}")
         say(f"  {quoted(one.memory.text)}")
         say(f"  {_WHY[one.reason]}; last seen {one.memory.last_seen_at:%Y-%m-%d}")
-    more(len(endings) - len(endings[:limit]), "memories")
+    more(len(endings) - len(endings[:limit]), "memory", "memories")
 
 
 def _tell(counts: dict[str, int], endings: Sequence[Ending], *, as_json: bool) -> None:

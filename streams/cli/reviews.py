@@ -59,7 +59,7 @@ def list_(
         return
     for question in shown:
         say(_in_a_line(question))
-    more(len(found) - len(shown), "questions")
+    more(len(found) - len(shown), "question", "questions")
     if not found:
         note("no open questions; --all shows the others" if here else "no questions")
 

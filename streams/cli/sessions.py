@@ -53,7 +53,7 @@ def list_(
             f"{one.events:>8,}{one.inserted:>8,}{one.reinforced:>8,}{one.supersessions:>12,}"
             f"  {one.name or '(none named)'}"
         )
-    more(len(found) - len(shown), "sessions")
+    more(len(found) - len(shown), "session", "sessions")
 
 
 @_app.command()

@@ -56,7 +56,7 @@ def memories(
         return
     for memory, above in zip(shown, [None, *shown], strict=False):
         _show_memory(memory, above)
-    more(len(found) - len(shown), "memories")
+    more(len(found) - len(shown), "memory", "memories")
     _none(found, "memories")
 
 

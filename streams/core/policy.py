@@ -56,7 +56,7 @@ class Judges(Record):
 
     chain: tuple[JudgeName, ...] = ("built-in",)
     deep: bool = True
-    words_below: Cosine = 0.65
+    words_below: Cosine = 0.85
     one_memory_min: Unit = 0.5
     contradicts_min: Unit = 0.5
     supersede_min: Unit = 0.5

@@ -142,7 +142,7 @@ def test_people_are_shown_as_many_as_they_ask_for(memsieve: Memsieve) -> None:
     told = memsieve(*asked, "--at", "2026-04-02T09:00Z")
     assert len(told.out.splitlines()) == 4
     assert told.out.splitlines()[-1] == "would end 2"
-    assert "1 more memories" in told.err
+    assert "1 more memory" in told.err
 
 
 def test_without_a_table_nothing_ends(memsieve: Memsieve) -> None:

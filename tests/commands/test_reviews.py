@@ -69,7 +69,7 @@ def test_open_questions_are_listed_with_both_texts_a_line_each(memsieve: Memsiev
     assert f'review  acme/ana  "{HIVES}" / "{BEES}"' in line
     limited = reviews(memsieve, "list", "--limit", "1")
     assert len(limited.out.splitlines()) == 1
-    assert limited.err == "1 more questions: raise --limit to see them\n"
+    assert limited.err == "1 more question: raise --limit to see all\n"
     assert reviews(memsieve, "list", "--scope", "acme/eve").err == "no questions\n"
 
 

@@ -209,9 +209,9 @@ async def test_where_a_guard_cannot_tell_nobody_is_believed_to_say_the_same() ->
 @pytest.mark.parametrize(
     ("similarity", "known", "judge"),
     [
-        (0.64, "Ana repaired the boat in May.", "words"),
-        (0.65, "Ana repaired the boat in May.", "built-in"),
-        (0.64, "Ana rows a boat each day.", "built-in"),
+        (0.84, "Ana repaired the boat in May.", "words"),
+        (0.85, "Ana repaired the boat in May.", "built-in"),
+        (0.84, "Ana rows a boat each day.", "built-in"),
     ],
 )
 async def test_what_shares_hardly_a_word_is_not_judged_unless_it_is_near(

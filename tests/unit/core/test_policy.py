@@ -131,7 +131,7 @@ def test_all_problems_are_told_at_once() -> None:
 
 
 def test_the_id_is_the_same_on_every_machine_and_day() -> None:
-    assert parse(TEXT).id == "test-589315d306df"
+    assert parse(TEXT).id == "test-936ade91f246"
 
 
 def test_comments_layout_and_the_calibrations_provenance_leave_the_id() -> None:
