@@ -46,7 +46,7 @@ COMMANDS = {
             "services",
             "Decide and apply in one process: for small installations, and an index that is no server.",
         ),
-        "api": ("api", "Serve searches and take events over HTTP, until stopped."),
+        "api": ("api", "Serve the whole life of memories over HTTP, until stopped."),
         "publish": ("publish", "Publish every row of the files as an event, keyed by its scope."),
         "memories": ("stores", "List the memories that are kept, by scope and age."),
         "decisions": (

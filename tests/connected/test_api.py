@@ -18,6 +18,8 @@ CROWDED = [
     for line in Path("examples/load/crowded.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 SEARCH = {"scope": "cafe/tyler", "query": "What about coffee?"}
+APART = "keep-both {judges.words_below = 0.0}"
+"""Stores the seven as they come; what is searched is put together by the judge all the same."""
 HEADERS = {"authorization": "Bearer of tyler"}
 
 
@@ -60,7 +62,7 @@ def expected() -> list[set[str]]:
 @pytest.mark.covers("S4.1", "S4.16", "B141")
 def test_an_agent_writes_and_reads_and_finds_all_again_after_a_restart(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
-    here = alone(tmp_path, MEMSIEVE_API__TOKENS=tokens(tmp_path))
+    here = alone(tmp_path, MEMSIEVE_API__TOKENS=tokens(tmp_path), MEMSIEVE_POLICY=APART)
     with here.running("api", "--store", store) as api:
         api.wait_until_ready()
         assert ask(api, "/v1/events", {"events": CROWDED}).status_code == 202
@@ -95,6 +97,7 @@ def test_beside_the_services_it_publishes_to_kafka_and_searches_qdrant(
         qdrant__collection_prefix=collection_prefix,
         api__tokens=tokens(tmp_path),
         api__port="0",
+        policy=APART,
     )
     here.memsieve("topics", "create", "--partitions", "2")
     with here.running("serve") as service:
