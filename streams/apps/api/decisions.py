@@ -6,26 +6,22 @@ from typing import Annotated
 from fastapi import FastAPI, Query, Request
 
 from schemas.base import DecisionName, Label
-from schemas.events import Remember
 from streams.apps.api.desk import Desk
 from streams.apps.api.problems import Refused, responses
 from streams.apps.api.records import (
     Accepted,
     Changes,
     Explained,
-    Fresh,
     ListedQuestions,
     Noted,
     Published,
     QuestionsTold,
     Settling,
     Undone,
-    event_of,
     explained,
     outcome_of,
     question_told,
 )
-from streams.ports import Poison
 
 _ONE = "/v1/decisions/{decision_id}"
 
@@ -45,7 +41,9 @@ def _add_events(app: FastAPI, desk: Desk) -> None:
     )
     async def events(published: Published, request: Request) -> Accepted:
         """Publish what was learnt. An event that comes again, with its id, is ignored."""
-        made = [_event(desk, request, at, one) for at, one in enumerate(published.events)]
+        made = [
+            desk.event(request, one, f"events[{at}]") for at, one in enumerate(published.events)
+        ]
         for at, told in enumerate(await desk.life.deciding.publish(made)):
             if told.refused is not None:
                 raise Refused.poison(told.refused, f"events[{at}]")
@@ -67,7 +65,7 @@ def _add_decisions(app: FastAPI, desk: Desk) -> None:
     ) -> Undone:
         """Take a decision back, with what rests on it; an undo can be undone as well."""
         await desk.decision(request, "write", decision_id)
-        note = "" if noted is None else noted.note
+        note = (noted or Noted()).note
         done = await life.undo(decision_id, desk.author(request), note)
         plan = done.plan
         return Undone(
@@ -103,11 +101,3 @@ def _add_reviews(app: FastAPI, desk: Desk) -> None:
         author = desk.author(request)
         told = await life.answer(question, settling.verdict, author, settling.note)
         return Changes(decisions=tuple(map(outcome_of, told)))
-
-
-def _event(desk: Desk, request: Request, at: int, fresh: Fresh) -> Remember:
-    desk.permit(request, "write", fresh.scope, f"events[{at}].scope")
-    event = event_of(fresh, desk.author(request), desk.life.now())
-    if isinstance(event, Poison):
-        raise Refused.poison(event, f"events[{at}]")
-    return event

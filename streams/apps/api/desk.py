@@ -6,12 +6,15 @@ from fastapi import Request
 
 from schemas.base import DecisionId, MemoryId, ScopeName
 from schemas.decisions import Decision
+from schemas.events import Remember
 from schemas.memories import Memory
 from streams.adapters.telemetry import ApiMetrics
 from streams.apps.access import Grant, Right
 from streams.apps.api.problems import Refused
+from streams.apps.api.records import Fresh, event_of
 from streams.apps.lifecycle import Declined, Lifecycle, require_told, scope_of, unknown
 from streams.core.reviewing import Question
+from streams.ports import Poison
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,17 @@ class Desk:
         self._count_foreign(grant, scope)
         if not grant.allows(right, scope):
             raise Refused.forbidden(grant, right, field)
+
+    def event(self, request: Request, fresh: Fresh, within: str = "") -> Remember:
+        """Return what was learnt as an event, where the request may add it. Raises Refused.
+
+        `within` is where in the body it stands.
+        """
+        self.permit(request, "write", fresh.scope, f"{within}.scope" if within else "scope")
+        event = event_of(fresh, self.author(request), self.life.now())
+        if isinstance(event, Poison):
+            raise Refused.poison(event, within)
+        return event
 
     async def memory(self, request: Request, right: Right, identity: MemoryId) -> Memory:
         """Return a memory that is not forgotten."""

@@ -30,13 +30,11 @@ from streams.apps.api.records import (
     Retiring,
     Search,
     correcting,
-    event_of,
     outcome_of,
     version_told,
 )
 from streams.apps.loading import Given, Grouping, SearchResult, Unknown
 from streams.apps.queueing import Told
-from streams.ports import Poison
 
 _ONE = "/v1/memories/{memory_id}"
 
@@ -54,8 +52,7 @@ def _add_adding(app: FastAPI, desk: Desk) -> None:
     @app.post("/v1/memories", summary="Add one", responses=_accepted(Outcome) | responses(409))
     async def add(fresh: Fresh, request: Request, response: Response) -> Outcome:
         """Add what was learnt; the answer says what was decided, why, and which memory says it."""
-        desk.permit(request, "write", fresh.scope, "scope")
-        [told] = await life.add([_event(desk, request, fresh)])
+        [told] = await life.add([desk.event(request, fresh)])
         return _one(told, response)
 
     @app.post("/v1/memories/batch", summary="Add many")
@@ -142,7 +139,7 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
             fresh = correcting(memory, correction)
         except ValidationError as error:
             raise Refused.invalid(error, "body") from error
-        event = _event(desk, request, fresh)
+        event = desk.event(request, fresh)
         changes = _all(await life.update(memory, event, desk.author(request)), response)
         if len(changes.decisions) == 1:
             return changes
@@ -160,7 +157,7 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
     ) -> Changes:
         """Keep a memory as it is: it is not merged, replaced nor ended until it is unpinned."""
         memory = await desk.memory(request, "write", memory_id)
-        note = "" if noted is None else noted.note
+        note = (noted or Noted()).note
         return _all(await life.pin(memory, desk.author(request), note, pinned=True), response)
 
     @app.post(f"{_ONE}/unpin", summary="Unpin", responses=errors)
@@ -169,7 +166,7 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
     ) -> Changes:
         """Let a pinned memory go: it may be merged, replaced and ended again."""
         memory = await desk.memory(request, "write", memory_id)
-        note = "" if noted is None else noted.note
+        note = (noted or Noted()).note
         return _all(await life.pin(memory, desk.author(request), note, pinned=False), response)
 
     @app.post(f"{_ONE}/retire", summary="Retire", responses=errors)
@@ -188,7 +185,7 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
     ) -> Forgotten:
         """Forget a memory and all that it stands for. This cannot be undone."""
         await desk.any_memory(request, "write", memory_id)
-        note = "" if noted is None else noted.note
+        note = (noted or Noted()).note
         done = await life.forget(memory_id, desk.author(request), note)
         gone = {identity for plan in done.plans for identity in plan.kin.gone}
         every = {identity for plan in done.plans for identity in plan.kin.every}
@@ -203,13 +200,6 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
 def _accepted(model: type[Record]) -> Described:
     """Describe what is answered where a cluster has not decided yet."""
     return {HTTPStatus.ACCEPTED: {"model": model, "description": "Not decided on yet"}}
-
-
-def _event(desk: Desk, request: Request, fresh: Fresh) -> Remember:
-    event = event_of(fresh, desk.author(request), desk.life.now())
-    if isinstance(event, Poison):
-        raise Refused.poison(event)
-    return event
 
 
 def _one(told: Told, response: Response) -> Outcome:
@@ -229,14 +219,11 @@ def _checked(desk: Desk, request: Request, at: int, given: object) -> Remember |
     """Return one of several as an event, or why it is none."""
     place = f"memories[{at}]"
     try:
-        fresh = Fresh.model_validate(given)
-        desk.permit(request, "write", fresh.scope, f"{place}.scope")
-        event = event_of(fresh, desk.author(request), desk.life.now())
+        return desk.event(request, Fresh.model_validate(given), place)
     except ValidationError as error:
         return Refused.invalid(error, place)
     except Refused as error:
         return error
-    return Refused.poison(event, place) if isinstance(event, Poison) else event
 
 
 def _result(at: int, told: Told) -> Result:
