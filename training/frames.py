@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from training.values import draw
 
-CLASSES = ("same", "refines", "refined-by", "contradicts", "distinct")
 CONVERSE = {"refines": "refined-by", "refined-by": "refines"}
 _SAME_PAIRS = 4
 UPDATED = {

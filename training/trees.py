@@ -26,9 +26,9 @@ from streams.adapters.embedders import DEFAULT_MODEL
 from streams.adapters.embedders.fastembed_text import FastembedEmbedder
 from streams.adapters.embedders.install import verify
 from streams.adapters.lexicons import english
+from streams.adapters.verifiers.models import word_vectors
 from streams.core.judge.features import features, names, turned
 from streams.core.judge.prepared import Prepared, prepare
-from streams.core.judge.words import WordVectors
 from streams.core.language.reading import read
 from training import words
 from training.pairs import collect, evaluated_texts, read_collected
@@ -71,9 +71,7 @@ class Preparation:
     def __init__(self, cache: Path, table: Path) -> None:
         self._lexicon = english()
         self._embedder = FastembedEmbedder(DEFAULT_MODEL, cache, threads=1)
-        with np.load(table) as stored:
-            rows = {word: at for at, word in enumerate(bytes(stored["words"]).decode().split())}
-            self._words = WordVectors(rows, stored["table"])
+        self._words = word_vectors(table.read_bytes())
         self._vectors: dict[str, Matrix] = {}
         self._prepared: dict[str, Prepared] = {}
 

@@ -15,12 +15,13 @@ from streams.core.grading import APART, ONE_FACT, Truth
 from streams.core.judge.weighing import ONE_MEMORY
 from streams.core.measures import Rate, needed
 from streams.core.policy import JOINING, Policy, Rules
-from streams.core.verdict import of_one_memory, vetoed
+from streams.core.verdict import objection, of_one_memory, vetoed
 
 Marks = NDArray[np.bool_]
 
 _STEPS = [step / 100 for step in range(50, 101)]
-"""The least probabilities of one memory that are tried: below a half a judge would be believed against itself."""
+"""The least probabilities of one memory that are tried: below a half a judge would be believed
+against itself."""
 _COSINES = [step / 100 for step in range(100, -1, -1)]
 """The cosines that are tried as a band's bound; finer ones would follow the sample's noise."""
 _SHARE = 0.99
@@ -53,7 +54,7 @@ def sample(truth: Truth, similarity: float, compared: Compared | None) -> Sample
         similarity,
         settled=compared.verdict if silent and compared.verdict is not Verdict.UNSURE else None,
         vetoed=vetoed(compared),
-        objected=any(finding.outcome == "differs" for finding in compared.findings),
+        objected=objection(compared.findings) is not None,
         probabilities=compared.probabilities,
     )
 

@@ -24,9 +24,9 @@ from schemas.decisions import (
     Verdict,
 )
 from schemas.memories import Memory, Standing
-from streams.core.grading import score
 from streams.core.judge.weighing import ONE_MEMORY
 from streams.core.policy import Act, Policy, Rules
+from streams.core.verdict import of_one_memory
 from streams.core.wordings import other_than_shown
 
 _WHY = {
@@ -108,7 +108,7 @@ def _sure(decision: OnEvent) -> str:
     near = next(joined, None)
     if near is None or near.probabilities is None:
         return ""
-    return f", {score(near):.0%} sure; both wordings are kept"
+    return f", {of_one_memory(near.probabilities):.0%} sure; both wordings are kept"
 
 
 _BY_JUDGES = frozenset(
@@ -233,12 +233,12 @@ def _missing(neighbours: tuple[Compared, ...], rules: Rules | None) -> list[str]
     """Tell how much was missing where a judge held two rather for one memory than not."""
     if rules is None:
         return []
-    told = [
-        score(near)
+    told = (
+        of_one_memory(near.probabilities)
         for near in neighbours
         if near.probabilities is not None and near.verdict not in ONE_MEMORY
-    ]
-    nearest = max((sure for sure in told if sure is not None), default=0.0)
+    )
+    nearest = max(told, default=0.0)
     if nearest < _RATHER:
         return []
     least = rules.judges.one_memory_min

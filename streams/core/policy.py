@@ -49,9 +49,10 @@ class Judges(Record):
     Two become one memory from the probability `one_memory_min` on. Of what is below, a
     contradiction and two facts count from their own least probabilities on; else the pair is
     unsure. A contradiction lets the newer stand, where the policy wants that, from the probability
-    `supersede_min` on. A judge that tells no probability is believed. `deep` lets the built-in judge read both
-    texts together, which costs milliseconds a pair; without it, words and cosine tell alone. Nor is
-    it asked about texts that are less similar than `words_below` and share hardly a word.
+    `supersede_min` on. A judge that tells no probability is believed. `deep` lets the built-in
+    judge read both texts together, which costs milliseconds a pair; without it, words and cosine
+    tell alone. Nor is it asked about texts that are less similar than `words_below` and share
+    hardly a word.
     """
 
     chain: tuple[JudgeName, ...] = ("built-in",)
@@ -67,6 +68,11 @@ class Judges(Record):
         if len(set(self.chain)) != len(self.chain):
             raise ValueError(f"chain names a judge twice: {', '.join(self.chain)}")
         return self
+
+    @property
+    def weighs(self) -> bool:
+        """Whether the first judge is the built-in one, which weighs what guards find in texts."""
+        return self.chain[:1] == ("built-in",)
 
 
 class WithVerdict(Record):

@@ -85,7 +85,7 @@ def by_words(event: Reading, memory: Reading, similarity: float, rules: Judges) 
 
     The built-in judge would hardly ever be sure of it, and asking costs more than finding it.
     """
-    if similarity >= rules.words_below or rules.chain[:1] != ("built-in",):
+    if similarity >= rules.words_below or not rules.weighs:
         return None
     said, known = event.keywords, memory.keywords
     shorter = min(len(said), len(known))
@@ -114,11 +114,16 @@ def by_guards(findings: Sequence[Finding], rules: Judges) -> Judgement | None:
     is found in the texts is evidence, which the built-in judge weighs with all that speaks for one
     memory; where another is asked first, or nobody, it parts them, too.
     """
-    weighed = rules.chain[:1] == ("built-in",)
-    for finding in findings:
-        if finding.outcome == "differs" and (finding.guard in OF_RECORDS or not weighed):
-            return Judgement(Verdict.DISTINCT, f"guard {finding.guard}", findings=tuple(findings))
-    return None
+    parting = [one for one in findings if one.guard in OF_RECORDS or not rules.weighs]
+    guard = objection(parting)
+    if guard is None:
+        return None
+    return Judgement(Verdict.DISTINCT, guard, findings=tuple(findings))
+
+
+def objection(findings: Sequence[Finding]) -> str | None:
+    """Return the first guard that has found a difference, as a judgement names who gave it."""
+    return next((f"guard {one.guard}" for one in findings if one.outcome == "differs"), None)
 
 
 def vetoed(near: Compared) -> bool:

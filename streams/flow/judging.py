@@ -12,7 +12,6 @@ from typing import TypeAlias
 from schemas.base import MemoryId
 from schemas.decisions import Band, Finding, Verdict
 from schemas.events import Remember
-from schemas.memories import Memory
 from streams.core.guards.registry import examine
 from streams.core.guards.statement import of_event, of_memory
 from streams.core.judge.weighing import ONE_MEMORY
@@ -28,6 +27,7 @@ from streams.core.verdict import (
     by_sentences,
     by_words,
     in_doubt,
+    objection,
 )
 from streams.ports import NoAnswer, Verifier, Wording
 
@@ -112,14 +112,12 @@ class Judging:
         judges = question.rules.judges
         if apart := by_words(*texts, question.neighbour.similarity, judges):
             return apart
-        findings = self._findings(event, memory) if question.rules.guards else ()
+        findings = ()
+        if question.rules.guards:
+            said, known = of_event(event, texts[0]), of_memory(memory, texts[1])
+            findings = examine(said, known, self.readings.lexicon)
         apart = by_guards(findings, judges)
         return apart or Judgement(Verdict.UNSURE, "guards" if findings else "bands", None, findings)
-
-    def _findings(self, event: Remember, memory: Memory) -> tuple[Finding, ...]:
-        said = of_event(event, self.readings.of(event.text))
-        known = of_memory(memory, self.readings.of(memory.text))
-        return examine(said, known, self.readings.lexicon)
 
     def _settled(self, judgement: Judgement, asked: _Asked, question: Question) -> Judgement:
         """Take a judge's opinion over.
@@ -130,13 +128,13 @@ class Judging:
         opinion, findings = asked.opinion, judgement.findings
         verdict = self._believed(opinion, question)
         weighed = opinion is not None and opinion.probabilities is not None
-        objection = next((one.guard for one in findings if one.outcome == "differs"), None)
-        doubted = ONE_MEMORY if objection else (Verdict.SAME, Verdict.REFINED_BY)
+        guard = objection(findings)
+        doubted = ONE_MEMORY if guard else (Verdict.SAME, Verdict.REFINED_BY)
         if findings and not weighed and verdict in doubted:
             verdict = Verdict.UNSURE
         judge = judgement.judge if opinion is None else opinion.judge
-        if verdict is Verdict.UNSURE and objection is not None:
-            verdict, judge = Verdict.DISTINCT, f"guard {objection}"
+        if verdict is Verdict.UNSURE and guard is not None:
+            verdict, judge = Verdict.DISTINCT, guard
         return replace(
             judgement, verdict=verdict, judge=judge, opinion=opinion, degraded=asked.degraded
         )

@@ -14,17 +14,15 @@ from random import Random
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from training.frames import Labelled
+from streams.core.judge import weighing
+from training.frames import CONVERSE, Labelled
 from training.relations.respelling import respelled
 
-RELATIONS = ("same", "refines", "refined-by", "overlaps", "contradicts", "distinct")
+RELATIONS = tuple(one.value for one in weighing.RELATIONS)
 """What the first text is to the second, in the order of the model's outputs."""
-TURNED = tuple(
-    RELATIONS.index(name)
-    for name in ("same", "refined-by", "refines", "overlaps", "contradicts", "distinct")
-)
+TURNED = tuple(RELATIONS.index(CONVERSE.get(name, name)) for name in RELATIONS)
 """Where each output stands when the pair is turned round."""
-ONE_MEMORY = ("same", "refines", "refined-by", "overlaps")
+ONE_MEMORY = tuple(one.value for one in weighing.ONE_MEMORY)
 """Relations of two texts that one memory stands for."""
 
 CARDS = Path(__file__).parent.parent / "material" / "cards"

@@ -59,7 +59,7 @@ class Deep(NamedTuple):
 def cheap(folder: Path = PACKAGED) -> Cheap:
     """Open what every pair is judged by. NoModel where a file is missing or damaged."""
     return Cheap(
-        _opened(folder / "words.npz", _words),
+        _opened(folder / "words.npz", word_vectors),
         _opened(folder / "trees.onnx", _graph),
         _opened(folder / "decision.json", _decision),
     )
@@ -85,7 +85,8 @@ def _opened(file: Path, read: Callable[[bytes], _Opened]) -> _Opened:
         raise NoModel(f"the built-in judge's file {file} is damaged: {_REMEDY}") from error
 
 
-def _words(content: bytes) -> WordVectors:
+def word_vectors(content: bytes) -> WordVectors:
+    """Read the content of words.npz."""
     with np.load(BytesIO(content)) as stored:
         words = bytes(stored["words"]).decode().split()
         return WordVectors({word: row for row, word in enumerate(words)}, stored["table"])

@@ -18,21 +18,12 @@ from streams.adapters.verifiers.budget import tenant_of
 from streams.adapters.verifiers.chat import Chat, Question
 from streams.adapters.verifiers.prompting import Fenced, Prompt
 from streams.adapters.verifiers.sharing import Shared
+from streams.core.judge.weighing import RELATIONS
 from streams.core.merge import Part
 from streams.core.verdict import Opinion, Pair
 from streams.ports import NoAnswer, ToWord
 
-_VERDICTS = {
-    str(verdict): verdict
-    for verdict in (
-        Verdict.SAME,
-        Verdict.REFINES,
-        Verdict.REFINED_BY,
-        Verdict.OVERLAPS,
-        Verdict.CONTRADICTS,
-        Verdict.DISTINCT,
-    )
-}
+_VERDICTS = {str(verdict): verdict for verdict in RELATIONS}
 
 _DIFFERENCES = (
     "number",
