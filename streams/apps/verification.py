@@ -3,6 +3,7 @@
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
+from schemas.topics import DECISIONS
 from streams.adapters.memories_md.file import MemoriesFile
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import wiring
@@ -50,12 +51,21 @@ async def _cluster(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list
         return log, [Check("index", why), *_sinks(settings)]
     place = settings.qdrant.url
     remedy = "memsieve replay rematerialise: it is built anew from the log"
+    nothing_yet = await _is_empty(log)  # asked first: services make the index before they decide
     try:
         index = await wiring.open_index(settings, create=False)
     except NoStore as error:
+        if nothing_yet:
+            return log, [Check("index", f"{place}: not made yet; not examined"), *_sinks(settings)]
         return log, [unusable("index", place, error, remedy), *_sinks(settings)]
     stack.push_async_callback(index.close)
     return log, [IndexCopy(index, f"{kind}, {place}", remedy), *_sinks(settings)]
+
+
+async def _is_empty(log: Log) -> bool:
+    """Tell whether no owner has ever written a record of decisions."""
+    partitions = range(await log.partitions(DECISIONS.name))
+    return not any([await log.end(DECISIONS.name, one) for one in partitions])
 
 
 def _sinks(settings: Settings) -> list[Copied | Check]:

@@ -83,6 +83,14 @@ async def forge_decision(installation: Installation) -> int:
     return offset
 
 
+def test_before_the_services_have_started_nothing_is_wrong(shared: Installation) -> None:
+    shared.memsieve("publish", *map(str, EXAMPLES))
+    report = verified(shared)
+    assert found(report) == {}
+    [fact] = [check["fact"] for check in report["checks"] if check["name"] == "index"]
+    assert fact.endswith("not made yet; not examined")
+
+
 @pytest.mark.covers("B66", "C9")
 async def test_a_cluster_is_sound_while_and_after_its_services_run(shared: Installation) -> None:
     with shared.running("deduplicator") as deduplicator, shared.running("writer") as writer:

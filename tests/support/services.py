@@ -51,8 +51,9 @@ class Installation:
     def memsieve(self, *arguments: str, code: int = 0) -> str:
         """Run a command to its end; return what it printed, on both ways."""
         done = self._run(*arguments)
-        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stderr}"
-        return done.stdout + done.stderr
+        said = done.stdout + done.stderr
+        assert done.returncode == code, f"{arguments}: {done.returncode}\n{said}"
+        return said
 
     def json(self, *arguments: str) -> Any:
         """Run a command with --json; return what it says."""
