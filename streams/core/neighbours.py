@@ -76,13 +76,15 @@ class Neighbour:
     """A live memory of the event's scope, measured against the event.
 
     `wording` is the variant that is that similar, by its content key; None where it is the shown
-    text. `stored` is the memory with its vectors.
+    text. `shown_similarity` is then that of the shown text, where its vector is known. `stored` is
+    the memory with its vectors.
     """
 
     memory: Memory
     similarity: float
     band: Band
     wording: ContentKey | None = None
+    shown_similarity: float | None = None
     stored: Stored | None = field(default=None, compare=False, repr=False)
 
 
@@ -111,7 +113,9 @@ def rank(
         memory = candidate.memory
         named = memory.title is not None and normalised(memory.title) == titled
         band = Band.MATCH if named else bands.of(score)
-        variant = None if wording == memory.content_key else wording
-        return Neighbour(memory, score, band, variant, candidate)
+        if wording == memory.content_key:
+            return Neighbour(memory, score, band, stored=candidate)
+        shown = None if candidate.vector is None else similarity(vector, candidate.vector)
+        return Neighbour(memory, score, band, wording, shown, candidate)
 
     return [neighbour(*entry) for entry in near]

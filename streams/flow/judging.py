@@ -29,6 +29,7 @@ from streams.core.verdict import (
     in_doubt,
     objection,
 )
+from streams.core.wordings import other_than_shown
 from streams.ports import NoAnswer, Verifier, Wording
 
 _KEPT = 10_000
@@ -94,6 +95,25 @@ class Judging:
         return [found[_key(one)] for one in questions]
 
     async def _judged(self, questions: Sequence[Question]) -> list[Judgement]:
+        """Judge what is near: a variant first, and where the event does not repeat that, the shown text.
+
+        What repeats any wording of a memory is known. What says more has to be one fact with what the
+        memory shows, or one variant after the other would lead away from it.
+        """
+        worded = {at: near for at, one in enumerate(questions) if (near := _of_variant(one))}
+        told = await self._judged_as_told(list(worded.values()))
+        repeats = {
+            at: replace(one, verdict=Verdict.REFINED_BY)
+            for at, one in zip(worded, told, strict=True)
+            if one.verdict in {Verdict.SAME, Verdict.REFINED_BY}
+        }
+        left = [at for at in range(len(questions)) if at not in repeats]
+        shown = await self._judged_as_told([_of_shown(questions[at]) for at in left])
+        found = repeats | dict(zip(left, shown, strict=True))
+        return [found[at] for at in range(len(questions))]
+
+    async def _judged_as_told(self, questions: Sequence[Question]) -> list[Judgement]:
+        """Judge the texts that the questions name."""
         judgements = [self._unasked(question) for question in questions]
         still = [at for at, one in enumerate(judgements) if one.verdict is Verdict.UNSURE]
         findings = [judgements[at].findings for at in still]
@@ -182,6 +202,23 @@ def _key(question: Question) -> _Key:
     event, near = question.event, question.neighbour
     seen = (near.memory.id, near.memory.version, near.similarity, near.band)
     return (event.model_dump_json(), *seen, id(question.rules))
+
+
+def _of_variant(question: Question) -> Question | None:
+    """Return the question with the variant that is near; None where that is the shown text."""
+    near = question.neighbour
+    text = other_than_shown(near.memory, near.wording)
+    if text is None:
+        return None
+    memory = near.memory.model_copy(update={"text": text})
+    return replace(question, neighbour=replace(near, memory=memory))
+
+
+def _of_shown(question: Question) -> Question:
+    near = question.neighbour
+    if near.shown_similarity is None:
+        return question
+    return replace(question, neighbour=replace(near, similarity=near.shown_similarity))
 
 
 def _pair(question: Question, findings: tuple[Finding, ...]) -> Pair:

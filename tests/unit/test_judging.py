@@ -14,7 +14,7 @@ from streams.core.policy import JudgeName
 from streams.core.verdict import Judgement, Opinion, Pair
 from streams.flow.judging import Judging, Question
 from streams.ports import NoAnswer, Verifier
-from tests.builders import event, identity, memory, policy
+from tests.builders import event, identity, memory, policy, stored, unit, worded
 from tests.fakes.judges import Said, ScriptedVerifier
 
 GRAPES = "Ana likes green grapes."
@@ -266,3 +266,31 @@ async def test_a_pinned_memory_is_no_candidate_for_anything_that_would_retire_it
     held = Question(asked.event, Neighbour(pinned, 0.9, Band.REVIEW), asked.rules)
     [made] = await judged(judging(llm=always(Verdict.REFINES)), held)
     assert made.verdict is Verdict.DISTINCT
+
+
+def _with_variant(said: str, shown: float | None = None) -> Question:
+    """Return a question about a memory that shows FOND and was worded as GRAPES, too; that is near."""
+    asked = question(said, FOND, **rules("built-in"))
+    known = worded(stored(FOND), (GRAPES, unit(1))).memory
+    near = Neighbour(known, 0.95, Band.REVIEW, known.variants[0].content_key, shown)
+    return Question(asked.event, near, asked.rules)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.SAME, Verdict.REFINED_BY])
+async def test_what_repeats_a_variant_that_is_near_is_known(verdict: Verdict) -> None:
+    built_in = always(sure(verdict, 0.99))
+    [made] = await judged(judging(built_in=built_in), _with_variant("Green grapes please Ana."))
+    assert made.verdict is Verdict.REFINED_BY
+    assert [(pair.memory.text, pair.similarity) for pair in built_in.asked] == [(GRAPES, 0.95)]
+
+
+async def test_what_says_more_than_a_variant_is_held_against_the_shown_text() -> None:
+    told = {GRAPES: Verdict.REFINES, FOND: Verdict.DISTINCT}
+    built_in = ScriptedVerifier(lambda pair: sure(told[pair.memory.text], 0.99))
+    asked = _with_variant("Ana likes green grapes, and eats them daily.", 0.8)
+    [made] = await judged(judging(built_in=built_in), asked)
+    assert made.verdict is Verdict.DISTINCT
+    assert [(pair.memory.text, pair.similarity) for pair in built_in.asked] == [
+        (GRAPES, 0.95),
+        (FOND, 0.8),
+    ]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from schemas.decisions import Band
 from streams.core.bands import Bands
 from streams.core.neighbours import Neighbour, Stored, rank
-from tests.builders import at_cosine, identity, memory, policy, stored, unit
+from tests.builders import at_cosine, identity, memory, policy, stored, unit, worded
 
 BANDS: Bands = policy().bands
 
@@ -33,6 +33,13 @@ def test_the_floor_is_inclusive_and_met_by_the_rounded_similarity(
 ) -> None:
     near = rank(unit(1), [candidate(1, cosine)], bands=BANDS, floor=0.5, limit=8)
     assert [neighbour.memory.id for neighbour in near] == [identity(number) for number in found]
+
+
+def test_a_memory_is_as_near_as_its_nearest_wording_and_tells_how_near_its_shown_text_is() -> None:
+    found = worded(candidate(1, 0.72), ("Ana is fond of tea.", at_cosine(0.97)))
+    [other] = found.memory.variants
+    [near] = rank(unit(1), [found], bands=BANDS, floor=0.5, limit=8)
+    assert (near.similarity, near.wording, near.shown_similarity) == (0.97, other.content_key, 0.72)
 
 
 def test_a_candidate_without_a_vector_is_not_measured() -> None:
