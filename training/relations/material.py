@@ -28,8 +28,11 @@ ONE_MEMORY = tuple(one.value for one in weighing.ONE_MEMORY)
 CARDS = Path(__file__).parent.parent / "material" / "cards"
 HELD_OUT_DOMAINS = ("food", "it-security", "organisation", "user-people", "embodied-web-agent")
 """Domains that nothing is learnt from or chosen by: the last judgement is on them."""
+DEVELOPMENT = CARDS.parent / "development.txt"
+"""Names of the cards that are left for choosing (when to stop, how to calibrate): one in twenty, drawn
+when the cards were written, so that new ones move none from one side to the other."""
 DEVELOPMENT_ONE_IN = 20
-"""One card in so many is left for choosing: when to stop, and how to calibrate."""
+"""Of labelled pairs one in so many is left for choosing."""
 
 
 class Example(NamedTuple):
@@ -75,12 +78,10 @@ def held_out(card: Card) -> bool:
 def split(found: Sequence[Card]) -> tuple[list[Card], list[Card], list[Card]]:
     """Return the cards to learn from, to choose by, and to judge by."""
     open_to_use = [card for card in found if not held_out(card)]
-    Random(3).shuffle(open_to_use)
-    development = open_to_use[::DEVELOPMENT_ONE_IN]
-    chosen = {card.name for card in development}
+    chosen = set(DEVELOPMENT.read_text(encoding="utf-8").split())
     return (
         [card for card in open_to_use if card.name not in chosen],
-        development,
+        [card for card in open_to_use if card.name in chosen],
         [card for card in found if held_out(card)],
     )
 
