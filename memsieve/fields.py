@@ -38,7 +38,7 @@ class EventFields(AboutText, total=False):
     """The same, and the memories that an event is about.
 
     `memory_id` is a name of your own for the memory: a later text of the same scope and name takes
-    the place of this one. `supersedes` are ids of memories that this one takes the place of, as far
+    the place of this one. `supersedes` are ids of memories that this one replaces, as far
     as the policy allows.
     """
 

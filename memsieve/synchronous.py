@@ -77,7 +77,7 @@ class Memory:
         A `scope` is a path such as `tenant/user`; nothing is compared across scopes. `fields` are
         those of the `remember` event: `occurred_at`, `event_id`, `confidence`, `metadata` and the
         others of `EventFields`. With a `memory_id`, a name of your own, a later text of that name
-        takes the place of this one.
+        replaces this one.
         """
         return self._loop.run(self._memory.add(text, scope=scope, **fields))
 

@@ -186,7 +186,7 @@ def _compared(
     if differing:
         raise NoStore(
             f"{len(differing):,} memories of {place} are not what the log says (one is "
-            f"{min(differing)}); delete it and {remedy}: it is built anew from the log"
+            f"{min(differing)}); delete it and {remedy}: it is rebuilt from the log"
         )
     live = sum(stored.memory.live for stored in found.values())
     return f"{live:,} memories, {len(found) - live:,} retired, all as the log says"

@@ -65,7 +65,7 @@ async def _rebuild_store(settings: Settings, report: Report) -> Rebuilt:
     directory = StoreDirectory(settings.store)
     made = directory.require()
     if not made.index.durable:
-        raise InvalidSettings(f"{settings.store} has index exact, which every start builds anew")
+        raise InvalidSettings(f"{settings.store} has index exact, which every start rebuilds")
     fresh = directory.index.with_name("index.fresh")
     with directory.written_by_us(made):
         async with opened(settings, embedded=True) as log:

@@ -42,7 +42,7 @@ _FOLLOW_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Plan:
-    """What is decided anew, and how.
+    """What is decided on again, and how.
 
     `from_now` begins with what comes. `from_events` reads the events topic itself, else the
     events inside the decisions, which are kept longer. `rate` is in events per second at most.

@@ -147,6 +147,4 @@ def _login() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError) as error:
-        raise InvalidSettings(
-            "nobody is logged in: say who asks, with --author or reviews.author"
-        ) from error
+        raise InvalidSettings("no author: set --author or reviews.author") from error

@@ -61,10 +61,10 @@ async def scrub(settings: Settings, report: Callable[[str], None]) -> int:
     with directory.written_by_us(made), closing(wiring.log(directory, read_only=False)) as log:
         report("looking for what is left")
         taken = 0 if key is None else await _take(log, key)
-        report("writing the log anew")
+        report("rewriting the log")
         log.vacuum()
     if made.index.durable:
-        report("writing the index anew")
+        report("rewriting the index")
         await rematerialising.rebuild_index(settings, embedded=True, report=lambda _, __: None)
     return taken
 

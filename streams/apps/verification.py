@@ -32,7 +32,7 @@ async def _store(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list[C
     if wiring.must_be_rebuilt(made.index, directory.index):
         index = Check("index", f"{made.index}, built from the log at the next start; not examined")
         return log, [index, *_sinks(settings)]
-    remedy = f"delete {directory.index} and run again: it is built anew from the log"
+    remedy = f"delete {directory.index} and run again: it is rebuilt from the log"
     try:
         opened = wiring.index(made.index, directory.index, made.dimension)
     except NoStore as error:
@@ -50,7 +50,7 @@ async def _cluster(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list
         why = f"{kind}, in the directory of the one `memsieve serve`; not examined"
         return log, [Check("index", why), *_sinks(settings)]
     place = settings.qdrant.url
-    remedy = "memsieve replay rematerialise: it is built anew from the log"
+    remedy = "memsieve replay rematerialise: it is rebuilt from the log"
     nothing_yet = await _is_empty(log)  # asked first: services make the index before they decide
     try:
         index = await wiring.open_index(settings, create=False)

@@ -121,4 +121,4 @@ def _close(told: dict[str, Any]) -> None:
     for alert in told["alerts"]:
         note(alert, style="red")
     if told["dry_run"]:
-        note("nothing was changed: without --dry-run it is")
+        note("dry run: nothing was written")

@@ -20,7 +20,7 @@ from streams.core.policy import Policy
 
 _WHY = {
     "expired": "its time is over",
-    "unused": "nobody has needed it for long",
+    "unused": "unused for long",
     "harmful": "it misled more often than it helped",
 }
 

@@ -70,7 +70,7 @@ def forget(
 ) -> None:
     """Forget a memory and all that it stands for: nothing that is kept says it any more.
 
-    What stands for it now goes as well, and whatever else was said in that is decided anew,
+    What stands for it now goes as well, and whatever else was said in that is decided on again,
     without it. A tombstone keeps it from coming back, and tells nothing. This cannot be undone. A
     store forgets at once, a cluster's services when the request's turn comes; where something has
     changed by then it is planned anew and asked again. How long its topics keep the bytes,
@@ -109,7 +109,7 @@ def scrub(
     if as_json:
         say_object({"records": taken})
     else:
-        say(f"records {taken:,} taken from the log; log and index are written anew")
+        say(f"records {taken:,} taken from the log; log and index are rewritten")
 
 
 def export(
@@ -137,7 +137,7 @@ def export(
 
 def _wanted(identity: str | None, scope: str | None, tenant: str | None) -> Wanted:
     if sum(one is not None for one in (identity, scope, tenant)) != 1:
-        raise options.UsageError("say what to forget: an ID, --scope or --tenant, and one of them")
+        raise options.UsageError("give exactly one of ID, --scope and --tenant")
     if not (identity or scope or tenant):
         raise options.UsageError("what to forget is empty")
     return Wanted(

@@ -82,7 +82,7 @@ def publish(
         sys.exit(130)  # how to go on has been said
     _close(published, time.perf_counter() - started, as_json=as_json)
     if published.dead_letters and not (published.events or published.turns):
-        raise UsageError("no row could be used: memsieve dead-letters list tells why")
+        raise UsageError("no row could be used: see memsieve dead-letters list")
 
 
 async def _publish(

@@ -254,7 +254,7 @@ def _told(question: Question) -> Iterator[str]:
 def _state(question: Question) -> str:
     settled = question.settled
     if settled is None:
-        moot = "moot: one of the two is gone, or says something else by now"
+        moot = "moot: one of the two is gone or has changed"
         return moot if question.state == "moot" else question.state
     said = settled.answer
     late = "" if settled.in_time else ", too late"

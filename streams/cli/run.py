@@ -86,7 +86,7 @@ def run(
     else:
         _close(tally, seconds, settings)
     if tally.rows and tally.dead_letters == tally.rows:
-        raise UsageError("no row could be used: memsieve dead-letters list tells why")
+        raise UsageError("no row could be used: see memsieve dead-letters list")
 
 
 def summary(tally: Tally, seconds: float) -> dict[str, object]:
@@ -129,19 +129,26 @@ def _close(tally: Tally, seconds: float, settings: Settings) -> None:
             style="yellow",
         )
     if tally.bands:
-        near = ", ".join(f"{band.value} {tally.bands[band.value]:,}" for band in Band)
-        say(f"nearest neighbour by band: {near}")
+        near = ", ".join(f"{name} {tally.bands[band.value]:,}" for band, name in _NEAREST.items())
+        say(f"closest known memory: {near}")
     say(f"{tally.rows / seconds:,.0f} events/s, {seconds:,.1f} s; store: {settings.store}")
 
 
+_NEAREST = {
+    Band.MATCH: "near-identical",
+    Band.REVIEW: "similar",
+    Band.LOG: "related",
+    Band.NONE: "none",
+}
+
 _MEANS = {
     "insert": "new memories",
-    "merge": "joined with what was known, nothing lost",
-    "replace": "took the place of older memories",
-    "reinforce": "known already, counted",
-    "ignore": "changed nothing: decided before, or an answer",
-    "revise": "changed memories because somebody asked for it",
-    "erase": "forgot memories",
-    "block": "held what is not to be kept, or was forgotten",
-    "dead letters": "could not be used: memsieve dead-letters list",
+    "merge": "joined with a known memory, nothing lost",
+    "replace": "replaced older memories",
+    "reinforce": "already known, counted",
+    "ignore": "skipped: already decided, or a review answer",
+    "revise": "memories changed on request",
+    "erase": "memories forgotten",
+    "block": "blocked: forbidden content, or forgotten",
+    "dead letters": "rejected: memsieve dead-letters list",
 }

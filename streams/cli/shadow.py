@@ -58,7 +58,7 @@ async def _shadow(source: options.Source, plan: Plan, into: Path | None, *, as_j
     settings, embedded = source.settings, source.embedded
     async with replay(settings, plan, into, embedded=embedded, report=note) as open_:
         comparison = Comparison(open_.source, open_.target)
-        note("deciding beside the live one; Ctrl-C ends it")
+        note("deciding alongside the live policy; Ctrl-C ends it")
         await _follow(open_, comparison, told)
     if not as_json:
         show(comparison.differences)

@@ -91,7 +91,7 @@ class _Told:
         for one in plan.resting:
             yield f"with   {_in_a_line(one)}"
             if one in plan.unsettled:
-                yield "       nobody asks for it again: to be looked at"
+                yield "       never requeued: look at it"
         for before, after in plan.memories:
             yield f"memory {after.id} {_becomes(before, after)}"
             yield f"       {quoted(after.text, _TEXT_WIDTH)}"

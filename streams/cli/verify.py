@@ -43,7 +43,7 @@ def verify(
     else:
         _show(report)
     if not report.healthy:
-        note("something is not as it must be", style="red")
+        note("verification failed", style="red")
         raise typer.Exit(CODE)
 
 

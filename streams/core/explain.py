@@ -31,40 +31,38 @@ from streams.core.wordings import other_than_shown
 
 _WHY = {
     Reason.NOTHING_NEAR: "no memory of this scope is similar",
-    Reason.DISTINCT: "what is near says something else",
-    Reason.UNSURE: "a memory is similar, but it is not settled whether it says the same; "
-    "in doubt both are kept",
-    Reason.KEPT_FOR_REVIEW: "a memory is similar, and a person is asked what they are to each "
+    Reason.DISTINCT: "the closest memories state different facts",
+    Reason.UNSURE: "a memory is similar, but not surely the same fact; both are kept",
+    Reason.KEPT_FOR_REVIEW: "a memory is similar, and a reviewer decides what they are to each "
     "other; until then both are kept",
-    Reason.CONTRADICTS_KNOWN: "a memory says otherwise, and the policy keeps both",
-    Reason.BRAKED: "it would have taken the place of a memory, but too many were replaced or "
-    "merged of late: the brake is on, and both are kept",
+    Reason.CONTRADICTS_KNOWN: "it contradicts a memory, and the policy keeps both",
+    Reason.BRAKED: "it would have replaced a memory, but too many were replaced or merged "
+    "recently: the brake is on, and both are kept",
     Reason.SWITCHED_OFF: "its scope is not deduplicated",
-    Reason.TRUNCATED: "a memory is similar, but the model did not read the whole of a text; "
-    "nothing is merged on a part, both are kept",
+    Reason.TRUNCATED: "a memory is similar, but the model read only part of a text; both are kept",
     Reason.OLDER_CONTRADICTION: "a newer memory contradicts it; it is kept as history",
-    Reason.SAME_MEMORY_ID: "its producer addressed this memory by name",
-    Reason.SAME_CONTENT: "the same words are known in this scope",
-    Reason.SAME_FACT: "a memory says the same fact",
-    Reason.KNOWN_IN_FULL: "a memory already says all of it",
-    Reason.ADDS_TO_KNOWN: "it says all of what is known, and more",
-    Reason.OVERLAPS_KNOWN: "it and a memory say one fact, and each adds something",
-    Reason.NEARLY_IDENTICAL: "it is nearly identical to what is known; both wordings are kept",
-    Reason.BETTER_THAN_KNOWN: "it is the better of the two, by the policy's quality rule",
-    Reason.NO_BETTER_THAN_KNOWN: "a memory is the better of the two, by the policy's quality rule",
-    Reason.SUPERSEDES_BY_NAME: "its producer named the memories that it takes the place of",
-    Reason.ANSWERED: "a person was asked, and has answered",
-    Reason.ANSWERED_TOO_LATE: "a person has answered, but what was asked about has changed since",
-    Reason.ENDED: "somebody asked for its end, and nobody has pinned it",
-    Reason.PINNED: "somebody asked to keep it as it is",
-    Reason.UNPINNED: "nobody asks to keep it as it is any more",
-    Reason.RATED: "somebody has told how often it was looked at, helped and misled",
-    Reason.UNDONE: "somebody has undone what was decided before",
-    Reason.ONE_FACT: "each of them says the same as all others, or part of it",
-    Reason.NOT_ONE_FACT: "they were proposed as one fact, but no two of them are settled to be one",
-    Reason.OUT_OF_DATE: "what was asked about has changed since, or is pinned",
-    Reason.FORGOTTEN: "somebody has asked to forget what they said",
-    Reason.NOTHING_TO_CHANGE: "it is so already",
+    Reason.SAME_MEMORY_ID: "the event carried this memory's id",
+    Reason.SAME_CONTENT: "a memory of this scope has the same words",
+    Reason.SAME_FACT: "a memory states the same fact",
+    Reason.KNOWN_IN_FULL: "a memory already states all of it",
+    Reason.ADDS_TO_KNOWN: "it states all that a memory states, and more",
+    Reason.OVERLAPS_KNOWN: "it and a memory state one fact, each with details of its own",
+    Reason.NEARLY_IDENTICAL: "it is nearly identical to a memory; both wordings are kept",
+    Reason.BETTER_THAN_KNOWN: "the policy's quality rule prefers it to the memory",
+    Reason.NO_BETTER_THAN_KNOWN: "the policy's quality rule prefers the memory",
+    Reason.SUPERSEDES_BY_NAME: "the event named the memories that it replaces",
+    Reason.ANSWERED: "a reviewer answered",
+    Reason.ANSWERED_TOO_LATE: "a reviewer answered, but the memories have changed since",
+    Reason.ENDED: "a request retired it",
+    Reason.PINNED: "a request pinned it",
+    Reason.UNPINNED: "a request unpinned it",
+    Reason.RATED: "feedback was recorded: how often it was read, helped or misled",
+    Reason.UNDONE: "an earlier decision was undone",
+    Reason.ONE_FACT: "each of them states the same fact, or part of it",
+    Reason.NOT_ONE_FACT: "they were proposed as one fact, but no two of them were confirmed",
+    Reason.OUT_OF_DATE: "the memory has changed since the request, or is pinned",
+    Reason.FORGOTTEN: "a request to forget covers it",
+    Reason.NOTHING_TO_CHANGE: "there was nothing to change",
     Reason.NEWER_CONTRADICTION: "it contradicts an older memory and is newer",
     Reason.SAME_EVENT: "this event was decided before",
 }
@@ -78,12 +76,12 @@ _BAND = {
 
 _VERDICT = {
     Verdict.SAME: "says the same",
-    Verdict.REFINES: "is said in full by the event, which adds to it",
-    Verdict.REFINED_BY: "says all that the event says",
-    Verdict.OVERLAPS: "says the same fact, and each adds something",
+    Verdict.REFINES: "is stated in full by the event, which adds to it",
+    Verdict.REFINED_BY: "states all that the event states",
+    Verdict.OVERLAPS: "states the same fact, each with details of its own",
     Verdict.CONTRADICTS: "contradicts it",
-    Verdict.DISTINCT: "is another fact",
-    Verdict.UNSURE: "whether it says the same is not settled",
+    Verdict.DISTINCT: "states a different fact",
+    Verdict.UNSURE: "may state the same fact",
 }
 
 
@@ -126,7 +124,7 @@ def outcome(decision: Decision) -> str:
             if not retired:
                 return f"memory {decision.memory.id} now says this"
             new = "the new " if len(retired) == len(decision.targets) else ""
-            return f"{new}memory {decision.memory.id} takes the place of {', '.join(retired)}"
+            return f"{new}memory {decision.memory.id} replaces {', '.join(retired)}"
         case Merge():
             targets = ", ".join(target.memory_id for target in decision.targets)
             return f"merged with {targets} into the new memory {decision.memory.id}"
@@ -136,7 +134,7 @@ def outcome(decision: Decision) -> str:
         case Revise() | Erase():
             return "; ".join(_revised(one.memory) for one in decision.memories)
         case Forward():
-            return f"published anew in partition {decision.partition}, to be decided there"
+            return f"republished to partition {decision.partition}, to be decided there"
         case Ignore() | Reject() | Block():
             return "nothing changed"
 
@@ -144,7 +142,7 @@ def outcome(decision: Decision) -> str:
 def _revised(memory: Memory) -> str:
     """Tell what became of a memory."""
     if memory.status is Standing.FORGOTTEN:
-        done = "is forgotten" if memory.metadata else "is decided anew"
+        done = "is forgotten" if memory.metadata else "is decided on again"
         return f"memory {memory.id} {done}"
     if memory.superseded is not None:
         return f"memory {memory.id} is retired: {memory.superseded.reason}"
@@ -290,8 +288,8 @@ _ACT: Mapping[Act, str] = {
     "replace": "replaced by the newer",
     "keep-better": "decided by quality",
     "merge": "merged",
-    "keep-both": "kept beside the other",
-    "review": "kept beside the other and put to a person",
+    "keep-both": "kept as well",
+    "review": "kept, and a reviewer is asked",
 }
 _SHOWN_MIN = 0.005
 _RATHER = 0.5

@@ -1,7 +1,7 @@
 """What has to go so that a memory is forgotten, and what stays without it.
 
 A fact lives on in whatever stood for it later. So all that it became goes with it, and what else
-was said in that is decided anew, without it.
+was said in that is decided on again, without it.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -106,7 +106,7 @@ class Plan:
     """How something is forgotten.
 
     `memories` are as they are now; those that `forgets` names are lost, the others only told
-    anew. `again` is what is decided anew, `own` goes with what is forgotten.
+    anew. `again` is what is decided on again, `own` goes with what is forgotten.
     """
 
     requests: tuple[Forget, ...]
@@ -388,7 +388,7 @@ def _told(decision: OnEvent) -> set[MemoryId]:
 
 
 def _is_said_again(one: Found, kin: Kin, state: States, own: Collection[int]) -> bool:
-    """Tell whether the event of a record is decided anew: what it says is live, and not forgotten."""
+    """Tell whether the event of a record is decided on again: what it says is live, and not forgotten."""
     decision = one.decision
     if not one.counts or one.offset in own or not isinstance(decision, Change):
         return False

@@ -55,7 +55,7 @@ def ended(request: Retire, source: Position, policy: Policy, held: Held) -> Revi
 def pinned(request: Pin, source: Position, policy: Policy, held: Held) -> Revise | Ignore:
     """Pin a memory, or let it go.
 
-    Also where it is so already: what is ignored is not remembered, and the same request, delivered
+    Also where there was nothing to change: what is ignored is not remembered, and the same request, delivered
     again after another one, would take that back.
     """
     memory = _live(held, request, request.memory_id)

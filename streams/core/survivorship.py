@@ -109,7 +109,7 @@ def merged(
     *,
     truncated: bool,
 ) -> Memory:
-    """Return the memory that takes the place of the targets, and of the event if there is one.
+    """Return the memory that replaces the targets, and of the event if there is one.
 
     Its title and values of metadata are the newest's, and where that has none, those of the one
     before it. Its category is the first that was known: guards part memories by it.
@@ -133,7 +133,7 @@ def merged(
 
 
 def repeated(seen: Memory, known: Sequence[Memory]) -> Memory:
-    """Return a memory that an event made alone as it takes the place of those that it repeats.
+    """Return a memory that an event made alone as it replaces those that it repeats.
 
     It has their counts and labels as if it were merged with them; but its own title, category and
     values of metadata, which are said of its text, go before theirs.

@@ -193,8 +193,8 @@ def test_the_report_says_what_stays_what_goes_and_why(memsieve: Memsieve) -> Non
     assert shown.code == 0
     assert "location 41 Lighthouse: 4 live, 2 afterwards" in shown.out
     assert '3  "Lamp" stays, seen 2x' in shown.out
-    assert '6  "Oil" goes: the same words are known in this scope' in shown.out
-    assert '12  "Sleep" goes: a memory says the same fact' in shown.out
+    assert '6  "Oil" goes: a memory of this scope has the same words' in shown.out
+    assert '12  "Sleep" goes: a memory states the same fact' in shown.out
     assert '"During the day, the keeper sleeps upstairs."' in shown.out
     assert "4 live entries, 2 said by others: 2 afterwards (50.0% fewer)" in shown.out
     assert "nothing was written: --apply does it" in shown.err

@@ -99,7 +99,7 @@ def test_seven_memories_become_two_facts_and_nothing_is_lost(
     [explained] = [
         memsieve("explain", group["decision_id"], "--store", "s").out for group in ana["groups"][:1]
     ]
-    assert "each of them says the same as all others, or part of it" in explained
+    assert "each of them states the same fact, or part of it" in explained
     assert memsieve("verify", "--store", "s").code == 0
 
 

@@ -213,7 +213,7 @@ def test_a_run_that_can_use_no_row_fails_and_keeps_why(memsieve: Memsieve, tmp_p
         result = memsieve("run", "facts.jsonl", "--store", "store", *as_json)
         assert result.code == 2
         assert result.err.endswith(
-            "memsieve: no row could be used: memsieve dead-letters list tells why\n"
+            "memsieve: no row could be used: see memsieve dead-letters list\n"
         )
     assert result.json()["dead_letters"] == 1
     [letter] = memsieve("dead-letters", "list", "--store", "store", "--json").json()

@@ -88,7 +88,7 @@ def test_a_question_is_shown_with_all_that_a_person_needs(memsieve: Memsieve) ->
         question["newer"]["id"],
         question["older"]["id"],
         f"similarity {question['compared']['similarity']:.3f}  review",
-        "similar; whether it says the same is not settled (bands)",
+        "similar; may state the same fact (bands)",
     ):
         assert part in told
     assert reviews(memsieve, "show", identity, "--json").json() == question
@@ -104,8 +104,7 @@ def test_an_answer_is_decided_and_applied_at_once(memsieve: Memsieve) -> None:
     assert result.code == 0
     assert result.out == (
         f"answered  {identity}  same\n"
-        f"replace: memory {older} takes the place of {newer}, because a person was asked, and has "
-        "answered\n"
+        f"replace: memory {older} replaces {newer}, because a reviewer answered\n"
     )
     assert live(memsieve) == {BEES, GOATS, SHEEP}
     assert len(listed(memsieve)) == 1
@@ -151,7 +150,7 @@ def test_a_question_whose_memories_have_changed_is_moot(memsieve: Memsieve, tmp_
     assert [one["scope"] for one in listed(memsieve)] == ["acme/bo"]
     refused = reviews(memsieve, "answer", question["id"], "same")
     assert refused.code == 2
-    assert "is closed: moot: one of the two is gone, or says something else by now" in refused.err
+    assert "is closed: moot: one of the two is gone or has changed" in refused.err
 
 
 def test_who_answers_is_the_option_the_setting_or_the_login(

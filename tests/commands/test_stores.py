@@ -76,8 +76,8 @@ def test_a_decision_is_explained_by_what_was_compared_and_by_which_rule(
         COFFEE[0],
         COFFEE[1],
         f"{near['similarity']:.3f}  {near['band']}",
-        "is said in full by the event, which adds to it (sentences)",
-        "it says all of what is known, and more",
+        "is stated in full by the event, which adds to it (sentences)",
+        "it states all that a memory states, and more",
         merge["policy_id"],
         "match from 0.97",
     ):

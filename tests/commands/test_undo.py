@@ -74,7 +74,7 @@ def test_a_merge_is_undone_at_once_and_the_undo_too(memsieve: Memsieve) -> None:
     done = ask(memsieve, "undo", merge[:13], "--note", "two roofs")
     assert done.code == 0, done.err
     assert done.out.startswith(planned.out)
-    assert "because somebody has undone what was decided before" in done.out
+    assert "because an earlier decision was undone" in done.out
     assert live(memsieve) == {BEES, HIVES, GOATS}
 
     again = ask(memsieve, "undo", merge)
@@ -162,7 +162,7 @@ def test_a_pinned_memory_is_neither_ended_nor_joined_until_it_is_let_go(
     identity = goats(memsieve)["id"]
     pinned = ask(memsieve, "pin", identity[:13], "--note", "a promise")
     assert pinned.out == (
-        f"revise: memory {identity} is at version 3, because somebody asked to keep it as it is\n"
+        f"revise: memory {identity} is at version 3, because a request pinned it\n"
     )
     twice = ask(memsieve, "pin", identity)
     assert (twice.code, twice.out) == (0, pinned.out.replace("version 3", "version 4"))

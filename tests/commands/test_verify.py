@@ -327,7 +327,7 @@ class Emptied(IndexCopy):
 async def test_an_index_that_is_made_anew_meanwhile_is_not_judged() -> None:
     schedule = Schedule(0)
     schedule.run()
-    with pytest.raises(Transient, match="the index was made anew or swapped meanwhile"):
+    with pytest.raises(Transient, match="the index was rebuilt or swapped meanwhile"):
         await audited(schedule.cluster.log, [Emptied(schedule.cluster.index, "", "")], nobody)
 
 
@@ -717,7 +717,7 @@ def test_people_are_told_what_was_found_and_what_to_do(memsieve: Memsieve, store
     assert "!!  index       1 lacking\n" in result.out
     assert f"index: 1 lacking\n  {identity} the log has it, the copy has not\n" in result.out
     assert "  to do: delete store/index and run again" in result.out
-    assert result.err == "something is not as it must be\n"
+    assert result.err == "verification failed\n"
 
 
 def test_of_many_findings_the_first_are_shown(memsieve: Memsieve, tmp_path: Path) -> None:

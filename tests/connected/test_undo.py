@@ -54,10 +54,10 @@ async def test_a_decision_is_undone_while_the_service_decides(served: Installati
         assert f"published as {place} and 1 more; waiting up to 30 s" in printed
         [told, again] = [line for line in printed.splitlines() if ", because " in line]
         assert told.startswith("revise: ")
-        assert told.endswith("because somebody has undone what was decided before")
+        assert told.endswith("because an earlier decision was undone")
         assert again.startswith("reinforce: ")
         [undo] = revisions(served)
-        assert undo["why"] == "somebody has undone what was decided before"
+        assert undo["why"] == "an earlier decision was undone"
         assert live(served) == {BEES, HIVES}
         twice = served.memsieve("undo", merge["decision_id"], code=2)
         assert f"is undone already, by decision {undo['decision_id']}" in twice
@@ -97,7 +97,7 @@ async def test_an_undo_that_comes_too_late_is_planned_anew(served: Installation)
     assert "1 of 1 refused: what it is about has changed since it was planned" in said
     assert "planned anew and asked again (2 of 5)" in said
     assert "\nwith   " in told
-    assert "because somebody has undone what was decided before" in told
+    assert "because an earlier decision was undone" in told
     assert live(served) == {BEES, HIVES}
     reasons = [one["evidence"]["reason"] for one in served.json("decisions")]
     assert (reasons.count("out-of-date"), reasons.count("undone")) == (1, 1)

@@ -55,7 +55,7 @@ def test_what_is_told_is_decided_found_explained_changed_and_forgotten(
         assert first.reason == "no memory of this scope is similar"
         again = memory.add("ana LIVES in lyon.", scope=ANA)
         assert (again.kind, again.memory_id) == ("reinforce", first.memory_id)
-        assert str(again).endswith("because the same words are known in this scope")
+        assert str(again).endswith("because a memory of this scope has the same words")
 
         [found] = memory.search("where does Ana live?", scope=ANA)
         assert (found.text, found.wording, found.memory_id) == (LYON, LYON, first.memory_id)

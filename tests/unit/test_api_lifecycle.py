@@ -161,7 +161,7 @@ async def _a_whole_life(world: World) -> None:
     assert (old["text"], old["superseded"]["by"]) == (ROME, oslo)
     life = await world.done("GET", f"{LIST}/{oslo}/history")
     assert [one["memory"]["id"] for one in life["ancestors"]] == [rome]
-    assert [one["why"] for one in life["versions"]][-1] == "a person was asked, and has answered"
+    assert [one["why"] for one in life["versions"]][-1] == "a reviewer answered"
 
     undone = await world.done("POST", f"/v1/decisions/{changes[0]['decision_id']}/undo")
     assert undone["undone"] == [one["decision_id"] for one in changes]

@@ -134,7 +134,7 @@ class KafkaLog:
             raise Fatal(f"topic {name} has no partition {partition}: memsieve topics check")
 
     async def _retire(self, producer: AIOKafkaProducer) -> None:
-        """End a producer that failed: what it holds must not follow what is decided anew.
+        """End a producer that failed: what it holds must not follow what is decided on again.
 
         Whoever else sends with it fails as well, and waits for the same end.
         """

@@ -87,7 +87,7 @@ def united(document: Document, union: Union) -> Document:
 
 
 def _one_of(known: dict[MemoryId, Union], one: Found, decision: Merge | Replace) -> Union:
-    """Make one of an entry and those that it is merged with, or takes the place of."""
+    """Make one of an entry and those that it is merged with, or replaces."""
     text = decision.memory.text
     earlier = sorted(known.values(), key=lambda union: union.survivor.line)
     whole = (union.survivor for union in earlier if normalised(union.text) == normalised(text))

@@ -61,18 +61,15 @@ COMPARED = [
     "compared with, nearest first:",
     f"  0.971  match   {TEA.id}",
     '         "Ana likes tea."',
-    "         nearly identical; whether it says the same is not settled (bands)",
+    "         nearly identical; may state the same fact (bands)",
     f"  0.600  none    {THIRD}",
     '         "its text is not in the log"',
-    "         far; is another fact (bands)",
+    "         far; states a different fact (bands)",
 ]
-UNSETTLED = (
-    "because a memory is similar, but it is not settled whether it says the same; "
-    "in doubt both are kept."
-)
+UNSETTLED = "because a memory is similar, but not surely the same fact; both are kept."
 POLICY = (
     f"policy {policy().id}: match from 0.95, review from 0.8, log from 0.7; nobody is asked; "
-    "where that settles nothing, a match is merged, a review kept beside the other"
+    "where that settles nothing, a match is merged, a review kept as well"
 )
 
 
@@ -148,7 +145,7 @@ REJECT = Reject(decision_id=ID, source=PLACE, dead_letter_id="letter")
             MERGE,
             [
                 f"merge: merged with {TEA.id} into the new memory {identity(9)}",
-                "because it is nearly identical to what is known; both wordings are kept.",
+                "because it is nearly identical to a memory; both wordings are kept.",
                 "",
                 'the memory now says  "Ana likes tea. Ana likes cake."',
                 f'  "Ana likes tea." from {TEA.id}',
@@ -161,7 +158,7 @@ REJECT = Reject(decision_id=ID, source=PLACE, dead_letter_id="letter")
             REINFORCE,
             [
                 f"reinforce: memory {TEA.id} was seen once more, 3 times by now",
-                "because a memory says the same fact.",
+                "because a memory states the same fact.",
                 "",
                 *COMPARED[:4],
             ],
@@ -170,7 +167,7 @@ REJECT = Reject(decision_id=ID, source=PLACE, dead_letter_id="letter")
             RENAMED,
             [
                 f"replace: memory {TEA.id} now says this",
-                "because its producer addressed this memory by name.",
+                "because the event carried this memory's id.",
                 f'before, {TEA.id} said  "{TEA.text}"',
                 "",
                 "it was compared with no memory.",
@@ -179,7 +176,7 @@ REJECT = Reject(decision_id=ID, source=PLACE, dead_letter_id="letter")
         (
             REPLACED,
             [
-                f"replace: the new memory {CAKE.id} takes the place of {TEA.id}, {THIRD}",
+                f"replace: the new memory {CAKE.id} replaces {TEA.id}, {THIRD}",
                 "because it contradicts an older memory and is newer.",
                 f'before, {TEA.id} said  "{TEA.text}"',
                 "",
@@ -304,14 +301,14 @@ def seen_again(reason: Reason, near: Compared) -> Decision:
         (
             Reason.SAME_FACT,
             judged(Verdict.SAME, same=0.9, refines=0.03),
-            "a memory says the same fact, 93% sure; both wordings are kept",
+            "a memory states the same fact, 93% sure; both wordings are kept",
         ),
         (
             Reason.OVERLAPS_KNOWN,
             judged(Verdict.OVERLAPS, overlaps=0.88),
-            "it and a memory say one fact, and each adds something, 88% sure; both wordings are kept",
+            "it and a memory state one fact, each with details of its own, 88% sure; both wordings are kept",
         ),
-        (Reason.SAME_FACT, NEAR, "a memory says the same fact"),
+        (Reason.SAME_FACT, NEAR, "a memory states the same fact"),
     ],
 )
 def test_the_reason_tells_in_one_line_how_sure_the_judge_was(
