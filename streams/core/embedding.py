@@ -23,8 +23,8 @@ NEAR_TIE = 2e-5
 
 
 _REMEMBERED = 2_048
-"""How many unpacked vectors are cached with their serialized form, at about 4 KiB each: consumers of
-a decision read its vector at most one batch later."""
+"""How many unpacked vectors are cached with their serialized form, at about 4 KiB each: consumers
+of a decision read its vector at most one batch later."""
 
 
 @dataclass(frozen=True)

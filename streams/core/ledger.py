@@ -1,6 +1,6 @@
 """The state of the decisions topic: the effects of each decision, and their fold.
 
-`state(scope) = fold(decisions)`. The store, the overlay and every audit use this one interpretation.
+`state(scope) = fold(decisions)`. The store, the overlay and every audit use this implementation.
 """
 
 from collections.abc import MutableMapping, Sequence
@@ -49,7 +49,7 @@ Effect = Stored | Retire
 
 
 def effects(decision: Decision) -> list[Effect]:
-    """Return a decision's effects on the store, the successor before the memories that it retires."""
+    """Return a decision's effects on the store, the successor before the memories it retires."""
     match decision:
         case Insert() | Replace() | Merge():
             stored = Stored(decision.memory, unpack(decision.embedding), _decided(decision))

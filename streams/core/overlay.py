@@ -273,7 +273,7 @@ class Fork:
     def with_content(
         self, scope: ScopeName, key: ContentKey, stored: Sequence[Stored]
     ) -> Stored | None:
-        """Return the live memory with this wording, the one with the smallest id if several have it.
+        """Return the live memory with this wording; if several have it, the one with the lowest id.
 
         `stored` are the index's matches, which may be stale.
         """

@@ -46,11 +46,11 @@ class Key:
         return self._code("key")[:16]
 
     def fingerprint(self, scope: ScopeName, text: str) -> str:
-        """Return the code that two texts of a scope share if and only if they have the same words."""
+        """Return the code that two texts of a scope share if and only if their words are equal."""
         return self._code("text", scope, words_of(text))
 
     def specifics(self, scope: ScopeName, text: Reading) -> tuple[str, ...]:
-        """Return the codes that two texts share if they have the same numbers, names and negations."""
+        """Return the codes that two texts share if their numbers, names and negations are equal."""
         denying = {negation.position for negation in text.negations}
         said = {
             (word.lemma, str(word.negated))
@@ -113,7 +113,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Texts:
-    """What a memory said: its own texts, past and present, and texts that repeat it among others."""
+    """What a memory said: its own texts, past and present, and texts that repeat them in part."""
 
     own: Sequence[str]
     repeating: Sequence[str] = ()
