@@ -186,7 +186,7 @@ def _least(seen: Samples, match: float, wanted: float) -> float:
 
 
 def _holding(similarities: NDArray[np.float64]) -> float:
-    """Return the highest bound with nearly all of these at or above it; 0 if none has, 1 if empty."""
+    """Return the highest bound with nearly all of these at or above it, else 0; 1 if empty."""
     if not len(similarities):
         return 1.0
     holding = (bound for bound in _COSINES if (similarities >= bound).mean() >= _SHARE)

@@ -107,7 +107,7 @@ def entry_event_id(scope: ScopeName, said: bytes) -> EventId:
 
 
 def entry_name(scope: str, called: bytes) -> str:
-    """Return the producer's name for the memory of an entry with this heading in its scope."""
+    """Return the producer's name for the memory of a named entry in its scope."""
     return _derived("entry", scope, hashlib.sha256(called).hexdigest())
 
 

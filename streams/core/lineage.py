@@ -82,7 +82,7 @@ class Plan:
 
     @property
     def unsettled(self) -> list[Changing]:
-        """Undone requests and answers of people, which are not repeated: a person must check them."""
+        """Undone requests and answers of people, which are not repeated: people must check them."""
         return [one for one in self.resting if not isinstance(one.event, Remember)]
 
 
@@ -289,7 +289,7 @@ def _with_sides(memory: Memory, more: Sequence[tuple[Side, ...]]) -> Memory:
 def _states(
     changes: Sequence[Changing], resting: set[DecisionId]
 ) -> tuple[dict[MemoryId, Memory | None], dict[MemoryId, Memory]]:
-    """Return the memories concerned before the first of these decisions, and their current state."""
+    """Return the memories concerned before the first of these decisions, and their state now."""
     state = dict[MemoryId, Stored]()
     before: dict[MemoryId, Memory | None] = {}
     for one in changes:
