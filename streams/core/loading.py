@@ -31,8 +31,8 @@ each member adds sentence by sentence, or from a language model."""
 class Found:
     """A live memory that a search found.
 
-    Results are ranked by `score`, highest first. `similarity` to the query is None if there was no
-    query vector. `wording` is the variant nearest to the query; None if it is the shown text.
+    Results are ranked by `score`, highest first. `similarity` to the query is None if it was not
+    measured. `wording` is the variant nearest to the query; None if it is the shown text.
     """
 
     memory: Memory

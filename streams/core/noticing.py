@@ -79,7 +79,7 @@ def checked(decision: Decision) -> Notice | None:
 
 
 def unworded(decision: Decision) -> Notice | None:
-    """Return the notice that a language model gave no merged text, and the fallback; None if not."""
+    """Return the notice that a model gave no merged text, with the fallback used; None if not."""
     if isinstance(decision, Marker):
         return None
     why = [one for one in decision.evidence.degraded if one.startswith(UNWORDED)]
