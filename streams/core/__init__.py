@@ -1,1 +1,1 @@
-"""What is true: judgement as pure functions. Same input, same output; no clock, no I/O."""
+"""The domain logic as pure functions: same input, same output; no clock, no I/O."""

@@ -1,8 +1,8 @@
-"""What must hold of a log and of the copies that follow it, and what is found where it does not.
+"""Checks of the invariants of a log and of the copies that follow it.
 
-Decisions, events and memories are handed in, in the order of the log; nothing is read here. An
-audit goes on behind what it finds, as far as that can be judged: what follows from one damage is
-not told as another.
+The caller passes in decisions, events and memories in log order; nothing is read here. An audit
+continues past a finding as far as possible, and does not report consequences of one damage as
+another.
 """
 
 from collections import Counter
@@ -39,13 +39,14 @@ from streams.core.wordings import lost, texts_of
 
 
 class Audit:
-    """Follows the decisions of a log, each partition in order: what they add up to, what is wrong.
+    """Folds the decisions of a log, each partition in order, and records what is wrong.
 
-    A partition is folded up to the first record that cannot be: nobody can apply what lies behind.
+    A partition is folded up to the first record that cannot be applied, since nothing after it can
+    be either.
     """
 
     def __init__(self, partitions: int, committed: Mapping[int, int]) -> None:
-        """Begin with nothing; `committed` is, by partition, where the deduplicators' group goes on."""
+        """Start empty; `committed` has the deduplicator group's committed offset per partition."""
         self.partitions = partitions
         self._numbers_in_doubt = False
         self._places: dict[DecisionId, str] = {}
@@ -60,7 +61,7 @@ class Audit:
         self._skipped: dict[MemoryId, str] = {}
         self._holes: dict[int, set[int]] = {}
         self.stopped: dict[int, int] = {}
-        """Where partitions stopped being folded: the offset of the first record that cannot be."""
+        """Where folding stopped, by partition: the offset of the first record not applicable."""
         self.kinds = Counter[str]()
         self.fences = 0
         self._rejects: dict[str, str] = {}
@@ -68,19 +69,19 @@ class Audit:
         self._forwards: dict[tuple[int, str], str] = {}
 
     def copy(self, levels: Mapping[int, int], *, whole: bool, holds: Holding = every) -> Copy:
-        """Return what tells whether a copy holds what the decisions to come add up to."""
+        """Return a checker that compares a copy with the fold of the decisions that follow."""
         copy = Copy(levels, self.state, whole=whole, holds=holds)
         self._copies.append(copy)
         return copy
 
     def topic(self, name: str, partitions: int) -> None:
-        """Take a topic that must have as many partitions as the decisions."""
+        """Check that a topic has as many partitions as the decisions topic."""
         if partitions != self.partitions:
             what = f"has {partitions} partition(s), but {DECISIONS.name} has {self.partitions}"
             self._misnumbered(Problem.PARTITIONS_DIFFER, name, what)
 
     def pairing(self, partition: int) -> Pairing:
-        """Return what pairs the events of a partition with their decisions."""
+        """Return the pairing of a partition's events with their decisions."""
         return self.pairings.setdefault(partition, Pairing(partition, 0, self.events))
 
     def fence(self, fence: Fence, position: Position) -> None:
@@ -93,33 +94,33 @@ class Audit:
             self.numbers.add(Problem.FENCE_MISPLACED, place_of(position), what)
 
     def beginning_lost(self, position: Position) -> None:
-        """Learn that a partition begins behind the first record that it ever had."""
+        """Record that a partition no longer has its first records."""
         what = "is where the decisions begin: what lay before is gone"
         self.log.add(Problem.BEGINNING_LOST, place_of(position), what)
         self.pairings[position.partition].doubt()
         self._stop(position)
 
     def unread_fence(self, problem: Problem, position: Position, what: str) -> None:
-        """Take a fence that cannot be read."""
+        """Record an unreadable fence."""
         self.log.add(problem, place_of(position), what)
         self._stop(position)
 
     def unread_decision(self, problem: Problem, position: Position, what: str) -> None:
-        """Take a decision that counts and cannot be read."""
+        """Record an unreadable decision that counts."""
         self.log.add(problem, place_of(position), what)
         self.pairings[position.partition].doubt()
         self._stop(position)
 
     def untold(self, position: Position) -> None:
-        """Take a record of which nobody can tell whether it counts: its fence cannot be read."""
+        """Register a record that may or may not count, because its fence is unreadable."""
         self.pairings[position.partition].doubt()
 
     def hole(self, position: Position) -> None:
-        """Take an offset of a log that leaves none out, where there is no record."""
+        """Register an offset without a record in a log that should have no gaps."""
         self._holes.setdefault(position.partition, set()).add(position.offset)
 
     def close_holes(self) -> None:
-        """Judge what is not there and nobody has asked to erase, and what lacks a base for ever."""
+        """Report gaps that no erasure explains, and changes whose base never appeared."""
         for partition, offsets in self._holes.items():
             for offset in sorted(offsets):
                 place = f"{DECISIONS.name}/{partition}/{offset}"
@@ -131,7 +132,7 @@ class Audit:
             self.fold.add(Problem.DOES_NOT_BUILD, place, what)
 
     def decision(self, decision: Decision, position: Position, *, holed: bool = False) -> None:
-        """Take a decision that counts; `holed` where a record before it is not there."""
+        """Check a decision that counts; `holed` if a record before it is missing."""
         self.kinds[decision.kind] += 1
         pairing, place = self.pairings[position.partition], place_of(position)
         pairing.decided(decision, position.offset)
@@ -159,20 +160,20 @@ class Audit:
                 self._fold(decision, position, holed=holed)
 
     def letter(self, identity: str) -> None:
-        """Take a dead letter."""
+        """Register a dead letter."""
         self._rejects.pop(identity, None)
 
     def dropped(self, identity: str) -> None:
-        """Take that a dead letter was given up: what it repeats may be gone from the events."""
+        """Register a dropped dead letter: its event may be gone from the events topic."""
         if identity in self._rejected:
             source, position = self._rejected[identity]
             pairing = self.pairings[position.partition]
             pairing.erase(source.offset, position.offset, stays=False)
 
     def close_letters(self, *, expired: bool) -> int:
-        """Judge the rejects whose letters were not met; return how many cannot be judged.
+        """Report rejects without a dead letter; return how many cannot be checked.
 
-        `expired`: the topic has lost records, or holds some that cannot be read.
+        `expired`: the topic has lost records or has unreadable ones.
         """
         if expired:
             return len(self._rejects)
@@ -182,13 +183,13 @@ class Audit:
         return 0
 
     def forwarded(self, partition: int, origin: str) -> None:
-        """Take an event that was published anew; `origin` is where it lay before."""
+        """Register a republished event; `origin` is its previous position."""
         self._forwards.pop((partition, origin), None)
 
     def close_forwards(self, expired: Container[int]) -> int:
-        """Judge the forwards whose events were not met; return how many cannot be judged.
+        """Report forwards without a republished event; return how many cannot be checked.
 
-        `expired`: the partitions of events that have lost their first records.
+        `expired`: the partitions of the events topic that have lost their first records.
         """
         untold = 0
         for (partition, origin), place in self._forwards.items():
@@ -200,12 +201,12 @@ class Audit:
         return untold
 
     def blind(self, copy: Copy) -> dict[int, int]:
-        """Return the partitions in which a copy cannot be compared, and where their fold ended."""
+        """Return the partitions where a copy cannot be compared, and where their folding ended."""
         levels = copy.levels
         return {p: end for p, end in self.stopped.items() if levels.get(p, 0) > end}
 
     def compared(self, copy: Copy) -> Findings:
-        """Return in what a copy is not what the log says."""
+        """Return the differences between a copy and the log."""
         blind = self.blind(copy)
         if blind and self._numbers_in_doubt:
             return Findings()
@@ -244,7 +245,7 @@ class Audit:
                 self.fold.add(Problem.OTHER_WORDS, place, what)
 
     def _erase(self, decision: Erase, position: Position) -> None:
-        """Learn which records may be gone, and which memories are told anew."""
+        """Register the records that an erasure removes and the memories that it restates."""
         pairing, holes = self.pairings[position.partition], self._holes.get(position.partition)
         for one in decision.erased:
             gone = pairing.erase(one.event, position.offset, stays=one.event_stays)
@@ -284,7 +285,7 @@ class Audit:
         changed: Container[MemoryId],
         place: str,
     ) -> None:
-        """Require that all that was said of a memory is one of its wordings, or counted as folded."""
+        """Require that every earlier wording of a memory is kept or counted as folded."""
         if not isinstance(decision, Change) or decision.memory.id not in changed:
             return
         known = {i: stored.memory for i, stored in before.items() if stored is not None}
@@ -318,13 +319,13 @@ class Audit:
         self.stopped.setdefault(position.partition, position.offset)
 
     def _misnumbered(self, problem: Problem, place: str, what: str) -> None:
-        """Find a number of partitions wrong: which one a scope belongs to cannot be told then."""
+        """Record a wrong partition count, which makes the partition of every scope uncertain."""
         self._numbers_in_doubt = True
         self.numbers.add(problem, place, what)
 
 
 def _misbuilt(decision: Change | Revision, before: Mapping[MemoryId, Stored | None]) -> str | None:
-    """Say which of a decision's targets it has not seen as they were, if any."""
+    """Return how a target's version differs from the one the decision saw; None if none does."""
     for target in _targets(decision):
         stored = before.get(target.memory_id)
         if stored is not None and stored.memory.version != target.version:
@@ -361,7 +362,7 @@ def _derived_id(decision: Decision) -> DecisionId:
 
 
 def successors(state: Mapping[MemoryId, Stored]) -> Findings:
-    """Follow each superseded memory to the one live memory that stands for it, or to its end."""
+    """Return the superseded memories whose chain of successors is broken or has a cycle."""
     found = Findings()
     settled: dict[MemoryId, _Wrong | None] = {}
     for identity in state:
@@ -375,7 +376,7 @@ def successors(state: Mapping[MemoryId, Stored]) -> Findings:
 
 @dataclass(frozen=True)
 class _Wrong:
-    """Why a memory's successors lead to no live memory."""
+    """What is wrong with a memory's chain of successors."""
 
     problem: Problem
     what: str
@@ -386,7 +387,7 @@ def _follow(
     identity: MemoryId,
     settled: Mapping[MemoryId, _Wrong | None],
 ) -> tuple[list[MemoryId], _Wrong | None]:
-    """Return the memories on the way to the end, and what is wrong there."""
+    """Return the memories along the chain, and what is wrong at its end; None if nothing is."""
     way: dict[MemoryId, None] = {}
     at = identity
     while at not in way:

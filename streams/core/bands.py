@@ -1,4 +1,4 @@
-"""From a similarity to a band: how near is near, for one embedding model."""
+"""The bands: similarity thresholds for one embedding model."""
 
 from typing import Self
 
@@ -9,9 +9,9 @@ from schemas.decisions import Band
 
 
 class Bands(Record):
-    """Lower bounds, inclusive, in cosine. Below `log` nothing is said about a pair.
+    """Inclusive lower bounds in cosine similarity. Pairs below `log` are in no band.
 
-    None lies below 0: texts that point away from each other are not near.
+    No bound is below 0: texts with opposite vectors are not near.
     """
 
     match: Unit

@@ -1,4 +1,4 @@
-"""Which of two texts that tell the same stands: the event's or the memory's."""
+"""Which of two equivalent texts is better: the event's or the memory's."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,21 +11,21 @@ from streams.core.policy import BetterRule, Quality
 Winner: TypeAlias = Literal["event", "memory"]
 
 _MONTH_DAYS = 30
-"""What one step of `importance_decay` is for."""
+"""The number of days per step of `importance_decay`."""
 
 
 @dataclass(frozen=True)
 class Preference:
-    """The better of the two, and the quality that told them apart; None where none did."""
+    """The better of the two, and the quality that decided; None if none did."""
 
     winner: Literal["event", "memory", "tie"]
     by: Quality | None
 
 
 def better(event: Remember | Memory, memory: Memory, rule: BetterRule) -> Preference:
-    """Compare an event, or another memory in its place, and a live memory.
+    """Compare an event, or another memory in its role, with a live memory.
 
-    By the rule's qualities, in its order.
+    The first of the rule's qualities in which they differ decides.
     """
     for quality in rule.order:
         if winner := _by(quality, event, memory, rule):
@@ -58,7 +58,7 @@ def _belief(standing: Standing) -> int:
 
 
 def _by_length(said: str, known: str, ratio: float) -> Winner | None:
-    """Return the event where it says clearly more; a longer memory has won nothing by that."""
+    """Return "event" if it is clearly longer; a longer memory never wins by length."""
     return "event" if len(said.strip()) > ratio * len(known.strip()) else None
 
 
@@ -69,9 +69,9 @@ def _by_persistence(said: Persistence | None, known: Persistence | None) -> Winn
 
 
 def _by_importance(event: Remember | Memory, memory: Memory, decay: float) -> Winner | None:
-    """Compare importance as it is when the event happens; what was seen later has not decayed.
+    """Compare importance at the time of the event; a memory seen later has not decayed.
 
-    Whole days count, so that of two that are rated alike on one day neither is more important.
+    Decay counts whole days, so that equal ratings on one day stay equal.
     """
     if event.importance is None or memory.importance is None:
         return None
@@ -80,9 +80,9 @@ def _by_importance(event: Remember | Memory, memory: Memory, decay: float) -> Wi
 
 
 def decayed(importance: float, unseen: timedelta, decay: float) -> float:
-    """Return what an importance has come to: times `decay` for each 30 days, by whole days.
+    """Return an importance after decay by the factor `decay` per 30 days, in whole days.
 
-    The formula is that of ADR-004, with .95: 5 % a month.
+    The formula is from ADR-004, which uses .95: 5 % per month.
     """
     return importance * decay ** (unseen.days / _MONTH_DAYS)
 
@@ -92,7 +92,7 @@ def _seen_at(one: Remember | Memory) -> datetime:
 
 
 def _helped(one: Remember | Memory) -> int:
-    """Return how many times more often it has helped than misled; of an event nobody knows."""
+    """Return how many more times a memory helped than misled; 0 for an event."""
     feedback = None if isinstance(one, Remember) else one.feedback
     return 0 if feedback is None else feedback.helpful - feedback.harmful
 

@@ -1,7 +1,7 @@
-"""The brake: merging stops by itself where a scope, or all of a partition, loses too much of it.
+"""The brake: it stops merging automatically if a scope or partition would lose too many memories.
 
-What is wanted counts, not what is done: a brake that is on goes off when no more merges are wanted
-than the policy allows, not because it was on.
+It counts attempted removals, not actual ones: it releases when attempts fall to what the policy
+allows, not because it was on.
 """
 
 from collections import Counter, deque
@@ -14,21 +14,21 @@ from schemas.events import Remember
 from streams.core.policy import Brake, Policy
 
 WINDOW = 1_000
-"""So many of a partition's newest changes are looked at: enough to tell a rate of 50 % from 40 %,
-few enough to be read again at every takeover."""
+"""How many of a partition's newest changes count: enough to tell a rate of 50 % from 40 %, few
+enough to be re-read at every takeover."""
 
 
 def counts(decision: Change) -> bool:
-    """Tell whether the brake looks at a decision.
+    """Return whether the brake counts a decision: only those on `remember` events.
 
-    What a person has answered is no automatism. A proposal to join memories always retires some:
-    what a whole pass may retire is limited where it begins.
+    A person's answer is not automatic. A proposal to join memories always retires some; a
+    consolidation pass limits at its start how many it may retire.
     """
     return isinstance(decision.event, Remember)
 
 
 def retires(decision: Change) -> bool:
-    """Tell whether a decision retires memories, or was kept from it by the brake."""
+    """Return whether a decision retires memories, or would have without the brake."""
     match decision:
         case Merge():
             return True
@@ -42,7 +42,7 @@ def retires(decision: Change) -> bool:
 
 @dataclass(frozen=True)
 class Rates:
-    """Of so many newest changes: how many wanted to retire memories, and how many merged."""
+    """The number of newest changes, and how many of them tried to retire memories, and merged."""
 
     changes: int = 0
     retiring: int = 0
@@ -57,7 +57,7 @@ class Rates:
 
     @property
     def removals(self) -> float:
-        """The share of the changes that wanted to retire memories."""
+        """The share of the changes that tried to retire memories."""
         return self.retiring / self.changes if self.changes else 0.0
 
     @property
@@ -66,7 +66,7 @@ class Rates:
         return self.merging / self.changes if self.changes else 0.0
 
     def too_many(self, rule: Brake) -> bool:
-        """Tell whether more is wanted than a policy allows."""
+        """Return whether more removals are attempted than a policy allows."""
         return (
             rule.enabled
             and self.changes >= rule.decisions_min
@@ -85,7 +85,7 @@ class _Seen:
 
 @dataclass
 class Recent:
-    """A partition's newest changes: whose scope, and whether they wanted to retire memories."""
+    """A partition's newest changes: their scopes, and whether they tried to retire memories."""
 
     _changes: deque[_Seen] = field(default_factory=deque[_Seen])
     _all: Counter[ScopeName] = field(default_factory=Counter[ScopeName])
@@ -94,7 +94,7 @@ class Recent:
     _wanted: int = 0
 
     def fork(self) -> "Recent":
-        """Return a copy to go on with."""
+        """Return an independent copy."""
         return replace(
             self,
             _changes=self._changes.copy(),
@@ -108,7 +108,7 @@ class Recent:
             self._add(_Seen(decision.event.scope, retires(decision), merging))
 
     def engaged(self, scope: ScopeName, rule: Brake) -> bool:
-        """Tell whether a scope's next merge or replacement must not be made."""
+        """Return whether the brake forbids a scope's next merge or replacement."""
         return self.of(scope).too_many(rule) or self.overall.too_many(rule)
 
     @property
@@ -116,7 +116,7 @@ class Recent:
         return Rates(len(self._changes), self._wanted, self._merging)
 
     def of(self, scope: ScopeName) -> Rates:
-        """Return what a scope's own changes among them wanted."""
+        """Return the rates of a scope's own changes."""
         return Rates(self._all[scope], self._retiring[scope])
 
     def _add(self, change: _Seen) -> None:
@@ -130,19 +130,19 @@ class Recent:
         self._wanted += by * change.retiring
         self._retiring[change.scope] += by * change.retiring
         self._all[change.scope] += by
-        if not self._all[change.scope]:  # scopes come and go for years
+        if not self._all[change.scope]:  # over years, scopes come and go
             del self._all[change.scope], self._retiring[change.scope]
 
 
 class Watch:
-    """Knows where the brake of a partition is on, and tells when that changes."""
+    """Tracks where the brake of a partition is on, and reports changes."""
 
     def __init__(self) -> None:
         self._on: set[ScopeName] = set()
         self._overall = False
 
     def turned(self, recent: Recent, scopes: Collection[ScopeName], policy: Policy) -> list[str]:
-        """Return a line per brake that went on or off; `scopes` are those that have changed."""
+        """Return one line per brake that went on or off; `scopes` are those with new changes."""
         lines: list[str] = []
         for scope in sorted({*scopes, *self._on}):
             rule, rates = policy.rules(scope).brake, recent.of(scope)

@@ -1,4 +1,4 @@
-"""Bands and thresholds fitted to labelled pairs, so that no more than a wanted share is hidden."""
+"""Calibration of bands and thresholds on labelled pairs, for a maximum rate of hidden facts."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,20 +20,20 @@ from streams.core.verdict import objection, of_one_memory, vetoed
 Marks = NDArray[np.bool_]
 
 _STEPS = [step / 100 for step in range(50, 101)]
-"""The least probabilities of one memory that are tried: below a half a judge would be believed
-against itself."""
+"""The candidate thresholds for the probability of one memory: below one half, the judge itself
+considers the opposite more likely."""
 _COSINES = [step / 100 for step in range(100, -1, -1)]
-"""The cosines that are tried as a band's bound; finer ones would follow the sample's noise."""
+"""The candidate cosines for a band's bound; finer steps would fit the sample's noise."""
 _SHARE = 0.99
-"""What a band has to hold: of the duplicates that a judge finds (review), or of all (log)."""
+"""The share that a band must contain: of the duplicates found (review), or of all (log)."""
 
 
 @dataclass(frozen=True)
 class Sample:
     """A labelled pair as judge and guards saw it, whatever its similarity.
 
-    `settled`: what the sentences alone told. `vetoed`: a guard has parted them. `objected`: a guard
-    has found a difference, which counts where nobody is sure.
+    `settled`: the verdict from the sentences alone. `vetoed`: a guard separated the pair.
+    `objected`: a guard found a difference, which counts if no verdict is sure.
     """
 
     truth: Truth
@@ -45,7 +45,7 @@ class Sample:
 
 
 def sample(truth: Truth, similarity: float, compared: Compared | None) -> Sample:
-    """Read a sample from the evidence of a decision; without any, the words were the same."""
+    """Return a sample from a decision's evidence; without a comparison, the words were equal."""
     if compared is None:
         return Sample(truth, similarity, settled=Verdict.SAME)
     silent = compared.probabilities is None and not compared.findings
@@ -61,7 +61,7 @@ def sample(truth: Truth, similarity: float, compared: Compared | None) -> Sample
 
 @dataclass(frozen=True)
 class Fit:
-    """What was fitted, and what it comes to on the samples that it was fitted to."""
+    """The fitted thresholds, and their rates on the samples that they were fitted to."""
 
     bands: Bands
     one_memory_min: float
@@ -70,7 +70,7 @@ class Fit:
 
 
 class TooFew(ValueError):
-    """So few pairs of two facts cannot show that a rate is that low."""
+    """There are too few pairs of two facts to show that a rate is that low."""
 
     def __init__(self, have: int, need: int) -> None:
         super().__init__(f"{have} pairs of two facts in that half, {need} are needed")
@@ -79,9 +79,10 @@ class TooFew(ValueError):
 
 
 def fit(samples: Sequence[Sample], rules: Rules, wanted: float) -> Fit:
-    """Find the most duplicates with the upper bound of hidden facts within the wanted rate.
+    """Fit thresholds that find the most duplicates with hidden facts below the wanted rate.
 
-    Of equals the strictest thresholds are taken. Raises TooFew where nothing could be shown.
+    The upper bound of the rate's interval counts. Ties go to the strictest thresholds. Raises
+    TooFew if the sample is too small to show the rate.
     """
     seen = Samples(samples, rules)
     if int(seen.apart.sum()) < needed(wanted):
@@ -116,14 +117,14 @@ class Samples:
         return Rate(int((self.one & joined).sum()), int(self.one.sum()))
 
     def outcome(self, match: float, one_memory_min: float) -> Marks:
-        """Return which pairs become one memory from these bounds on; see core/verdict.by_opinion."""
+        """Return which pairs become one memory at these thresholds; see core/verdict.by_opinion."""
         sure = self._judged & (self._p_one >= one_memory_min)
         joined = sure & ~self._more if self._rules.with_verdict.refines == "keep-both" else sure
         unsure = self._open & ~sure & ~self.objected
         return self._settled | joined | self._acting(unsure, match)
 
     def _acting(self, unsure: Marks, match: float) -> Marks:
-        """Return the pairs that are joined though nobody is sure."""
+        """Return the unsure pairs that the policy joins anyway."""
         near = self.similarity >= match
         rule = self._rules.without_verdict
         joins = np.zeros_like(unsure)
@@ -139,7 +140,7 @@ class Samples:
 
     @cached_property
     def _more(self) -> Marks:
-        """Which pairs are rather one fact that a side adds to than the same."""
+        """Which pairs are more likely one fact with an addition than the same."""
         told = (one.probabilities or {} for one in self._samples)
         adding = (Verdict.REFINES, Verdict.OVERLAPS)
         return np.array(
@@ -157,13 +158,13 @@ class Samples:
 
     @cached_property
     def _settled(self) -> Marks:
-        """What the words alone tell to be known: no threshold changes that."""
+        """The pairs that are duplicates by their words alone: no threshold changes that."""
         known = {Verdict.SAME, Verdict.REFINED_BY}
         return np.array([one.settled in known for one in self._samples], np.bool_)
 
 
 def _match(seen: Samples, wanted: float) -> float:
-    """Return the lowest cosine from which so few distinct facts lie that no guard tells apart."""
+    """Return the lowest cosine with few enough distinct facts, not caught by guards, above it."""
     lowest = 1.0
     for bound in _COSINES:
         above = seen.apart & ~seen.objected & (seen.similarity >= bound)
@@ -174,7 +175,7 @@ def _match(seen: Samples, wanted: float) -> float:
 
 
 def _least(seen: Samples, match: float, wanted: float) -> float:
-    """Return the least probability that finds the most within the wanted rate."""
+    """Return the probability threshold that finds the most within the wanted rate."""
     best, chosen = -1, 1.0
     for least in reversed(_STEPS):
         outcome = seen.outcome(match, least)
@@ -185,7 +186,7 @@ def _least(seen: Samples, match: float, wanted: float) -> float:
 
 
 def _holding(similarities: NDArray[np.float64]) -> float:
-    """Return the highest bound that has nearly all of these at or above it; 0 where none has."""
+    """Return the highest bound with nearly all of these at or above it, else 0; 1 if empty."""
     if not len(similarities):
         return 1.0
     holding = (bound for bound in _COSINES if (similarities >= bound).mean() >= _SHARE)
@@ -197,7 +198,7 @@ def _upper(rate: Rate) -> float:
 
 
 def fitted(base: Policy, found: Fit) -> dict[str, Any]:
-    """Return a policy's content with what was fitted in place of its own."""
+    """Return a policy's content with the fitted values in place of its own."""
     content = base.model_dump(mode="json")
     content["bands"] = found.bands.model_dump()
     content["judges"]["one_memory_min"] = found.one_memory_min
@@ -207,13 +208,13 @@ def fitted(base: Policy, found: Fit) -> dict[str, Any]:
 
 
 def as_toml(content: Mapping[str, Any], comment: Sequence[str] = ()) -> str:
-    """Write a policy's content so that `parse` reads it, under a comment."""
+    """Return a policy's content as TOML that `parse` reads, with a comment on top."""
     head = [f"# {line}" for line in comment]
     return "\n".join([*head, "", *_table(content, ())]).lstrip() + "\n"
 
 
 def _table(content: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines of a table, its own values before the tables within; TOML has no null."""
+    """Yield the lines of a table, its values before its subtables; skip None: TOML has no null."""
     given = {key: one for key, one in content.items() if one is not None}
     values = {key: one for key, one in given.items() if not isinstance(one, dict)}
     if path and (values or not content):
@@ -231,5 +232,5 @@ def _key(name: str) -> str:
 
 
 def _value(value: object) -> str:
-    """Write a value: JSON's text, numbers and lists are TOML's, too, without U+007F."""
+    """Return a value as TOML: JSON strings, numbers and lists are valid TOML except for U+007F."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""What an undo has taken apart, and nothing joins again until the undo is undone."""
+"""Cannot-link constraints: memories that an undo separated stay apart until it is undone."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
@@ -7,7 +7,7 @@ from schemas.memories import SIDES_MAX, Memory, Side
 
 
 def are_apart(one: Memory, other: Memory) -> bool:
-    """Tell whether two memories, or what they are made of, were taken apart."""
+    """Return whether an undo separated two memories or any of their parts."""
     return any(
         mine.undo == theirs.undo and mine.side != theirs.side
         for mine in one.kept_apart
@@ -16,7 +16,7 @@ def are_apart(one: Memory, other: Memory) -> bool:
 
 
 def compatible(memories: Iterable[Memory]) -> list[Memory]:
-    """Return those that may be made one with the first, and with each other, in their order."""
+    """Return those that may be joined with the first and with each other, in order."""
     found: list[Memory] = []
     for memory in memories:
         if not any(are_apart(memory, other) for other in found):
@@ -25,7 +25,7 @@ def compatible(memories: Iterable[Memory]) -> list[Memory]:
 
 
 def pairs_apart(memories: Sequence[Memory]) -> Iterator[tuple[int, int]]:
-    """Yield the places of every two that were taken apart, the smaller first; some twice."""
+    """Yield the indices of every separated pair, the smaller first; some pairs come twice."""
     places: dict[str, list[int]] = {}
     for place, memory in enumerate(memories):
         for undo in {one.undo for one in memory.kept_apart}:
@@ -37,5 +37,5 @@ def pairs_apart(memories: Sequence[Memory]) -> Iterator[tuple[int, int]]:
 
 
 def sides(groups: Iterable[Sequence[Side]]) -> tuple[Side, ...]:
-    """Return the sides that several memories leave to one, each once; of too many the last."""
+    """Return the distinct sides of several memories for a joined one; the last SIDES_MAX."""
     return tuple(dict.fromkeys(side for group in groups for side in group))[-SIDES_MAX:]

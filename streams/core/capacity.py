@@ -1,4 +1,4 @@
-"""What a stream of events takes: processes, partitions, cores and memory, from what one event takes."""
+"""Capacity planning: processes, partitions, cores and memory for a rate of events."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -6,20 +6,20 @@ from math import ceil
 from schemas.base import Record
 
 LOAD_MAX = 0.6
-"""Of a core's time: beyond, events that come unevenly wait for each other."""
+"""Maximum utilisation of a core: beyond it, bursts of events queue up."""
 
 SPREAD = 1.5
-"""Partitions for each process: scopes fall on them unevenly, and processes take whole ones."""
+"""Partitions per process: scopes are spread unevenly, and processes own whole partitions."""
 
 _PARTITIONS = (6, 12, 24, 48, 96, 192, 384, 768, 1_536, 3_072, 6_144)
-"""Numbers that many numbers of processes divide; the number cannot be changed later."""
+"""Partition counts with many divisors, to suit many process counts: a count cannot change later."""
 
 
 class Costs(Record):
-    """What was measured: seconds of one core for an event, and bytes of memory.
+    """Measured costs: seconds of one core per event, and bytes of RAM.
 
-    `encode` of a text that is new. `decide` and `apply` with all that Kafka's client does for them.
-    `deduplicator` and `writer` are what a process holds, `memory` what the index holds for each.
+    `encode` is for a new text; `decide` and `apply` include the Kafka client's work. `deduplicator`
+    and `writer` are bytes per process, `memory` is the index's bytes per memory.
     """
 
     encode: float
@@ -32,7 +32,7 @@ class Costs(Record):
 
 @dataclass(frozen=True)
 class Plan:
-    """What to provide for so many events a second; `bytes` in all, the index's included."""
+    """The resources for a rate of events; `bytes` is the total, including the index."""
 
     events_per_second: float
     deduplicators: int
@@ -43,9 +43,9 @@ class Plan:
 
 
 def plan(costs: Costs, rate: float, *, memories: int, repeats: float = 0.0) -> Plan:
-    """Return what a rate of events takes, of which the share `repeats` says known words again.
+    """Return the resources for a rate of events, of which the share `repeats` has known words.
 
-    A process is reckoned as one core. Raises ValueError where no number of partitions is enough.
+    One process counts as one core. Raises ValueError if no partition count is enough.
     """
     busy = rate * (costs.encode * (1.0 - repeats) + costs.decide) / LOAD_MAX
     deduplicators, writers = ceil(busy) or 1, ceil(rate * costs.apply / LOAD_MAX) or 1

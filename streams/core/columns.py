@@ -1,4 +1,4 @@
-"""Which columns of a file hold what: guessed from their names and values, where it is certain."""
+"""Which columns of a file hold what, guessed from their names and values if it is certain."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from streams.core.mapping import OWN, FieldMapping, columns_of, moment
 Row = Mapping[str, Any]
 
 _ROWS_MAX = 200
-"""Rows that are looked at: reading a time in words takes a third of a millisecond."""
+"""How many rows are sampled: parsing a written date takes a third of a millisecond."""
 
 
 def _names(listed: str) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ _SCOPES = _names(
     " kunde kundennummer nutzer benutzer utilisateur usuario"
     " namespace tenantid tenant projectid project teamid team"
 )
-"""The narrowest first: what is compared within too small a scope is kept, not lost."""
+"""The narrowest first: in a scope that is too small, facts are kept twice rather than lost."""
 
 _IDS = _names("eventid id uuid guid messageid msgid noteid rowid recordid entryid")
 _TIMES = _names(
@@ -49,17 +49,17 @@ _PROSE_WORDS_MIN = 4
 _PROSE_SHARE_MIN = 0.6
 _FILLED_MIN = 0.5
 _NAMED_MIN = 0.9
-"""A share of rows: those that name no scope become dead letters."""
+"""The minimum share of rows with a value: rows without a scope become dead letters."""
 
 _LABEL_LENGTH_MAX = 40
 _ISO_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _NUMBERED_FROM, _NUMBERED_TO = datetime(1990, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
-"""A number is taken as a time only where it means one in these years."""
+"""A number counts as a time only if it lies in these years."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """Where an event's parts are, as far as somebody has said so; `scope` is a template."""
+    """The columns that the user named for an event's parts; `scope` is a template."""
 
     text: str | None = None
     scope: str | None = None
@@ -67,7 +67,7 @@ class Named:
     time: str | None = None
 
     def columns(self) -> list[tuple[str, str]]:
-        """Return each column that is named, with the part that it is to hold."""
+        """Return each named column with its part."""
         scopes = [] if self.scope is None else columns_of(self.scope)
         parts = [("text", self.text), *(("scope", one) for one in scopes)]
         parts += [("id", self.id), ("time", self.time)]
@@ -76,10 +76,10 @@ class Named:
 
 @dataclass(frozen=True)
 class Guess:
-    """The columns that hold an event's parts; None where no column does, or none for certain.
+    """The columns that hold an event's parts; None if no column certainly does.
 
-    `perhaps_scope` names columns that might be the scope, where none is; `no_time` one that is
-    called like a time and holds something else.
+    `perhaps_scope` lists candidates for the scope if none is certain; `no_time` is a column named
+    like a time that holds something else.
     """
 
     text: str | None = None
@@ -96,7 +96,7 @@ def columns_in(rows: Iterable[Row]) -> list[str]:
 
 
 def are_events(rows: Iterable[Row]) -> bool:
-    """Tell whether any of the rows is an event as memsieve writes it, sound or not."""
+    """Return whether any row is an event in memsieve's own format, valid or not."""
     return any("schema_version" in row or row.get("kind") in _KINDS for row in rows)
 
 
@@ -104,16 +104,16 @@ _KINDS = kinds_of(Event)
 
 
 def alike(name: str, columns: Sequence[str]) -> str | None:
-    """Return the column that somebody may have meant by a name that none has."""
+    """Return the column most similar to an unknown name; None if none is close."""
     by_plain_name = {_plain(column): column for column in reversed(columns)}
     close = get_close_matches(_plain(name), list(by_plain_name), n=1)
     return by_plain_name[close[0]] if close else None
 
 
 def guessed(rows: Sequence[Row], named: Named) -> Guess:
-    """Tell which columns hold what nobody has named, by a sample of the rows.
+    """Guess the columns of the parts that the user did not name, from a sample of the rows.
 
-    A column called as memsieve calls that part is that part, whatever it holds.
+    A column with memsieve's own name for a part is that part, whatever it holds.
     """
     sample = list(islice(rows, _ROWS_MAX))
     open_ = _Open([_Column(name, sample) for name in columns_in(sample)], named)
@@ -132,14 +132,14 @@ def guessed(rows: Sequence[Row], named: Named) -> Guess:
 
 
 _FIELDS = OWN - {"text", "scope", "event_id", "occurred_at"}
-"""Columns that are another part of the event already, by their names."""
+"""Columns whose names make them other fields of the event already."""
 
 
 def mapping_of(guess: Guess, named: Named, scope: str, *, kinds: bool) -> FieldMapping | None:
-    """Return where an event's parts are; None where all are called as memsieve calls them.
+    """Return the mapping of an event's parts; None if all columns have memsieve's own names.
 
-    `scope` is that of all rows, where no column names one. `kinds` where rows have a `kind` of
-    their own, which would make them events.
+    `scope` applies to all rows if no column has one. `kinds`: rows have a `kind` of their own,
+    which without a mapping would make them events.
     """
     found = FieldMapping(
         text=named.text or guess.text or "text",
@@ -151,7 +151,7 @@ def mapping_of(guess: Guess, named: Named, scope: str, *, kinds: bool) -> FieldM
 
 
 def _unless(column: str | None, usual: str) -> str | None:
-    """Return a column unless it is called as usual: then a row may do without it."""
+    """Return a column unless it has the usual name: then a row may lack it."""
     return None if column == usual else column
 
 
@@ -165,12 +165,12 @@ class _Column:
         self.values = [value for row in rows if (value := row.get(name)) not in (None, "")]
 
     def share(self, holds: Callable[[Any], bool]) -> float:
-        """Return the share of all rows whose value is so."""
+        """Return the share of all rows whose value satisfies `holds`."""
         return sum(map(holds, self.values)) / self.rows
 
 
 class _Open:
-    """The columns that nothing has been told of so far."""
+    """The columns that are not assigned to a part yet."""
 
     def __init__(self, columns: Sequence[_Column], named: Named) -> None:
         taken = {column for _, column in named.columns()}
@@ -180,7 +180,7 @@ class _Open:
     def take(
         self, named: str | None, usual: str, guess: Callable[[list[_Column]], str | None]
     ) -> str | None:
-        """Take the column that holds a part: the one called as usual, else what is guessed."""
+        """Assign and return a part's column: the one with the usual name, else the guess."""
         if named is not None:
             return None
         found = usual if usual in self._names else guess(self.columns)
@@ -188,14 +188,14 @@ class _Open:
         return found
 
     def labels(self) -> tuple[str, ...]:
-        """Return the columns that might tell rows apart."""
+        """Return the columns that might group rows."""
         return tuple(one.name for one in self.columns if _is_label(one))
 
 
 def _text(columns: list[_Column]) -> str | None:
     """Return the only column named like a text, or else the only one of sentences.
 
-    One row alone tells nothing: whatever it describes, some of it may read like a sentence.
+    A single row is not enough for the latter: any of its values may read like a sentence.
     """
     named = [one for one in columns if one.plain in _TEXTS and one.share(_has_word) >= _FILLED_MIN]
     prose = [one for one in columns if one.share(_is_prose) >= _PROSE_SHARE_MIN]
@@ -210,13 +210,13 @@ def _only(columns: Sequence[_Column]) -> str | None:
 
 
 def _scope(columns: list[_Column]) -> str | None:
-    """Return a column named like a scope. In a template, no brace can be part of a name."""
+    """Return a column named like a scope; names with braces cannot occur in a template."""
     fitting = [one for one in columns if not set(one.name) & set("{}")]
     return _first(fitting, _SCOPES, lambda one: one.share(_is_name) >= _NAMED_MIN)
 
 
 def _id(columns: list[_Column]) -> str | None:
-    """Return a column named like an id that has another value in each row."""
+    """Return a column named like an id that has a unique value in each row."""
     return _first(
         columns,
         _IDS,
@@ -225,7 +225,7 @@ def _id(columns: list[_Column]) -> str | None:
 
 
 def _time(columns: list[_Column]) -> str | None:
-    """Return a column named like a time, or else the only one of dates; all can be read."""
+    """Return a column named like a time, or else the only one of dates; all values must parse."""
     dated = [one for one in columns if one.share(_is_iso) == 1 and one.share(_is_time) == 1]
     return _first(columns, _TIMES, lambda one: one.share(_is_time) == 1) or _only(dated)
 
@@ -233,13 +233,13 @@ def _time(columns: list[_Column]) -> str | None:
 def _first(
     columns: list[_Column], names: Sequence[str], fits: Callable[[_Column], bool]
 ) -> str | None:
-    """Return the column that fits and whose name comes first among those names."""
+    """Return the fitting column whose name comes first in `names`."""
     fitting = [one for one in columns if one.plain in names and fits(one)]
     return min(fitting, key=lambda one: names.index(one.plain)).name if fitting else None
 
 
 def _is_label(column: _Column) -> bool:
-    """Tell whether a column says a few words in each row, and the same ones again and again."""
+    """Return whether a column has short, repeated values in nearly all rows."""
     if not any(isinstance(value, str) for value in column.values):
         return False
     short = column.share(lambda value: _is_name(value) and len(str(value)) <= _LABEL_LENGTH_MAX)

@@ -1,7 +1,7 @@
-"""Memories that were proposed as one fact → one memory of those that are, with every wording.
+"""Memories proposed as one fact → one memory of those that are, with every wording.
 
-Complete linkage: in a group each says the same as every other. A chain, where A is like B and B is
-like C, makes none of A and C.
+Complete linkage: in a group, each memory says the same as every other. A chain, where A matches B
+and B matches C, does not join A with C.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ _ALIKE = frozenset({Verdict.SAME, Verdict.REFINES, Verdict.REFINED_BY, Verdict.O
 
 @dataclass(frozen=True)
 class Member:
-    """A memory that may be one fact with others, its vector, and those of its variants."""
+    """A memory that may be joined with others, its vector, and those of its variants."""
 
     memory: Memory
     vector: Vector
@@ -44,7 +44,7 @@ class Member:
 
     @classmethod
     def of(cls, stored: Stored) -> "Member | None":
-        """Return a stored memory, unless its vector is not known, or it may not be joined."""
+        """Return a stored memory as a member; None if it lacks a vector or may not be joined."""
         if stored.vector is None or not may_be_joined(stored.memory):
             return None
         return cls(stored.memory, stored.vector, stored.variants)
@@ -57,7 +57,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Related:
-    """Two memories, the later said one as the event, and what they are to each other."""
+    """Two memories and their relation; the one last seen later takes the role of the event."""
 
     newer: Memory
     older: Neighbour
@@ -70,9 +70,9 @@ class Related:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A request to join memories: where it came from, and what it is decided by.
+    """A request to join memories: its source position and the policy that applies.
 
-    `model` made their vectors. `braked`: nothing may be retired now.
+    `model` computed their vectors. `braked`: nothing may be retired now.
     """
 
     event: Consolidate
@@ -87,7 +87,7 @@ class Proposal:
 
 
 def unchanged(proposal: Proposal, held: Mapping[MemoryId, Stored]) -> dict[MemoryId, Member]:
-    """Return the memories that are live, as they were seen, and may be joined with others."""
+    """Return the proposal's members that are at the proposed version and may be joined."""
     members: dict[MemoryId, Member] = {}
     for target in proposal.event.members:
         stored = held.get(target.memory_id)
@@ -101,24 +101,24 @@ def unchanged(proposal: Proposal, held: Mapping[MemoryId, Stored]) -> dict[Memor
 
 
 def may_be_joined(memory: Memory) -> bool:
-    """Tell whether a memory may become one with others: live, not pinned, and read in full."""
+    """Return whether a memory may be joined with others: live, not pinned, not truncated."""
     return memory.live and not (memory.pinned or memory.truncated)
 
 
 def measured(members: Mapping[MemoryId, Member], rules: Rules) -> list[tuple[Memory, Neighbour]]:
-    """Return all pairs, in each the one that was said later first; the other one is its neighbour."""
+    """Return all pairs, each as the memory last seen later and the other as its neighbour."""
     return [paired(newer, older, rules) for older, newer in combinations(by_time(members), 2)]
 
 
 def by_time(members: Mapping[MemoryId, Member]) -> list[Member]:
-    """Return memories by when they were said last, the earliest first."""
+    """Return memories ordered by when they were last seen, earliest first."""
     return sorted(members.values(), key=lambda m: (m.memory.last_seen_at, m.memory.id))
 
 
 def paired(newer: Member, older: Member, rules: Rules) -> tuple[Memory, Neighbour]:
-    """Measure two memories as an event and its neighbour are measured, by what they show.
+    """Measure two memories like an event and its neighbour, but only by their shown texts.
 
-    Their nearest variants would make chains: joined, two memories are near to whatever one is near.
+    Variants would cause chaining: a joined memory is near to whatever one of its parts is near.
     """
     title = newer.memory.title if rules.nominate.same_title else None
     candidates = [Stored(older.memory, older.vector)]
@@ -127,10 +127,10 @@ def paired(newer: Member, older: Member, rules: Rules) -> tuple[Memory, Neighbou
 
 
 def joinable(related: Related, rules: Rules) -> bool:
-    """Tell whether two memories may become one, by the verdict or by what the policy does without.
+    """Return whether two memories may be joined, by the verdict or the policy's action without one.
 
-    What an undo took apart may not. What is said only for now, or as a guess, is not made to last,
-    or believed, by one that is.
+    Memories that an undo separated may not. A weaker memory (ephemeral, tentative) may join a
+    stronger one only if the stronger one already says all of it.
     """
     newer, older = related.newer, related.older.memory
     if are_apart(newer, older):
@@ -145,7 +145,7 @@ def joinable(related: Related, rules: Rules) -> bool:
 
 
 def _covers(memory: Memory, related: Related, rules: Rules) -> bool:
-    """Tell whether one of two memories may be shown for both: it says all that the other says."""
+    """Return whether one of two memories says all that the other says, so it can stand for both."""
     verdict = related.judgement.verdict
     if verdict is Verdict.UNSURE:
         return rules.without_verdict.act(related.older.band) in JOINING - {"merge"}
@@ -162,11 +162,10 @@ def cohesive(
 ) -> list[list[MemoryId]]:
     """Group memories so that in each group every pair is joinable; the largest group first.
 
-    Agglomerative, by complete linkage: the most similar pair is joined first, and two groups only
-    where every pair across them is joinable, and together they have at most `members_max`. A pair
-    that the relations leave out is not; with `hopeful` it is, unless an undo took it apart. A
-    memory that is alone is in no group. The result depends on neither the order of the relations
-    nor on that of the members.
+    Agglomerative, by complete linkage: the most similar pair is joined first; two groups are joined
+    only if every pair across them is joinable and they have at most `members_max` together. A pair
+    missing from the relations is not joinable; with `hopeful` it is, unless an undo separated it.
+    Single memories form no group. The result does not depend on the order of relations or members.
     """
     fits = {r.ids: joinable(r, rules) for r in relations}
     memories = {one.id: one for r in relations for one in (r.newer, r.older.memory)}
@@ -191,9 +190,9 @@ def cohesive(
 
 
 def linked(relations: Sequence[Related], rules: Rules) -> list[list[MemoryId]]:
-    """Group memories by single linkage, with chains and bridges; the largest group first.
+    """Group memories by single linkage, chains included; the largest group first.
 
-    Every cohesive group lies within one of these.
+    Every cohesive group is a subset of one of these.
     """
     groups: dict[MemoryId, list[MemoryId]] = {}
     for related in relations:
@@ -207,7 +206,7 @@ def linked(relations: Sequence[Related], rules: Rules) -> list[list[MemoryId]]:
 
 
 def _in_order(groups: Iterable[Sequence[MemoryId]]) -> list[list[MemoryId]]:
-    """Return the distinct ones, the largest first, each by its ids."""
+    """Return the distinct groups, largest first, each sorted by id."""
     distinct = {frozenset(group): sorted(group) for group in groups}
     return sorted(distinct.values(), key=lambda group: (-len(group), group))
 
@@ -221,17 +220,17 @@ def consolidate(
     members: Mapping[MemoryId, Member],
     relations: Sequence[Related],
 ) -> Replace | Ignore | Unworded:
-    """Decide what becomes of memories that may be one fact.
+    """Decide on memories that may be one fact.
 
-    `members` are those that are unchanged; `relations` has each pair of them. Where one of them
-    says all that the others say it stands for them; otherwise a text is made of those that say
-    something alone. What does not belong to the largest group stays as it is.
+    `members` are the unchanged ones; `relations` has every pair of them. If one member says all
+    that the others say, it replaces them; otherwise a text is composed from those that add
+    something. Memories outside the largest group are left unchanged.
     """
     return _Consolidating(proposal, members, relations).outcome()
 
 
 class _Consolidating:
-    """One proposal, by the rules of its scope."""
+    """Decides one proposal by the rules of its scope."""
 
     def __init__(
         self,
@@ -258,11 +257,11 @@ class _Consolidating:
         return self._merged(group)
 
     def _says_all(self, memory: Memory, group: Sequence[Memory]) -> bool:
-        """Tell whether this memory says all that the others say."""
+        """Return whether a memory says all that the others in the group say."""
         return all(self._covers(memory, other) for other in group if other.id != memory.id)
 
     def _needed(self, group: Sequence[Memory]) -> list[Memory]:
-        """Return the memories that together say all, those that say most of the others first."""
+        """Return memories that together say everything, those that cover most others first."""
         said = {one.id: sum(self._covers(one, o) for o in group if o.id != one.id) for one in group}
         needed: list[Memory] = []
         for memory in sorted(_in_time(group), key=lambda one: -said[one.id]):
@@ -295,9 +294,9 @@ class _Consolidating:
         )
 
     def _merged(self, group: Sequence[Memory]) -> Unworded:
-        """Let one text be made, oldest first, of as many as the policy joins at once.
+        """Merge, oldest first, as many of the needed memories as the policy joins at once.
 
-        What one of those says is not said again: such memories go with them.
+        Memories that one of those covers are joined without adding to the text.
         """
         rules = self._rules
         needed = _in_time(self._needed(group))[: rules.merge.parts_max]
@@ -338,7 +337,7 @@ class _Consolidating:
         return ignored.model_copy(update={"evidence": because})
 
     def _because(self, reason: Reason, group: Sequence[Memory], survivor: Memory) -> Evidence:
-        """Tell how the others looked beside the survivor, and which of them are not joined."""
+        """Return evidence: the comparisons with the survivor, and the members not joined."""
         mine = [r for r in self._relations.values() if survivor.id in r.ids]
         silent = (name for r in self._relations.values() for name in r.judgement.degraded)
         joined = {memory.id for memory in group}
@@ -368,7 +367,7 @@ def _in_time(memories: Sequence[Memory]) -> list[Memory]:
 
 
 def _best(memories: Sequence[Memory], rule: BetterRule) -> Memory:
-    """Return the one that stands by the policy's qualities; of equal ones the oldest."""
+    """Return the best memory by the policy's quality rule; of ties, the one last seen earliest."""
     best, *others = sorted(memories, key=lambda memory: (memory.last_seen_at, memory.id))
     for other in others:
         if better(other, best, rule).winner == "event":
@@ -377,7 +376,7 @@ def _best(memories: Sequence[Memory], rule: BetterRule) -> Memory:
 
 
 def _beside(survivor: Memory, related: Related) -> Compared:
-    """Tell how another memory looked beside the survivor, as if that were the event."""
+    """Return the comparison of another memory with the survivor in the role of the event."""
     seen = compared(related.older, related.judgement)
     if related.newer.id == survivor.id:
         return seen

@@ -1,4 +1,4 @@
-"""What a copy of the memories must hold, as far as it has followed the log."""
+"""Comparison of a copy of the memories with the log, up to the offsets that the copy reached."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from streams.core.neighbours import Stored
 
 @dataclass(frozen=True)
 class Told:
-    """What a copy for people holds of a memory.
+    """A memory as a copy for people holds it.
 
-    `live` is None where people have edited it, or taken it out; `text` also where it is retired.
+    `live` is None if people edited or removed it; `text` is None in these cases and if it is
+    retired.
     """
 
     identity: MemoryId
@@ -24,18 +25,18 @@ class Told:
 
 
 Holding: TypeAlias = Callable[[Memory], bool]
-"""Tells whether a copy has to hold a memory."""
+"""A predicate: whether a copy must hold a memory."""
 
 
 def every(_: Memory) -> bool:
-    """Return True: what a copy that leaves nothing out has to hold."""
+    """Return True: a complete copy must hold every memory."""
     return True
 
 
 class Copy:
-    """What a copy of the memories holds, against what the log says up to the copy's level.
+    """Compares what a copy of the memories holds with the log up to the copy's level.
 
-    It may hold a later state of a memory: what is written comes before the level is raised.
+    The copy may hold a later state of a memory, because it writes before it raises its level.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Copy:
         whole: bool,
         holds: Holding = every,
     ) -> None:
-        """`state` is that of the log, as it grows. `whole`: vectors and decisions are compared."""
+        """Take the log's growing `state`; `whole` compares vectors and decisions as well."""
         self._levels = levels
         self._state = state
         self._whole = whole
@@ -64,27 +65,27 @@ class Copy:
 
     @property
     def count(self) -> int:
-        """How many memories it holds."""
+        """How many memories the copy holds."""
         return len(self._seen)
 
     @property
     def by_people(self) -> int:
-        """How many of them people have edited or taken out."""
+        """How many of them people edited or removed."""
         return len(self._by_people)
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether it holds what the log as far as it is read does not explain."""
+        """Whether it holds anything that the log, as far as it was read, does not explain."""
         return bool(self._suspects)
 
     def changed(self, position: Position, before: Stored | None, after: Stored) -> None:
-        """Learn what a decision made of a memory."""
+        """Register a decision's change of a memory."""
         if position.offset >= self._levels.get(position.partition, 0):
             self._before.setdefault(after.memory.id, before)
             self._later.setdefault(after.memory.id, []).append(after)
 
     def found(self, held: Stored | Told) -> None:
-        """Take what it holds of a memory; of several states the latest counts."""
+        """Register a memory that the copy holds; of several states, the latest counts."""
         identity, version = _named(held)
         if version < self._seen.get(identity, 0):
             return
@@ -96,12 +97,12 @@ class Copy:
             self._by_people.add(identity)
 
     def flawed(self, identity: MemoryId, flaw: str) -> None:
-        """Take note of a memory that it holds in a way that cannot be right."""
+        """Register a memory that the copy holds in an invalid form."""
         self._seen[identity] = 0
         self._flawed[identity] = flaw
 
     def findings(self, is_compared: Callable[[ScopeName], bool]) -> Findings:
-        """Return what differs, in the scopes that can be compared."""
+        """Return the differences in the scopes that can be compared."""
         found = Findings()
         for identity, stored in self._state.items():
             if identity not in self._seen and self._lacks(identity, stored, is_compared):
@@ -122,7 +123,7 @@ class Copy:
         return wanted and is_compared(stored.memory.scope)
 
     def _scope(self, held: Stored | Told) -> ScopeName | None:
-        """Return the scope of what it holds; None where only the log could tell, and does not."""
+        """Return the scope of a held memory; None if neither the copy nor the log has it."""
         known = held if isinstance(held, Stored) else self._state.get(held.identity)
         return None if known is None else known.memory.scope
 
@@ -134,13 +135,13 @@ class Copy:
             found.add(Problem.DIFFERING, identity, self._difference(known, held))
 
     def _explains(self, held: Stored | Told) -> bool:
-        """Tell whether the log says this, at the copy's level or behind it."""
+        """Return whether the log has this state at the copy's level or later."""
         identity, _ = _named(held)
         states = (self._expected(identity), *self._later.get(identity, ()))
         return any(state is not None and self._same(state, held) for state in states)
 
     def _expected(self, identity: MemoryId) -> Stored | None:
-        """Return the memory as the decisions up to the level made it."""
+        """Return the memory's state at the copy's level."""
         if identity in self._before:
             return self._before[identity]
         return self._state.get(identity)
@@ -158,7 +159,7 @@ class Copy:
         )
 
     def _difference(self, expected: Stored, found: Stored | Told) -> str:
-        """Say in which way a memory differs, without its text."""
+        """Return how a memory differs, without revealing its text."""
         known, (_, version) = expected.memory, _named(found)
         if known.version != version:
             return f"is at version {version}, and at {known.version} by the log"
@@ -170,14 +171,14 @@ class Copy:
 
 
 def _named(held: Stored | Told) -> tuple[MemoryId, int]:
-    """Return which memory, and which version of it, a copy holds."""
+    """Return the id and version of a held memory."""
     if isinstance(held, Told):
         return held.identity, held.version
     return held.memory.id, held.memory.version
 
 
 def _differing(known: Memory, seen: Memory | Told) -> list[str]:
-    """Return the names of what is not the same."""
+    """Return the names of the fields that differ."""
     if isinstance(seen, Memory):
         return [n for n in Memory.model_fields if getattr(known, n) != getattr(seen, n)]
     told = {"text": seen.text, "live": seen.live}

@@ -1,8 +1,8 @@
-"""The heart: an event, what is near it, the verdicts and the policy → one decision.
+"""The core decision: event, nearest neighbours, verdicts and policy → one decision.
 
-Pure and total. What is one fact becomes one memory, which keeps every wording of it: the policy
-chooses the text that is shown. In doubt both are kept. Nothing is replaced, merged or reinforced on
-the strength of a truncated text, and a pinned memory is neither merged nor replaced.
+Pure and total. One fact becomes one memory, which keeps every wording; the policy chooses the shown
+text. When in doubt, both are kept. No memory is replaced, merged or reinforced based on a truncated
+text, and a pinned memory is neither merged nor replaced.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,7 +59,7 @@ from streams.core.wordings import form_of
 
 @dataclass(frozen=True)
 class Encoded:
-    """A text's vector and its travelling form; `truncated` where they cover only a part."""
+    """A text's vector, raw and serialized; `truncated` if it covers only part of the text."""
 
     vector: Vector
     embedding: Embedding
@@ -68,9 +68,9 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Unworded:
-    """A merge that is agreed on: the text to be shown is made and embedded before it is decided.
+    """A pending merge: its text must be composed and embedded before the decision is complete.
 
-    `parts` are oldest first; `better` is the origin of the one that the quality rule prefers.
+    `parts` are oldest first; `better` is the origin of the part that the quality rule prefers.
     """
 
     parts: tuple[Part, ...]
@@ -80,10 +80,10 @@ class Unworded:
 
 @dataclass(frozen=True)
 class Case:
-    """One event on the table: where it came from, and what it is decided by.
+    """One event to decide: its source position and the policy that applies.
 
-    `named` is the id of the memory that the producer's own name stands for, where that name is
-    free: the memory that this event may create gets it. `braked`: nothing may be retired now.
+    `named` is the id derived from the producer's own name for the memory, if no memory has that
+    name yet; a memory that this event creates gets it. `braked`: nothing may be retired now.
     """
 
     event: Remember
@@ -113,7 +113,7 @@ def ignore(
     reason: Reason,
     refused: Sequence[str] = (),
 ) -> Ignore:
-    """Change nothing; `refused` names memories that were to be changed, with what kept them."""
+    """Change nothing; `refused` lists memories that should have changed, each with the reason."""
     return Ignore(
         decision_id=decision_id(event.scope, event.event_id),
         event=event,
@@ -124,7 +124,7 @@ def ignore(
 
 
 def reject(source: Position, letter: DeadLetter) -> Reject:
-    """Mark the place of a record that is in the dead letters."""
+    """Mark the position of a record that became a dead letter."""
     return Reject(
         decision_id=rejection_id(source.topic, source.partition, source.offset),
         source=source,
@@ -133,7 +133,7 @@ def reject(source: Position, letter: DeadLetter) -> Reject:
 
 
 def forward(source: Position, event: Event, partition: int) -> Forward:
-    """Mark the place of a record whose event was published anew in its scope's partition."""
+    """Mark the position of a record whose event was republished to its scope's partition."""
     return Forward(
         decision_id=forwarding_id(source.topic, source.partition, source.offset),
         source=source,
@@ -144,7 +144,7 @@ def forward(source: Position, event: Event, partition: int) -> Forward:
 
 
 def withhold(source: Position, scope: ScopeName, event: EventId, found: Sequence[str]) -> Block:
-    """Keep nothing of an event but that it was there, for what was found in it."""
+    """Record only that an event existed and what screening found in it, none of its content."""
     return Block(
         decision_id=decision_id(scope, event),
         source=source,
@@ -155,7 +155,7 @@ def withhold(source: Position, scope: ScopeName, event: EventId, found: Sequence
 
 
 def block(source: Position, event: Event, gone: MemoryId) -> Block:
-    """Mark the place of an event that would bring back what was forgotten."""
+    """Mark the position of an event that would restore a forgotten memory."""
     return Block(
         decision_id=decision_id(event.scope, event.event_id),
         source=source,
@@ -166,13 +166,13 @@ def block(source: Position, event: Event, gone: MemoryId) -> Block:
 
 
 def recognise(case: Case, known: Memory) -> Reinforce:
-    """Reinforce the live memory that says the very words of the event."""
+    """Reinforce the live memory that already has the event's exact words."""
     because = Evidence(reason=Reason.SAME_CONTENT, refused=_unheeded(case, "the words are known"))
     return _reinforce(case, known, because, None)
 
 
 def rename(case: Case, known: Memory, encoded: Encoded) -> Replace:
-    """Give a live memory, addressed by its producer's name for it, the event's text."""
+    """Replace the text of the live memory that the producer addressed by name."""
     return Replace(
         decision_id=case.decision_id,
         event=case.event,
@@ -190,7 +190,7 @@ def rename(case: Case, known: Memory, encoded: Encoded) -> Replace:
 
 
 def add(case: Case, encoded: Encoded) -> Insert:
-    """Keep an event as a memory of its own where its scope is not deduplicated."""
+    """Insert the event as its own memory because its scope is not deduplicated."""
     because = Evidence(
         reason=Reason.SWITCHED_OFF,
         truncated=encoded.truncated,
@@ -200,15 +200,15 @@ def add(case: Case, encoded: Encoded) -> Insert:
 
 
 def _unheeded(case: Case, why: str) -> tuple[str, ...]:
-    """Tell that none of the memories that an event names is retired by it."""
+    """Return a refusal with reason `why` for every memory that the event asks to supersede."""
     return tuple(f"{name}: {why}"[:LABEL_MAX] for name in case.event.supersedes)
 
 
 def supersede(case: Case, encoded: Encoded, named: Sequence[tuple[str, Memory | None]]) -> Change:
-    """Let an event take the place of the memories that it names, as far as it may.
+    """Let an event supersede the memories that it names, as far as the policy allows.
 
-    `named` gives each name with the live memory of the scope that has it. What may not be retired
-    is kept, and the evidence says why.
+    `named` pairs each name with the live memory of the scope that has it. A memory that may not be
+    retired is kept, and the evidence says why.
     """
     refused = {name: _may_not_retire(case, memory) for name, memory in named}
     targets = [memory for name, memory in named if memory is not None and refused[name] is None]
@@ -229,7 +229,7 @@ def supersede(case: Case, encoded: Encoded, named: Sequence[tuple[str, Memory | 
 
 
 def _may_not_retire(case: Case, memory: Memory | None) -> str | None:
-    """Return what keeps an event from retiring a memory that it names; None where nothing does."""
+    """Return why an event may not retire a memory that it names; None if it may."""
     if memory is None:
         return "no live memory of this scope"
     if memory.pinned:
@@ -240,13 +240,13 @@ def _may_not_retire(case: Case, memory: Memory | None) -> str | None:
 
 
 def is_stronger(memory: Memory, other: Remember | Memory) -> bool:
-    """Tell whether a memory is believed where the other is a guess, or is to hold longer."""
+    """Return whether a memory is active and the other tentative, or has a higher persistence."""
     guess = other.status == Standing.TENTATIVE and memory.status is Standing.ACTIVE
     return guess or _holds_longer(memory.persistence, other.persistence)
 
 
 def _holds_longer(memory: Persistence | None, event: Persistence | None) -> bool:
-    """Tell whether a memory is meant to outlive what would take its place."""
+    """Return whether a memory's persistence outranks the event's; False if either is unknown."""
     return memory is not None and event is not None and memory.rank > event.rank
 
 
@@ -255,14 +255,14 @@ def decide(
 ) -> Change | Unworded:
     """Decide on an event whose words and name are new to its scope.
 
-    `judgements` has one per neighbour, in the same order, nearest first. Returns Unworded where a
-    merged text has to be made first.
+    `judgements` has one entry per neighbour, in the same order, nearest first. Returns Unworded if
+    the merged text has to be composed first.
     """
     return _Deciding(case, encoded, list(zip(near, judgements, strict=True))).outcome()
 
 
 class _Deciding:
-    """One event against its neighbours, by the rules of its scope."""
+    """Decides one event against its neighbours by the rules of its scope."""
 
     def __init__(
         self, case: Case, encoded: Encoded, pairs: Sequence[tuple[Neighbour, Judgement]]
@@ -273,7 +273,7 @@ class _Deciding:
         self._pairs = pairs
 
     def outcome(self) -> Change | Unworded:
-        """Go down from what is certain to what is in doubt; the nearest of each counts."""
+        """Try verdicts from the most to the least certain; the nearest of each counts."""
         if self._reads_a_part():
             return self._kept_both(Reason.TRUNCATED)
         if same := self._with(Verdict.SAME):
@@ -306,9 +306,9 @@ class _Deciding:
         return self._act(self._rules.with_verdict.same, neighbour, Reason.SAME_FACT)
 
     def _refined(self, memories: Sequence[Memory]) -> Change:
-        """Decide where the event says all of these and more: its text is shown.
+        """Decide when the event says all that these memories say and more: show its text.
 
-        With the nearest go those that nobody has taken apart from it, or from each other.
+        Join the nearest with those that no undo keeps apart from it or from each other.
         """
         match self._rules.with_verdict.refines:
             case "keep-both":
@@ -323,7 +323,7 @@ class _Deciding:
                 return merge.merged(shown, self._encoded, ())
 
     def _overlapping(self, memory: Memory) -> Change | Unworded:
-        """Decide where each side adds to what both say."""
+        """Decide when event and memory say one fact and each adds something."""
         if self._rules.with_verdict.refines == "keep-both":
             return self._kept_both(Reason.UNSURE)
         return self._joined(memory, Reason.OVERLAPS_KNOWN)
@@ -331,7 +331,7 @@ class _Deciding:
     def _contradicted(
         self, contradicted: Sequence[tuple[Neighbour, Judgement]]
     ) -> Change | Unworded:
-        """Both cannot hold; which does, only time tells, where the policy lets it."""
+        """Decide between contradicting statements; the newer one wins if the policy says so."""
         match self._rules.with_verdict.contradicts:
             case "keep-both":
                 return self._kept_both(Reason.CONTRADICTS_KNOWN)
@@ -347,7 +347,7 @@ class _Deciding:
                 return self._dated(sure) if sure else self._kept_both(Reason.CONTRADICTS_KNOWN)
 
     def _dated(self, contradicted: Sequence[Memory]) -> Change:
-        """Let the newer statement stand, by the events' own times; the older is kept, retired."""
+        """Keep the newer statement live, by event time; store the older one as retired."""
         event = self._case.event
         newest = max(contradicted, key=lambda memory: memory.last_seen_at)
         if event.occurred_at >= newest.last_seen_at:
@@ -362,9 +362,9 @@ class _Deciding:
         return inserted.model_copy(update={"memory": history.model_copy(update={"version": 1})})
 
     def _unsure(self, neighbour: Neighbour) -> Change | Unworded:
-        """Do what the policy does without a verdict.
+        """Apply the policy's action for pairs without a verdict.
 
-        What is to hold longer is a memory of its own unless both are worded alike.
+        An event with a higher persistence becomes its own memory unless both are worded alike.
         """
         event, memory = self._case.event, neighbour.memory
         if _holds_longer(event.persistence, memory.persistence) and (
@@ -375,7 +375,7 @@ class _Deciding:
         return self._act(act, neighbour, Reason.NEARLY_IDENTICAL)
 
     def _act(self, act: Act, neighbour: Neighbour, reason: Reason) -> Change | Unworded:
-        """Do what the policy asks for."""
+        """Carry out the policy's action for one neighbour."""
         memory = neighbour.memory
         match act:
             case "keep-both":
@@ -400,10 +400,10 @@ class _Deciding:
         return is_stronger(memory, self._case.event)
 
     def _outdated(self) -> Memory | None:
-        """Return a guess that the event settles: tentative, near, and to be judged by quality.
+        """Return the nearest tentative memory that the event settles; None if there is none.
 
-        What was only a guess is not a fact to be lost, whether the event confirms or refutes it;
-        but the event must speak of the same thing, and hold as long.
+        The band's action must be `keep-better`. Whether the event confirms or refutes a guess, no
+        fact is lost; but it must be about the same thing and have no lower persistence.
         """
         for neighbour, judgement in self._pairs:
             if not _of_one_thing(judgement):
@@ -420,7 +420,7 @@ class _Deciding:
         return better(self._case.event, memory, self._rules.better)
 
     def _asked(self, neighbour: Neighbour) -> Insert:
-        """Keep both, and put the question to a person."""
+        """Keep both and ask a person."""
         identity = review_id(self._case.decision_id, neighbour.memory.id)
         evidence = self._because(Reason.KEPT_FOR_REVIEW)
         return _insert(
@@ -441,7 +441,7 @@ class _Deciding:
         return _replace(self._case, self._encoded, memories, self._because(reason))
 
     def _repeated(self, memories: Sequence[Memory], reason: Reason) -> Change:
-        """Show the event's text for memories that it repeats; what is noted of them stays."""
+        """Replace memories that the event repeats with its text, carrying over their fields."""
         replaced = self._replaced(memories, reason)
         if not isinstance(replaced, Replace):
             return replaced
@@ -449,16 +449,16 @@ class _Deciding:
         return replaced.model_copy(update={"memory": memory})
 
     def _joined(self, memory: Memory, reason: Reason) -> Change | Unworded:
-        """Merge with one memory, where both are meant to hold as long."""
+        """Merge with one memory unless the event has the higher persistence."""
         if _holds_longer(self._case.event.persistence, memory.persistence):
             return self._kept_both(Reason.UNSURE)
         return self._merged([memory], reason)
 
     def _merged(self, memories: Sequence[Memory], reason: Reason) -> Change | Unworded:
-        """Make one memory of the event and the nearest of these, oldest first.
+        """Merge the event with the nearest of these memories, oldest first.
 
-        What the event says only for now, or as a guess, is not made to last, or believed, by a
-        memory that is. What an undo took apart is not joined by it.
+        Skip pinned memories, and stronger ones: merging with them would promote an ephemeral or
+        tentative statement. Never join memories that an undo separated.
         """
         fitting = compatible(m for m in memories if not (m.pinned or self._is_stronger(m)))
         targets = fitting[: self._rules.merge.parts_max - 1]
@@ -504,12 +504,12 @@ class _Deciding:
 
 
 def _of_one_thing(judgement: Judgement) -> bool:
-    """Tell whether what guards found are two answers to one question, and not two things."""
+    """Return whether every guard finding is about two answers to one question, not two things."""
     return all(GUARDS[finding.guard].of_one_thing for finding in judgement.findings)
 
 
 def compared(neighbour: Neighbour, judgement: Judgement) -> Compared:
-    """Return what a decision keeps of a comparison."""
+    """Return the record of a comparison that a decision keeps as evidence."""
     opinion = judgement.opinion
     told = None if opinion is None else opinion.probabilities
     return Compared(
@@ -526,7 +526,7 @@ def compared(neighbour: Neighbour, judgement: Judgement) -> Compared:
 
 
 def part_of(memory: Memory) -> Part:
-    """Return what a merge takes of a memory."""
+    """Return a memory as an input of a merge."""
     return Part(memory.id, memory.text, memory.last_seen_at, memory.sources)
 
 
@@ -578,5 +578,5 @@ def _replace(
 
 
 def target_of(memory: Memory) -> Target:
-    """Name a memory as a target, at the version that it has."""
+    """Return a memory as a target, at its current version."""
     return Target(memory_id=memory.id, version=memory.version)

@@ -1,4 +1,4 @@
-"""What two ways of deciding made of the same events: counted by kind, and shown by example."""
+"""Differences between two runs of decisions on the same events: counts by kind, and examples."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from schemas.decisions import Decision, Erase, Insert, Merge, Reinforce, Replace, Revise
 
 EXAMPLES_MAX = 5
-"""Of each way to differ, so many are kept to be shown."""
+"""How many examples of each kind of difference are kept."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One event, decided in two ways."""
+    """The two decisions on one event."""
 
     before: Decision
     after: Decision
@@ -23,7 +23,7 @@ class Difference:
 
 @dataclass
 class Differences:
-    """All events compared so far. `changed` counts what differs, by kind before and after."""
+    """All events compared so far; `changed` counts differences by kind before and after."""
 
     compared: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     changed: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
@@ -31,10 +31,10 @@ class Differences:
         default_factory=dict[tuple[str, str], list[Difference]]
     )
     new: int = 0
-    """Events that have no decision yet to be compared with."""
+    """Events without an earlier decision to compare with."""
 
     def compare(self, before: Decision | None, after: Decision) -> Difference | None:
-        """Take an event's two decisions in; return how they differ, None where they do not."""
+        """Count an event's two decisions; return their difference, None if there is none."""
         if before is None:
             self.new += 1
             return None
@@ -50,7 +50,7 @@ class Differences:
 
 
 def _essence(decision: Decision) -> tuple[object, ...]:
-    """Return what a decision comes to: its kind, which memories, and what they then say."""
+    """Return a decision's outcome: its kind, its memories, and their texts."""
     match decision:
         case Insert() | Reinforce():
             return decision.kind, decision.memory.id, decision.memory.text

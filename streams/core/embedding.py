@@ -1,4 +1,4 @@
-"""Vectors between their travelling form and numpy, and the one similarity that meets a band."""
+"""Conversion of vectors between serialized form and numpy, and the similarity that bands use."""
 
 import base64
 from collections.abc import Sequence
@@ -15,44 +15,44 @@ Vector = NDArray[np.float32]
 """One embedding: shape (dimension,), float32."""
 
 SIMILARITY_DECIMALS = 5
-"""Encoding one text in another batch moves a cosine by about 1e-7 (measured); five decimals hide
-that and still tell apart what a band's edge could."""
+"""Encoding a text in another batch moves a cosine by about 1e-7 (measured); five decimals hide that
+and are fine enough for any band edge."""
 
 NEAR_TIE = 2e-5
-"""Similarities closer than this may be ordered differently in float32 and by the measure."""
+"""Similarities closer than this may be ordered differently in float32 and by `similarity`."""
 
 
 _REMEMBERED = 2_048
-"""Vectors that are kept beside their travelling form, at about 4 KiB each: a decision's is read by
-whatever follows it, one batch later at most."""
+"""How many unpacked vectors are cached with their serialized form, at about 4 KiB each: consumers
+of a decision read its vector at most one batch later."""
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """A text's vector; `truncated` where the model did not read the whole text."""
+    """A text's vector; `truncated` if the model did not read the whole text."""
 
     vector: Vector
     truncated: bool
 
 
 BF16 = "@bf16"
-"""Ends the name of a model that computes in bf16."""
+"""Suffix of the name of a model that computes in bf16."""
 
 
 def base_model(model: str) -> str:
-    """Return the model without the precision that it computes in: `name@bf16` is name's."""
+    """Return a model's name without its precision suffix: `name@bf16` becomes `name`."""
     return model.removesuffix(BF16)
 
 
 def units(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    """Return the vectors, one a row, at length one; a zero vector stays what it is."""
+    """Return the vectors, one per row, scaled to unit length; a zero vector stays zero."""
     exact = vectors.astype(np.float64)
     lengths = np.linalg.norm(exact, axis=1, keepdims=True)
     return np.divide(exact, lengths, out=exact, where=lengths > 0.0).astype(np.float32)
 
 
 def pack(vector: Vector, model: ModelId) -> Embedding:
-    """Give a vector its travelling form, exactly."""
+    """Return a vector in serialized form, bit for bit."""
     values = base64.b64encode(np.ascontiguousarray(vector, dtype="<f4").tobytes())
     return Embedding.trusted(
         model=model, dimension=int(vector.shape[0]), values=values.decode("ascii")
@@ -60,7 +60,7 @@ def pack(vector: Vector, model: ModelId) -> Embedding:
 
 
 def unpack(embedding: Embedding) -> Vector:
-    """Read a vector back, bit for bit; read-only, shape (dimension,)."""
+    """Return the vector of a serialized form, bit for bit; read-only, shape (dimension,)."""
     return _vector(embedding.values)
 
 
@@ -70,18 +70,18 @@ def _vector(values: str) -> Vector:
 
 
 def best_of_each(scores: NDArray[Any], sizes: Sequence[int]) -> NDArray[Any]:
-    """Return the highest score of each group; `sizes` tells how many of the scores, at least one, are whose."""
+    """Return the highest score of each group; `sizes` has the number of scores per group, ≥ 1."""
     if len(scores) == len(sizes):
-        return scores  # one each, as most have
+        return scores  # the common case: one score per group
     starts = np.cumsum([0, *sizes[:-1]])
     return np.maximum.reduceat(scores, starts)
 
 
 def similarity(first: Vector, second: Vector) -> float:
-    """Cosine of two vectors in [-1, 1], computed in float64, rounded to five decimals.
+    """Return the cosine of two vectors in [-1, 1], computed in float64, rounded to five decimals.
 
-    Every similarity that meets a band comes from here, whatever nominated the neighbour, so the
-    same two vectors always meet the same band. A zero vector is similar to nothing (0.0).
+    Every similarity that is compared with a band comes from here, however the neighbour was
+    nominated, so the same two vectors always get the same band. A zero vector has similarity 0.0.
     """
     a, b = first.astype(np.float64), second.astype(np.float64)
     norms = float(np.dot(a, a)) * float(np.dot(b, b))

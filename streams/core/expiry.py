@@ -1,4 +1,4 @@
-"""When memories end by themselves: their time has run out, or nobody has needed them for long."""
+"""Expiry of memories: their validity has ended, or they were misleading or long unused."""
 
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
@@ -11,9 +11,9 @@ Due: TypeAlias = Literal["expired", "unused", "harmful"]
 
 
 def due(memory: Memory, now: datetime, rules: Rules) -> Due | None:
-    """Tell why a live memory ends by the rules of its scope; None where it goes on.
+    """Return why a live memory expires by the rules of its scope; None if it does not.
 
-    Core memories and pinned ones go on. A clock that is behind what was seen ends nothing.
+    Core and pinned memories never expire, and a clock that runs behind expires nothing.
     """
     rule = rules.expiry
     if memory.pinned or memory.persistence is Persistence.CORE:
@@ -26,7 +26,7 @@ def due(memory: Memory, now: datetime, rules: Rules) -> Due | None:
 
 
 def _is_past(memory: Memory, now: datetime, rule: Expiry) -> bool:
-    """Tell whether a memory is behind the end of its fact, or older than its kind may become."""
+    """Return whether a memory is past its validity, or unseen for longer than its kind allows."""
     ended = memory.valid_until
     if ended is not None and _longer_than(now - ended, rule.after_validity_days):
         return True
@@ -44,7 +44,7 @@ def _misleads(memory: Memory, rule: Expiry) -> bool:
 
 
 def _is_unused(memory: Memory, now: datetime, rule: Expiry, decay: float) -> bool:
-    """Tell whether nobody has seen a memory for long, or its importance has decayed to nothing."""
+    """Return whether a memory is unseen for too long, or its decayed importance is too low."""
     unseen = now - memory.last_seen_at
     if _longer_than(unseen, rule.unseen_days) and not _is_accessed(memory, rule):
         return True
@@ -54,7 +54,7 @@ def _is_unused(memory: Memory, now: datetime, rule: Expiry, decay: float) -> boo
 
 
 def _is_accessed(memory: Memory, rule: Expiry) -> bool:
-    """Tell whether a memory was found so often that not being said again does not count."""
+    """Return whether a memory was accessed so often that being unseen does not matter."""
     if rule.accessed_min is None or memory.feedback is None:
         return False
     return memory.feedback.accessed >= rule.accessed_min

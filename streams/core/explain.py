@@ -1,4 +1,4 @@
-"""A decision in plain words, for a person who has not read the code."""
+"""A decision explained in plain words, for a person who has not read the code."""
 
 from collections.abc import Mapping
 
@@ -86,7 +86,7 @@ _VERDICT = {
 
 
 def why(decision: Decision) -> str:
-    """Return the reason in one clause."""
+    """Return the reason for a decision as one clause."""
     if isinstance(decision, Reject):
         return f"the record cannot be used; it is dead letter {decision.dead_letter_id}"
     if isinstance(decision, Block) and decision.memory_id is None:
@@ -99,7 +99,7 @@ def why(decision: Decision) -> str:
 
 
 def _sure(decision: OnEvent) -> str:
-    """Tell how sure a judge was of the memory that says it, where one told a probability."""
+    """Return how sure a judge was of the joined memory; empty if it gave no probability."""
     if decision.evidence.reason not in _BY_JUDGES:
         return ""
     joined = (near for near in decision.evidence.neighbours if near.verdict in ONE_MEMORY)
@@ -115,7 +115,7 @@ _BY_JUDGES = frozenset(
 
 
 def outcome(decision: Decision) -> str:
-    """Return in one sentence what the decision does."""
+    """Return what the decision does as one clause."""
     match decision:
         case Insert():
             return f"kept as the new memory {decision.memory.id}"
@@ -140,7 +140,7 @@ def outcome(decision: Decision) -> str:
 
 
 def _revised(memory: Memory) -> str:
-    """Tell what became of a memory."""
+    """Return what happened to a memory."""
     if memory.status is Standing.FORGOTTEN:
         done = "is forgotten" if memory.metadata else "is decided on again"
         return f"memory {memory.id} {done}"
@@ -152,10 +152,10 @@ def _revised(memory: Memory) -> str:
 def explain(
     decision: Decision, versions: Mapping[tuple[MemoryId, int], Memory], policy: Policy | None
 ) -> list[str]:
-    """Return the story of a decision, line by line.
+    """Return the explanation of a decision, line by line.
 
-    `versions` gives the memories concerned, by id and version; `policy` is the one
-    decided by, if known.
+    `versions` maps id and version to the memories concerned; `policy` is the policy that the
+    decision was made by, if known.
     """
     at = decision.source
     lines = [f"decision   {decision.decision_id}"]
@@ -228,7 +228,7 @@ def _compared(
 
 
 def _missing(neighbours: tuple[Compared, ...], rules: Rules | None) -> list[str]:
-    """Tell how much was missing where a judge held two rather for one memory than not."""
+    """Return how far the likeliest pair kept apart was from `one_memory_min`, if it was close."""
     if rules is None:
         return []
     told = (
@@ -244,7 +244,7 @@ def _missing(neighbours: tuple[Compared, ...], rules: Rules | None) -> list[str]
 
 
 def opinions(near: Compared) -> list[str]:
-    """Tell what was made of a neighbour: its band and verdict, what guards and judges say."""
+    """Return a neighbour's assessment: its band and verdict, guard findings and probabilities."""
     return [
         f"{_BAND[near.band]}; {_VERDICT[near.verdict]} ({near.judge})",
         *(_objection(finding) for finding in near.findings),
@@ -253,7 +253,7 @@ def opinions(near: Compared) -> list[str]:
 
 
 def _objection(finding: Finding) -> str:
-    """Tell in one line what a guard found."""
+    """Return a guard's finding as one line."""
     if finding.outcome == "cannot-tell":
         return f"guard {finding.guard} cannot tell: {finding.what}"
     said = f'"{finding.event_says}"' if finding.event_says else "nothing of it"
@@ -262,7 +262,7 @@ def _objection(finding: Finding) -> str:
 
 
 def _likelihood(near: Compared) -> list[str]:
-    """Tell what the judge holds of each verdict, the likeliest first."""
+    """Return the judge's probability of each verdict, likeliest first."""
     if near.probabilities is None:
         return []
     ranked = sorted(near.probabilities.items(), key=lambda one: -one[1])

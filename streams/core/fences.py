@@ -1,7 +1,7 @@
-"""Whose decisions count: of all who write to a partition, only the one who fenced it last.
+"""Whose decisions count: of all writers to a partition, only the one that fenced it last.
 
-An owner that was thought dead may still write. Its records carry the epoch that it had; whoever
-reads them refuses them, and all readers refuse the same ones.
+An owner that was presumed dead may still write. Its records have its old epoch, and all readers
+reject the same ones.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 class Epoch:
     """A fence of a partition: its offset, and the token of the owner that wrote it.
 
-    Offsets rise, so of two epochs the higher one is the later; the token tells them apart where a
-    log that was restored from a copy gave an offset twice.
+    Offsets rise, so the higher epoch is the later one; the token distinguishes epochs if a log
+    restored from a copy assigned an offset twice.
     """
 
     offset: int
@@ -21,10 +21,10 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Reached:
-    """How far a partition of decisions has been followed.
+    """How far a partition of decisions has been read.
 
-    `offset` lies behind the last record read; `epoch` is the newest fence before it, None where
-    there was none; `next_event` lies behind the last event decided on.
+    `offset` is one past the last record read; `epoch` is the newest fence before it, None if there
+    was none; `next_event` is one past the last event decided on.
     """
 
     offset: int = 0
@@ -36,5 +36,5 @@ BEGINNING = Reached()
 
 
 def admits(newest: Epoch | None, claimed: Epoch | None) -> bool:
-    """Tell whether a record that claims an epoch counts where another fence is the newest."""
+    """Return whether a record with the epoch `claimed` counts after the fence `newest`."""
     return newest is not None and claimed == newest

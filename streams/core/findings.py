@@ -1,4 +1,4 @@
-"""What must not be of a log and of its copies, what was found of it, and what to do about it."""
+"""Problems that an audit of a log and its copies can find, the findings, and their remedies."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ SHOWN_MAX = 20
 
 
 class Problem(StrEnum):
-    """What must not be, by the name that programs see."""
+    """A violated invariant; the values are names for programs."""
 
     BEGINNING_LOST = "beginning-lost"
     RECORD_LOST = "record-lost"
@@ -86,12 +86,12 @@ REMEDIES: Mapping[Problem, str] = {
     "delete what follows it, and what the log lacks is lost",
     Problem.UNEQUAL: "mend what the other checks have found",
 }
-"""What to do, where that does not depend on whose problem it is."""
+"""The remedies of the problems whose remedy does not depend on the component concerned."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What must not be, where, and in words."""
+    """A problem, its place, and a description."""
 
     problem: Problem
     place: str
@@ -99,7 +99,7 @@ class Finding:
 
 
 class Findings:
-    """What was found: the first of each problem, and how many there are."""
+    """The first SHOWN_MAX findings of each problem, and the count of all."""
 
     def __init__(self) -> None:
         self.counts = Counter[Problem]()
@@ -116,12 +116,12 @@ class Findings:
 
 
 def place_of(position: Position) -> str:
-    """Return where a person finds a record: topic/partition/offset."""
+    """Return a record's position for people: topic/partition/offset."""
     return f"{position.topic}/{position.partition}/{position.offset}"
 
 
 def unreadable(value: bytes | None, error: Unreadable | None) -> Problem:
-    """Tell what became of a decision that cannot be read; `error` says why, None for a fence."""
+    """Return the problem of an unreadable decision or fence; `error` is None for a fence."""
     if not value or "EOF while parsing" in str(error):
         return Problem.CUT_SHORT
     if error is not None and error.field in {"kind", "schema_version"}:

@@ -1,4 +1,4 @@
-"""Rows of another program's store as events: which of their columns is what."""
+"""Rows of another program's store as events: the mapping of their columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,27 +14,27 @@ from streams.core.identity import normalised
 from streams.core.mapping import FieldMapping, event_fields
 
 SCOPE = "imported"
-"""Where a row belongs that names nobody."""
+"""The scope of a row that has none."""
 
 _TEXTS = ("text", "memory", "data", "content", "document", "page_content")
 _SCOPES = ("scope", "user_id", "agent_id", "run_id")
 _TIMES = ("occurred_at", "created_at", "timestamp")
 _KEPT = frozenset({"importance", "confidence", "tags", "entities", "title", "category", "pinned"})
-"""Columns that mean elsewhere what they mean here; all others are carried along unread."""
+"""Columns with the same meaning in other stores; all others are passed through unread."""
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Where a row's parts are, as far as somebody has said so; else the usual names are tried."""
+    """The columns that the user named for a row's parts; for None, the usual names are tried."""
 
     text: str | None = None
     scope: str | None = None
     time: str | None = None
 
     def of(self, row: Mapping[str, Any]) -> FieldMapping:
-        """Return where one row has its parts: what is asked for, else the first that it has."""
+        """Return the mapping of one row: the named columns, else the first usual ones it has."""
         scope = _first(_SCOPES, row)
         return FieldMapping(
             text=self.text or _first(_TEXTS, row) or _TEXTS[0],
@@ -44,9 +44,10 @@ class Columns:
 
 
 def event_of(row: Mapping[str, Any], columns: Columns, number: int) -> Remember:
-    """Return what row `number` says, as an event of its own.
+    """Return row `number` as an event.
 
-    One without a time was said in the order of the rows. Raises Unreadable.
+    A row without a time gets one from its number, so row order is kept. Raises Unreadable if the
+    row is not a valid event.
     """
     mapping = columns.of(row)
     used = {mapping.text, mapping.time, *_KEPT}
@@ -71,7 +72,7 @@ def event_of(row: Mapping[str, Any], columns: Columns, number: int) -> Remember:
 def written(
     row: Mapping[str, Any], columns: Columns, text: str, stands_for: list[str]
 ) -> dict[str, Any]:
-    """Return a row with its text, or with one that stands for several rows, and their names."""
+    """Return a row with the given text and, if it stands for several rows, their names."""
     mapping = columns.of(row)
     changed = dict(row)
     if normalised(str(row[mapping.text])) != normalised(text):
@@ -80,7 +81,7 @@ def written(
 
 
 def name_of(row: Mapping[str, Any], number: int) -> str:
-    """Return what a row is called: its id, else its place."""
+    """Return a row's name: its id, else its number."""
     named = row.get("id", row.get("event_id"))
     return f"row {number}" if named is None else str(named)
 

@@ -1,7 +1,7 @@
-"""What has to go so that a memory is forgotten, and what stays without it.
+"""What must be erased to forget a memory, and what remains without it.
 
-A fact lives on in whatever stood for it later. So all that it became goes with it, and what else
-was said in that is decided on again, without it.
+A fact lives on in the memories that superseded it. So all of those go with it, and their other
+events are decided again without it.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -40,14 +40,14 @@ from streams.core.tombstones import Key, recognisable, tombstone_of, without, wo
 
 _TOMBSTONE_BYTES = 4_096
 _MEMORIES_BYTES = 524_288
-"""Half of what an event may have is for tombstones with their vectors."""
+"""Half of an event's maximum size is for tombstones with their vectors."""
 
 States: TypeAlias = Mapping[MemoryId, Stored]
 
 
 @dataclass(frozen=True)
 class Found:
-    """A record of decisions; `counts` where its owner was the one who had the partition."""
+    """A record of the decisions topic; `counts` if its owner held the partition's fence."""
 
     offset: int
     decision: OnEvent
@@ -56,11 +56,11 @@ class Found:
 
 @dataclass(frozen=True)
 class Kin:
-    """Memories that have to do with what is to be forgotten.
+    """Memories related to what is to be forgotten.
 
-    `gone` are those that were named and all that they stand for. `standing` is what stands for
-    them now, along its successors, and `others` is what that stands for as well. `products` once
-    held what is gone, and do not any more.
+    `gone` are the named memories and all that they superseded. `standing` are their successors, and
+    `others` is what those superseded as well. `products` were once made from gone memories but no
+    longer supersede them.
     """
 
     gone: frozenset[MemoryId]
@@ -70,19 +70,19 @@ class Kin:
 
     @property
     def every(self) -> list[MemoryId]:
-        """All of them: those that are forgotten first."""
+        """All related memories, the forgotten ones first."""
         groups = (self.gone, self.standing, self.products, self.others)
         return list(dict.fromkeys(i for group in groups for i in sorted(group)))
 
     @property
     def telling(self) -> frozenset[MemoryId]:
-        """Those whose texts say what is to be forgotten."""
+        """The memories whose texts may say what is to be forgotten."""
         return self.gone | self.standing | self.products
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """An event that came to what stands for a forgotten memory, and may say what that said."""
+    """An event that reached a forgotten memory's successor and may repeat the forgotten fact."""
 
     found: Found
     event: Remember
@@ -90,10 +90,10 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Said:
-    """What records say of what is to be forgotten, by their offsets.
+    """What records say about the fact to be forgotten, by their offsets.
 
-    `own`: their events say only that. `cut`: what their events say beside it. `told`: they came
-    while it was forgotten, and tell of it.
+    `own`: their events say nothing else. `cut`: the rest of their events' texts. `told`: they
+    arrived while it was being forgotten and mention it.
     """
 
     own: Collection[int]
@@ -103,10 +103,10 @@ class Said:
 
 @dataclass(frozen=True)
 class Plan:
-    """How something is forgotten.
+    """A plan to forget memories.
 
-    `memories` are as they are now; those that `forgets` names are lost, the others only told
-    anew. `again` is what is decided on again, `own` goes with what is forgotten.
+    `memories` has all that the plan changes, in their current state; those in `stated` are only
+    restated. The events in `again` are decided again; those in `own` are erased with the memories.
     """
 
     requests: tuple[Forget, ...]
@@ -119,12 +119,12 @@ class Plan:
 
 
 def on_event(decision: Decision | Fence) -> OnEvent | None:
-    """Return a decision that repeats an event; None for any other."""
+    """Return a decision that contains its event; None for any other record."""
     return None if isinstance(decision, Fence | Marker) else decision
 
 
 def states(found: Iterable[Found]) -> dict[MemoryId, Stored]:
-    """Return what decisions, in their order, make of the memories that they touch."""
+    """Return the state of the memories that decisions touch, after applying them in order."""
     state: dict[MemoryId, Stored] = {}
     for one in found:
         for effect in effects(one.decision) if one.counts else ():
@@ -136,7 +136,7 @@ def states(found: Iterable[Found]) -> dict[MemoryId, Stored]:
 
 
 def kin_of(found: Sequence[Found], named: Collection[MemoryId], state: States) -> Kin:
-    """Return what has to do with the named memories, as far as these decisions tell."""
+    """Return the memories related to the named ones, as far as these decisions show."""
     gone = _before(named, state)
     standing = _behind(gone, state) - gone
     others = _before(standing, state) - standing - gone
@@ -145,13 +145,13 @@ def kin_of(found: Sequence[Found], named: Collection[MemoryId], state: States) -
 
 
 def to_look_up(found: Sequence[Found], kin: Kin) -> set[MemoryId]:
-    """Return the memories whose decisions must be known: the kin, and what was changed with it."""
+    """Return the memories whose decisions are needed: the kin, and those changed with them."""
     beside = {i for one in _to_erase(found, kin) for i in touched(one.decision)}
     return {*kin.every, *beside}
 
 
 def doubts(found: Sequence[Found], kin: Kin) -> list[Doubt]:
-    """Return the events that came to what stands for a forgotten memory when it did already."""
+    """Return the events that changed a forgotten memory's successor after it superseded that."""
     joined = min((one.offset for one in found if _joins(one.decision, kin)), default=None)
     if joined is None:
         return []
@@ -167,7 +167,7 @@ def doubts(found: Sequence[Found], kin: Kin) -> list[Doubt]:
 
 
 def texts_of(found: Sequence[Found], gone: Collection[MemoryId]) -> dict[MemoryId, list[str]]:
-    """Return all texts that memories had, or that came to no other memory than one of them."""
+    """Return all texts of the given memories, and the texts of the events that changed them."""
     texts: dict[MemoryId, list[str]] = {identity: [] for identity in gone}
     for one in found:
         for effect in effects(one.decision):
@@ -180,9 +180,9 @@ def texts_of(found: Sequence[Found], gone: Collection[MemoryId]) -> dict[MemoryI
 
 
 def repeating(found: Sequence[Found], kin: Kin, gone: Collection[str]) -> dict[int, str]:
-    """Return what is left of the texts of events that repeat a sentence of texts that are gone.
+    """Return the remaining text of each event that repeats a sentence of the `gone` texts.
 
-    By the offsets of the decisions on them, of those that have to do with what stays.
+    Keyed by the offset of its decision; only events of memories that stay are included.
     """
     words = {words_of(one) for text in gone for one in recognisable(text)}
     stays = kin.standing | kin.others
@@ -198,11 +198,11 @@ def repeating(found: Sequence[Found], kin: Kin, gone: Collection[str]) -> dict[i
 
 
 def still_told(found: Sequence[Found], state: States, key: Key) -> dict[int, MemoryId]:
-    """Return which forgotten memory records still tell of, by their offsets.
+    """Return the forgotten memory that each remaining record mentions, by the record's offset.
 
-    They came while the request to forget was under way: an event came again and changed nothing, an
-    owner that was fenced out was late, a decision quoted it. To the first two nothing leads but
-    their words.
+    Such records arrived while the request to forget was in progress: a repeated event that changed
+    nothing, a late write of a fenced-out owner, or a decision that quotes the memory. The first two
+    can be found only by their words.
     """
     forgotten = ((identity, tombstone_of(stored.memory)) for identity, stored in state.items())
     graves = {identity: left for identity, left in forgotten if left is not None}
@@ -222,7 +222,7 @@ def planned(
     left: Sequence[Forgotten],
     wish: Wish,
 ) -> Plan:
-    """Work out the requests that forget; `left` is what is kept of each of the kin, in its order."""
+    """Return the plan to forget; `left` is what remains of each of the kin, in their order."""
     decided = _to_erase(found, kin, said.told)
     again = {one.offset for one in decided if _is_said_again(one, kin, state, said.own)}
     every = set(kin.every)
@@ -248,7 +248,7 @@ def planned(
 
 @dataclass(frozen=True)
 class _Lost:
-    """A record to be erased, and the memories outside that are to be stated for it."""
+    """A record to be erased, and the memories outside the kin that must be restated for it."""
 
     erasure: Erasure
     beside: tuple[MemoryId, ...]
@@ -266,9 +266,9 @@ def _erasure(one: Found, every: Collection[MemoryId], again: Collection[int]) ->
 
 
 def _erased_before(one: Found, every: Collection[MemoryId]) -> list[Erasure]:
-    """Return what a record has erased that is to be erased: somebody has to answer for its lack.
+    """Return the erasures listed in a record that is to be erased: they must stay accounted for.
 
-    An event that had stayed for a memory that goes now goes with it.
+    An event that had stayed for a memory that goes now is erased as well.
     """
     before = one.decision.erased if isinstance(one.decision, Erase) else ()
     return [
@@ -287,7 +287,7 @@ def _beside(one: Found, every: Collection[MemoryId], state: States) -> tuple[Mem
 
 
 def _before(named: Collection[MemoryId], state: States) -> frozenset[MemoryId]:
-    """Return memories and all that they took the place of."""
+    """Return memories and all that they superseded, transitively."""
     taken: dict[MemoryId, list[MemoryId]] = {}
     for identity, stored in state.items():
         superseded = stored.memory.superseded
@@ -297,7 +297,7 @@ def _before(named: Collection[MemoryId], state: States) -> frozenset[MemoryId]:
 
 
 def _behind(named: Collection[MemoryId], state: States) -> frozenset[MemoryId]:
-    """Return memories and all that took their place, one after the other."""
+    """Return memories and their successors, transitively."""
     by = {
         identity: [stored.memory.superseded.by]
         for identity, stored in state.items()
@@ -307,7 +307,7 @@ def _behind(named: Collection[MemoryId], state: States) -> frozenset[MemoryId]:
 
 
 def _made_of(found: Sequence[Found], gone: Collection[MemoryId]) -> frozenset[MemoryId]:
-    """Return the memories that anything of others has ever gone into, and those."""
+    """Return the given memories and all that were ever made from them, transitively."""
     into: dict[MemoryId, list[MemoryId]] = {}
     for one in found:
         if isinstance(one.decision, Replace | Merge):
@@ -329,7 +329,7 @@ def _reached(
 
 
 def _joins(decision: OnEvent, kin: Kin) -> bool:
-    """Tell whether a decision lets something else stand for a forgotten memory."""
+    """Return whether a decision let another memory supersede a forgotten one."""
     if not isinstance(decision, Replace | Merge) or decision.memory.id not in kin.standing:
         return False
     targets = {target.memory_id for target in decision.targets}
@@ -337,9 +337,9 @@ def _joins(decision: OnEvent, kin: Kin) -> bool:
 
 
 def _to_erase(found: Sequence[Found], kin: Kin, beside: Collection[int] = ()) -> list[Found]:
-    """Return the records that say anything of what is to be forgotten, or repeat such an event.
+    """Return the records that mention what is to be forgotten or share a decision id with one.
 
-    And those `beside`, by their offsets. Whatever an earlier request has named goes by that.
+    Include the records at the offsets `beside`; exclude those that an earlier request erased.
     """
     every, telling, asked = set(kin.every), kin.telling, _asked_before(found)
     of_kin = {one.decision.decision_id for one in found if every & _told(one.decision)}
@@ -358,7 +358,7 @@ def _to_erase(found: Sequence[Found], kin: Kin, beside: Collection[int] = ()) ->
 def _tells(
     one: Found, graves: Container[MemoryId], words: Mapping[str, MemoryId], key: Key
 ) -> MemoryId | None:
-    """Return the forgotten memory that a record quotes, or repeats without having changed it."""
+    """Return the forgotten memory that a record quotes, or repeats without effect; None if none."""
     event, unheeded = one.decision.event, not one.counts or isinstance(one.decision, Ignore)
     said = recognisable(event.text) if isinstance(event, Remember) and unheeded else ()
     codes = (key.fingerprint(event.scope, text) for text in said)
@@ -370,7 +370,7 @@ def _tells(
 
 
 def _asked_before(found: Sequence[Found]) -> set[int]:
-    """Return what decisions have erased: a log that is compacted shows it for a while yet."""
+    """Return the offsets of erased decisions: until compaction, the log still shows them."""
     return {
         erasure.decision
         for one in found
@@ -380,7 +380,7 @@ def _asked_before(found: Sequence[Found]) -> set[int]:
 
 
 def _told(decision: OnEvent) -> set[MemoryId]:
-    """Return the memories of which a decision says something, or said it before they had to go."""
+    """Return the memories that a decision touches, except those that it forgets."""
     if not isinstance(decision, Erase):
         return set(touched(decision))
     left = (one.memory for one in decision.memories)
@@ -388,7 +388,7 @@ def _told(decision: OnEvent) -> set[MemoryId]:
 
 
 def _is_said_again(one: Found, kin: Kin, state: States, own: Collection[int]) -> bool:
-    """Tell whether the event of a record is decided on again: what it says is live, and not forgotten."""
+    """Return whether a record's event is decided again: it says something live, not forgotten."""
     decision = one.decision
     if not one.counts or one.offset in own or not isinstance(decision, Change):
         return False
@@ -401,7 +401,7 @@ def _is_said_again(one: Found, kin: Kin, state: States, own: Collection[int]) ->
 def _requests(
     left: Sequence[Forgotten], lost: Sequence[_Lost], state: States, wish: Wish
 ) -> Iterator[Forget]:
-    """Yield the requests, each small enough: the first takes as much as it can of both."""
+    """Yield the requests, each within the size limits; the first ones have memories and records."""
     memories, records = _few_memories(left), _few_records(lost)
     versions = {i: state[i].memory.version for one in lost for i in one.beside}
     scope = state[left[0].memory_id].memory.scope

@@ -1,4 +1,4 @@
-"""What a decision made of an event and a memory whose relation is known: found, hidden, lost."""
+"""Grading of decisions on labelled pairs: duplicates found, facts hidden, facts lost."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from streams.core.verdict import of_one_memory, vetoed
 
 
 class Truth(StrEnum):
-    """What an event is to a memory, by its label: a verdict's name, or only whether they are one.
+    """The labelled relation of an event to a memory: a verdict, or only whether they are one fact.
 
-    ONE: the same fact. TWO: two facts, of which nothing else is known.
+    ONE: one fact. TWO: two facts, with nothing else known.
     """
 
     ONE = "1"
@@ -30,11 +30,11 @@ class Truth(StrEnum):
 
 DUPLICATES = frozenset({Truth.ONE, Truth.SAME})
 SAYS_MORE = frozenset({Truth.REFINES, Truth.REFINED_BY, Truth.OVERLAPS})
-"""One fact, of which one side says more, or each does."""
+"""One fact to which one side, or each, adds something."""
 ONE_FACT = DUPLICATES | SAYS_MORE
-"""What should become one memory."""
+"""The pairs that should become one memory."""
 APART = frozenset({Truth.TWO, Truth.CONTRADICTS, Truth.DISTINCT})
-"""What should not."""
+"""The pairs that should not."""
 
 _BY_RULE = frozenset(
     {
@@ -44,15 +44,15 @@ _BY_RULE = frozenset(
         Reason.SAME_MEMORY_ID,
     }
 )
-"""Reasons by which a fact is retired on purpose: the policy, or the producer, says so."""
+"""Reasons for which the policy or the producer retires a fact on purpose."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a decision on an event and a memory has made of them.
+    """The outcome of a decision for an event and a memory.
 
-    The event and the memory stand where a memory has the text, or a wording of it. `joined`: one
-    memory stands for both. `by_rule`: one was retired by an explicit rule, not for being known.
+    Each of them stands if some memory has its text as a wording. `joined`: one memory represents
+    both. `by_rule`: an explicit rule retired one of them; it was not a duplicate.
     """
 
     event_stands: bool
@@ -65,12 +65,12 @@ KEPT = Outcome(event_stands=True, memory_stands=True)
 
 
 def dropped(event: str, memory: str) -> Outcome:
-    """Return what stands where a memory was taken for an event whose words were dropped."""
+    """Return the outcome if an event's words were dropped in favour of a memory."""
     return Outcome(event_stands=contains(memory, event), memory_stands=True, joined=True)
 
 
 def outcome(decision: Change | Ignore, event: Remember, memory: Memory) -> Outcome:
-    """Return what stands after a decision on an event, that was decided on with a memory."""
+    """Return the outcome of a decision on an event for a memory that it was compared with."""
     by_rule = decision.evidence.reason in _BY_RULE
     match decision:
         case Insert():
@@ -89,13 +89,13 @@ def outcome(decision: Change | Ignore, event: Remember, memory: Memory) -> Outco
 
 @dataclass(frozen=True)
 class Grade:
-    """What is to be said of a decision on a labelled pair; None where it is not about such a pair.
+    """The grade of a decision on a labelled pair; None for marks that do not apply to the pair.
 
-    `found`: what is one fact became one memory; `kept_twice`: it stands as two. `hidden`: of two
-    facts one became a wording of the other. `lost`: something that was said is in no wording of a
-    memory, and no rule retired it. What a rule retires keeps its text and can be put back:
-    `superseded` is a contradicted fact, rightly so, `displaced` any other; where the label does not
-    say whether the two contradict each other, neither is told.
+    `found`: one fact became one memory; `kept_twice`: it stands as two. `hidden`: one of two facts
+    became a wording of the other. `lost`: a statement is in no wording of any memory, and no rule
+    retired it. A memory retired by a rule keeps its text and can be restored: `superseded` is a
+    contradicted fact, rightly retired, `displaced` any other; neither is set if the label does not
+    say whether the two contradict each other.
     """
 
     found: bool | None = None
@@ -107,7 +107,7 @@ class Grade:
 
 
 def grade(truth: Truth, made: Outcome) -> Grade:
-    """Judge what became of an event and a memory by what they truly are to each other."""
+    """Return the grade of an outcome, given the true relation of event and memory."""
     gone, one = _gone(truth, made), truth in ONE_FACT
     retired = gone and made.by_rule
     return Grade(
@@ -121,7 +121,7 @@ def grade(truth: Truth, made: Outcome) -> Grade:
 
 
 def together(grades: Iterable[Grade]) -> Grade:
-    """Return the grade of an event that was decided on with several memories: the worst of each."""
+    """Return the grade of an event compared with several memories: the worst of each mark."""
     every = list(grades)
     return Grade(
         found=_all(one.found for one in every),
@@ -134,16 +134,16 @@ def together(grades: Iterable[Grade]) -> Grade:
 
 
 def asks(decision: Change | Ignore) -> bool:
-    """Tell whether a person is to settle the decision."""
+    """Return whether a decision asks a person."""
     evidence = decision.evidence
     return bool(evidence.reviews) or evidence.reason is Reason.KEPT_FOR_REVIEW
 
 
 def score(compared: Compared) -> float | None:
-    """Return how sure it is that a pair is one fact: what pairs are ranked by.
+    """Return the score by which pairs are ranked: how sure it is that a pair is one fact.
 
-    The judge's probability of one memory, and 0 where a guard has parted them. What the words alone
-    tell to be known is sure. None where nobody told a probability.
+    It is the judge's probability of one memory, 0 if a guard separated the pair, and 1 if the words
+    alone show that the event is known. None if there is no probability.
     """
     if vetoed(compared):
         return 0.0
@@ -154,7 +154,7 @@ def score(compared: Compared) -> float | None:
 
 
 def _gone(truth: Truth, made: Outcome) -> bool:
-    """Tell whether something is no longer said that was said before."""
+    """Return whether a statement was lost, given the true relation."""
     if truth in DUPLICATES:
         return not (made.event_stands or made.memory_stands)
     if truth is Truth.REFINES:

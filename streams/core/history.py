@@ -1,4 +1,4 @@
-"""A memory's life, version by version, as the decisions tell it."""
+"""A memory's history, version by version, reconstructed from the decisions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ _TOLD_OTHERWISE = {
 
 @dataclass(frozen=True)
 class Version:
-    """A memory as a decision made it, and as it was before; None where it begins.
+    """A memory after a decision and before it; `before` is None for the first version.
 
-    `undone_by` is the decision that took this one back, if any.
+    `undone_by` is the decision that undid this one, if any.
     """
 
     memory: Memory
@@ -41,8 +41,8 @@ class Version:
 def versions(identity: MemoryId, decisions: Iterable[Decision]) -> list[Version]:
     """Return a memory's versions, oldest first.
 
-    `decisions` are those that changed it, in their order; what builds on one that was erased is
-    left out.
+    `decisions` are those that changed it, in order; versions that build on an erased one are
+    omitted.
     """
     changes = changing(decisions)
     gone, state = undone(changes), dict[MemoryId, Stored]()
@@ -58,12 +58,12 @@ def versions(identity: MemoryId, decisions: Iterable[Decision]) -> list[Version]
 
 
 def said_by(event: Event) -> str:
-    """Return who stands behind an event, as far as that is known."""
+    """Return the source or author of an event; empty if unknown."""
     return (event.source or "") if isinstance(event, Remember) else event.author
 
 
 def differences(version: Version) -> list[str]:
-    """Tell what a version has made different, a line each; texts first."""
+    """Return the changes of a version, one per line, texts first."""
     before, after = version.before, version.memory
     lines: list[str] = []
     if before is None or before.text != after.text:
@@ -82,7 +82,7 @@ def differences(version: Version) -> list[str]:
 
 
 def _worded(before: Memory | None, after: Memory) -> list[str]:
-    """Tell which wordings a version has gained or lost beside the shown text."""
+    """Return the variants that a version gained or lost, one per line."""
     had = {} if before is None else {one.content_key: one.text for one in before.variants}
     has = {one.content_key: one.text for one in after.variants}
     shown = {after.content_key} if before is None else {before.content_key, after.content_key}
@@ -91,7 +91,7 @@ def _worded(before: Memory | None, after: Memory) -> list[str]:
 
 
 def standing(memory: Memory) -> str:
-    """Tell in a few words whether a memory is live, or what became of it."""
+    """Return a memory's status in a few words, with the reason if it is retired."""
     if memory.superseded is None:
         return memory.status.value
     if memory.superseded.by is None:
@@ -100,7 +100,7 @@ def standing(memory: Memory) -> str:
 
 
 def replaced(identity: MemoryId, decisions: Iterable[Decision]) -> list[MemoryId]:
-    """Return the memories in whose place decisions have put one."""
+    """Return the memories that a memory replaced."""
     targets = [target for one in decisions for target in _targets(one, identity)]
     return list(dict.fromkeys(targets))
 
@@ -112,7 +112,7 @@ def _targets(decision: Decision, identity: MemoryId) -> Sequence[MemoryId]:
 
 
 def _told(value: object) -> str:
-    """Return a field's value for people."""
+    """Return a field's value formatted for people."""
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S} UTC"
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What makes two things the same thing: derived ids, and the key of a text's content."""
+"""Identity: ids derived from content and origin, and the content key of a text."""
 
 import hashlib
 import unicodedata
@@ -15,11 +15,11 @@ _NAMESPACE = UUID("6d656d73-6965-5665-8000-000000000001")
 _IN_NAMESPACE = hashlib.sha1(_NAMESPACE.bytes, usedforsecurity=False)
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 _REMEMBERED = 8_192
-"""Keys and ids that are kept: those of a batch are asked for several times."""
+"""How many keys and ids are cached: a batch asks for the same ones several times."""
 _SHORT = 2_000
-"""Characters of a text whose key is kept: the kept texts are held in memory."""
+"""Maximum characters of a text whose key is cached: the cache holds the texts in memory."""
 _SEPARATOR = "\x1f"
-"""No name holds a control character (schemas/base.py), so joined names cannot be confused."""
+"""No name contains a control character (schemas/base.py), so joined names are unambiguous."""
 
 
 def normalised(text: str) -> str:
@@ -31,11 +31,11 @@ def normalised(text: str) -> str:
 
 
 _ASKING = {"author", "occurred_at", "note"}
-"""What is no part of a request itself: who asks, when, and why."""
+"""The fields that do not identify a request: who asks, when, and why."""
 
 
 def content_key(scope: ScopeName, text: str) -> ContentKey:
-    """Return the key that two texts of a scope share exactly when they say the same words.
+    """Return the key that two texts of a scope share if and only if they have the same words.
 
     128 bits of SHA-256, in hexadecimal.
     """
@@ -50,7 +50,7 @@ def _content_key(scope: ScopeName, text: str) -> ContentKey:
 
 
 def event_key(event: Event) -> ContentKey:
-    """Return the key of what an event says: of two with one id, whether they are the same."""
+    """Return the key of an event's content, which tells whether two events with one id agree."""
     if isinstance(event, Remember):
         return content_key(event.scope, event.text)
     if not isinstance(event, Answer):
@@ -71,7 +71,7 @@ def rejection_id(topic: str, partition: int, offset: int) -> DecisionId:
 
 
 def forwarding_id(topic: str, partition: int, offset: int) -> DecisionId:
-    """Return the id of the marker for a record that was published anew elsewhere."""
+    """Return the id of the marker for a record that was republished to another partition."""
     return DecisionId(_derived("forwarding", topic, str(partition), str(offset)))
 
 
@@ -81,87 +81,87 @@ def memory_id(decision: DecisionId) -> MemoryId:
 
 
 def named_memory_id(scope: ScopeName, name: str) -> MemoryId:
-    """Return the id of the memory that producers address by a name of their own."""
+    """Return the id of the memory that producers address by their own name."""
     return MemoryId(_derived("named-memory", scope, name))
 
 
 def event_id(source: str, line: int, content: bytes, taken: bytes) -> EventId:
-    """Return the id of an event read from a line of a file that gives it none.
+    """Return the id of an event read from a line of a file that has no ids.
 
-    The same text taken from the same line of the same file gives the same id, so a file that has
-    grown adds only its new lines, and one that is read otherwise gives other events.
+    The same text from the same line of the same file gives the same id, so a file that has grown
+    adds only its new lines, and a file read with another mapping gives other events.
     """
     digest = hashlib.sha256(content + b"\x1f" + taken).hexdigest()
     return EventId(_derived("event", source.replace(_SEPARATOR, " "), str(line), digest))
 
 
 def said_event_id(scope: ScopeName, author: str, at: datetime, text: str) -> EventId:
-    """Return the id of what somebody said at a time: said again at another, it is another event."""
+    """Return the id of a statement by an author; repeated at another time, it is a new event."""
     digest = hashlib.sha256(text.encode()).hexdigest()
     return EventId(_derived("said-event", scope, author, at.isoformat(), digest))
 
 
 def entry_event_id(scope: ScopeName, said: bytes) -> EventId:
-    """Return the id of what an entry of a Memories.md says, wherever the file lies."""
+    """Return the id of the event for a Memories.md entry, independent of the file's path."""
     return EventId(_derived("entry-event", scope, hashlib.sha256(said).hexdigest()))
 
 
 def entry_name(scope: str, called: bytes) -> str:
-    """Return the producer's name for the memory of an entry that is called so in its scope."""
+    """Return the producer's name for the memory of a named entry in its scope."""
     return _derived("entry", scope, hashlib.sha256(called).hexdigest())
 
 
 def turn_event_id(scope: ScopeName, turn: str, taken: str) -> EventId:
-    """Return the id of the event that was made of what was taken from a turn.
+    """Return the id of the event for a statement extracted from a turn.
 
-    The same taken from the same turn has one id, however often the turn is worked through.
+    The same statement from the same turn has one id, however often the turn is processed.
     """
     digest = hashlib.sha256(taken.encode()).hexdigest()
     return EventId(_derived("turn-event", scope, turn, digest))
 
 
 def dead_letter_id(stage: str, origin: str, content: bytes) -> str:
-    """Return the id of a dead letter: the same bytes failing at the same place have one id."""
+    """Return the id of a dead letter; the same bytes failing at the same place share it."""
     digest = hashlib.sha256(content).hexdigest()
     return _derived("dead-letter", stage, origin.replace(_SEPARATOR, " "), digest)
 
 
 def review_id(decision: DecisionId, older: MemoryId) -> str:
-    """Return the id of the question what a decision's memory is to an older one."""
+    """Return the id of the review that asks how a decision's memory relates to an older one."""
     return _derived("review", decision, older)
 
 
 def answer_id(review: str, verdict: str, author: str) -> EventId:
-    """Return the id of an answer: the same person saying the same twice has answered once."""
+    """Return the id of an answer; the same answer by the same person has one id."""
     return EventId(_derived("answer", review, verdict, author))
 
 
 def retirement_id(scope: ScopeName, reason: str, memories: Iterable[Target]) -> EventId:
-    """Return the id of the wish to end memories: of the same versions it is the same wish."""
+    """Return the id of a request to end memories; one id for the same versions and reason."""
     versions = sorted(f"{one.memory_id}/{one.version}" for one in memories)
     return EventId(_derived("retirement", scope, reason, *versions))
 
 
 def proposal_id(scope: ScopeName, author: str, members: Iterable[Target]) -> EventId:
-    """Return the id of a proposal to join memories: of the same versions it is the same one."""
+    """Return the id of an author's proposal to join memories; one id for the same versions."""
     versions = sorted(f"{one.memory_id}/{one.version}" for one in members)
     return EventId(_derived("proposal", scope, author, *versions))
 
 
 def request_id(scope: ScopeName, kind: str, author: str, at: datetime, *about: str) -> EventId:
-    """Return the id of what somebody asks for at a time: asked for again, it is another wish."""
+    """Return the id of a request; repeated at another time, it is a new request."""
     return EventId(_derived("request", scope, kind, author, at.isoformat(), *about))
 
 
 def republished_id(undo: DecisionId, undone: DecisionId) -> EventId:
-    """Return the id of an event that is decided again, because its first decision was undone."""
+    """Return the id of an event that is decided again because its first decision was undone."""
     return EventId(_derived("republished", undo, undone))
 
 
 def _derived(*names: str) -> str:
-    """Return the UUID of version 5 (RFC 9562) of joined names, as the uuid module gives it.
+    """Return the version 5 UUID (RFC 9562) of the joined names, equal to the uuid module's.
 
-    A third of the module's time: an event takes several.
+    It takes a third of the module's time, and an event needs several.
     """
     digest = _IN_NAMESPACE.copy()
     digest.update(_SEPARATOR.join(names).encode())

@@ -1,6 +1,6 @@
-"""The decisions topic as a state: what each decision does, and what they add up to.
+"""The state of the decisions topic: the effects of each decision, and their fold.
 
-`state(scope) = fold(decisions)`. The store, the overlay and every audit use this one reading.
+`state(scope) = fold(decisions)`. The store, the overlay and every audit use this implementation.
 """
 
 from collections.abc import MutableMapping, Sequence
@@ -35,21 +35,21 @@ from streams.core.neighbours import DECIDED_MAX, Stored
 
 @dataclass(frozen=True)
 class Retire:
-    """Take a memory out of use, for a successor that the same decision stores."""
+    """Retires a memory in favour of a successor that the same decision stores."""
 
     target: Target
     superseded: Superseded
 
 
 class Restated(Stored):
-    """A memory as it is from here on, whatever it was: what made it so may be gone."""
+    """A memory's state regardless of its previous one: the records that led to it may be erased."""
 
 
 Effect = Stored | Retire
 
 
 def effects(decision: Decision) -> list[Effect]:
-    """Return what a decision does to the store, the successor before those it retires."""
+    """Return a decision's effects on the store, the successor before the memories it retires."""
     match decision:
         case Insert() | Replace() | Merge():
             stored = Stored(decision.memory, unpack(decision.embedding), _decided(decision))
@@ -86,7 +86,7 @@ def memory_of(effect: Effect) -> MemoryId:
 
 
 def version_after(effect: Effect) -> int:
-    """Return the version that a memory has after an effect."""
+    """Return a memory's version after an effect."""
     return effect.target.version + 1 if isinstance(effect, Retire) else effect.memory.version
 
 
@@ -105,7 +105,7 @@ def touched(decision: Decision) -> list[MemoryId]:
 
 
 def quoted(decision: Decision) -> list[MemoryId]:
-    """Return the ids of memories whose words a decision repeats without changing them."""
+    """Return the ids of memories that a decision quotes but does not change."""
     if isinstance(decision, Marker):
         return []
     found = [near.memory_id for near in decision.evidence.neighbours if near.findings]
@@ -116,7 +116,7 @@ def quoted(decision: Decision) -> list[MemoryId]:
 
 
 def stated(decision: Decision) -> list[Memory]:
-    """Return the memories that a decision states as they are from now on."""
+    """Return the memories whose new state a decision contains."""
     match decision:
         case Ignore() | Reject() | Forward() | Block():
             return []
@@ -127,7 +127,7 @@ def stated(decision: Decision) -> list[Memory]:
 
 
 def embeddings(decision: Decision) -> list[Embedding]:
-    """Return the vectors that a decision carries: of memories, or of the event's text."""
+    """Return the vectors that a decision contains: of memories, or of the event's text."""
     match decision:
         case Ignore() | Reject() | Forward() | Block():
             return []
@@ -145,17 +145,17 @@ def embeddings(decision: Decision) -> list[Embedding]:
 
 
 class MissingTarget(Exception):
-    """A decision does not build on what the state has: the log or the store is damaged."""
+    """A decision does not build on the current state: the log or the store is damaged."""
 
 
 def fold(
     state: MutableMapping[MemoryId, Stored], decision: Decision, *, holed: bool = False
 ) -> list[MemoryId]:
-    """Bring a state one decision further; return the ids that changed.
+    """Apply a decision to a state; return the ids that changed.
 
-    Versions make it idempotent: an effect that the state already has, or has passed, is skipped.
-    Raises MissingTarget where the state lacks what the decision builds on; but where records
-    before it may have been erased, `holed`, that is skipped: a later decision states it.
+    Versions make it idempotent: an effect that the state already includes is skipped. Raises
+    MissingTarget if the state lacks what the decision builds on. With `holed`, earlier records may
+    have been erased, so such an effect is skipped: a later decision restates the memory.
     """
     return take(state, effects(decision), holed=holed)
 
@@ -163,7 +163,7 @@ def fold(
 def take(
     state: MutableMapping[MemoryId, Stored], made: Sequence[Effect], *, holed: bool = False
 ) -> list[MemoryId]:
-    """Bring a state further by a decision's effects, as `fold` does."""
+    """Apply a decision's effects to a state, as `fold` does."""
     changed: list[MemoryId] = []
     for effect in made:
         identity = memory_of(effect)
@@ -175,9 +175,9 @@ def take(
 
 
 def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> Stored | None:
-    """Return the state of a memory after an effect; None where `before` is already that far.
+    """Return the state of a memory after an effect; None if `before` already includes it.
 
-    `holed` as for `fold`: None, too, where what the effect builds on is not there.
+    With `holed`, as for `fold`, also None if the state that the effect builds on is missing.
     """
     version = version_after(effect)
     if before is not None and before.memory.version >= version:
@@ -206,18 +206,18 @@ def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> St
 
 
 def _whole(after: Stored) -> Stored:
-    """Return a state; raise MissingTarget where it has a vector, but not one for each wording."""
+    """Return a state; raise MissingTarget if it has a vector, but not one for each wording."""
     if after.vector is not None and not after.is_whole:
         raise MissingTarget(f"memory {after.memory.id} gets a wording, but not its vector")
     return after
 
 
 def _require_known(before: Stored, effect: Effect) -> None:
-    """Raise MissingTarget where another decision made the version that an effect was to make.
+    """Raise MissingTarget if a different decision produced the version that an effect would.
 
-    To skip it would lose what it says. What lies further back than a memory remembers its
-    decisions was compared when it was applied; one that was stated anew remembers none before
-    that, and of one that was forgotten nothing can be lost.
+    Skipping such an effect would lose it. Effects older than the decisions that a memory remembers
+    were compared when applied; a restated memory remembers none from before, and a forgotten one
+    has nothing to lose.
     """
     later = before.memory.version - version_after(effect)
     if later >= min(len(before.decided), DECIDED_MAX // 2) or _is_forgotten(before.memory):
@@ -240,7 +240,7 @@ def _is_forgotten(memory: Memory) -> bool:
 
 
 def _wording_of(decision: Reinforce) -> dict[ContentKey, Vector]:
-    """Return the vector of the event's text, where the memory keeps that as a variant."""
+    """Return the vector of the event's text if the memory keeps the text as a variant."""
     event, embedding = decision.event, decision.embedding
     if embedding is None or not isinstance(event, Remember):
         return {}
@@ -250,7 +250,7 @@ def _wording_of(decision: Reinforce) -> dict[ContentKey, Vector]:
 
 
 def _worded(memory: Memory, embeddings: Sequence[Embedding]) -> dict[ContentKey, Vector]:
-    """Return the vectors of a memory's variants, where a decision carries them."""
+    """Return the vectors of a memory's variants if the decision contains them."""
     if not embeddings:
         return {}
     keys = (variant.content_key for variant in memory.variants)

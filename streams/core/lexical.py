@@ -1,4 +1,4 @@
-"""How well texts match the words of a query, beside how near they are to it in meaning."""
+"""Lexical relevance of texts to a query (BM25), and its combination with vector similarity."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,15 +8,14 @@ from streams.core.language.reading import Reading
 
 _SATURATION = 1.2
 _LENGTH_WEIGHT = 0.75
-"""BM25's k1 and b, as Robertson and Zaragoza give them: The Probabilistic Relevance Framework,
-2009."""
+"""BM25's k1 and b, from Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009."""
 
 
 def bm25(query: Reading, texts: Sequence[Reading]) -> list[float]:
-    """Return how well each text matches any of the query's content words, the best as 1.
+    """Return the BM25 score of each text for the query's content words, scaled so the best is 1.
 
-    Words are compared by their lemmas, names by how they are spelt; a word that few of the texts
-    have counts more. 0 where a text has none of them.
+    Words are compared by lemma, names by spelling; rarer words count more. A text with none of the
+    words scores 0.
     """
     counts = [Counter(_terms(text)) for text in texts]
     wanted = sorted(set(_terms(query)))
@@ -39,9 +38,9 @@ def bm25(query: Reading, texts: Sequence[Reading]) -> list[float]:
 
 
 def hybrid(similarity: float | None, lexical: float | None, *, weight: float) -> float:
-    """Return one score of nearness in meaning and of shared words, which have this weight.
+    """Return the weighted mean of similarity and lexical score; `weight` is the lexical share.
 
-    What has no similarity is as far as can be, what has no lexical score shares no word.
+    A missing score counts as 0.
     """
     return (1 - weight) * (similarity or 0.0) + weight * (lexical or 0.0)
 

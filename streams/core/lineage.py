@@ -1,10 +1,9 @@
-"""What rests on a decision, and what memories are without it.
+"""Undo: which later decisions depend on a decision, and the memories' state without it.
 
-An undo and what it took back cancel each other out: neither is looked at again. A memory returns to
-what it was before the first of the decisions undone that changed it; so what was decided since
-rests on them, is undone with them, and is decided again. What an undone decision had joined is kept
-apart from then on, by a side for each: nobody joins again what somebody has taken apart, until the
-undo itself is undone.
+An undo and the decisions that it undoes cancel out and are not considered again. A memory returns
+to its state before the first undone decision that changed it; decisions since then depend on it,
+are undone with it, and their events are decided again. Memories that an undone decision had joined
+get one side each, a cannot-link constraint that holds until the undo itself is undone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,11 +40,11 @@ Changing: TypeAlias = Change | Revision
 
 
 class CannotUndo(Exception):
-    """A decision cannot be undone, or not now: one line that says why, and what to do first."""
+    """A decision cannot be undone, or not yet; the message says why and what to do first."""
 
 
 class UndoneAlready(CannotUndo):
-    """A decision was undone before: by the decision `undo`."""
+    """A decision was already undone by the decision `undo`."""
 
     def __init__(self, decision: DecisionId, undo: DecisionId) -> None:
         super().__init__(f"decision {decision} is undone already, by decision {undo}")
@@ -63,12 +62,11 @@ class Wish:
 
 @dataclass(frozen=True)
 class Plan:
-    """An undo, worked out.
+    """The plan of an undo.
 
-    `meant` is the decision to be undone, `resting` those that are undone with it, in their order.
-    `request` asks for it; `republished` are events of theirs that are decided again right behind
-    it. `memories` are those concerned, each as it is now, None for one that begins, and as it is to
-    be.
+    `meant` is the decision to undo, `resting` the dependent decisions undone with it, in order.
+    `request` asks for it; `republished` are their events to decide again right after it. `memories`
+    pairs the current state of each memory concerned, None for a new one, with its future state.
     """
 
     meant: Changing
@@ -79,12 +77,12 @@ class Plan:
 
     @property
     def events(self) -> list[Event]:
-        """What is to be published, in this order and together."""
+        """The events to publish together, in this order."""
         return [self.request, *self.republished]
 
     @property
     def unsettled(self) -> list[Changing]:
-        """What people asked for, or answered, and nobody asks again: to be looked at."""
+        """Undone requests and answers of people, which are not repeated: people must check them."""
         return [one for one in self.resting if not isinstance(one.event, Remember)]
 
 
@@ -94,19 +92,19 @@ def changing(decisions: Iterable[Decision]) -> list[Changing]:
 
 
 def undone(changes: Iterable[Changing]) -> dict[DecisionId, DecisionId]:
-    """Return the decisions that do not hold any more, each with the undo that took it back.
+    """Return the decisions that no longer hold, each with the undo that undid it.
 
-    `changes` are those of a scope, or more, in their order. What an undo took back holds again
-    where the undo itself was undone.
+    `changes` are those of one or more scopes, in order. An undone decision holds again if its undo
+    was undone.
     """
     return _undone(_undos(changes))
 
 
 def resting_on(changes: Sequence[Changing], meant: Changing) -> list[Changing]:
-    """Return the decisions that hold and rest on one, itself first, in their order.
+    """Return a decision and the decisions in force that depend on it, in order.
 
-    Each changed, or was made on account of, a memory that one before it had changed. On an undo
-    rest also the decisions on the events that were published again with it.
+    Each of them changed, or was caused by, a memory that an earlier one had changed. Decisions on
+    events republished by an undo depend on that undo as well.
     """
     gone, concerned, found = undone(changes), set(touched(meant)), [meant]
     again = _copies(meant.decision_id, meant.event) if isinstance(meant.event, Undo) else {}
@@ -120,9 +118,10 @@ def resting_on(changes: Sequence[Changing], meant: Changing) -> list[Changing]:
 
 
 def plan(decisions: Sequence[Decision], meant: DecisionId, wish: Wish) -> Plan:
-    """Work out how a decision of a scope is undone.
+    """Return the plan to undo a decision.
 
-    `decisions` are all those of its scope that count, in their order. Raises CannotUndo.
+    `decisions` are all decisions of its scope that count, in order. Raises CannotUndo if it cannot
+    be undone.
     """
     changes = changing(decisions)
     decision = _to_be_undone(decisions, changes, meant)
@@ -153,9 +152,9 @@ def plan(decisions: Sequence[Decision], meant: DecisionId, wish: Wish) -> Plan:
 
 
 def cut_off(decisions: Sequence[Decision], undo: DecisionId) -> list[Remember]:
-    """Return the events that belong behind an undo that was made, and were not decided on.
+    """Return the republished events of a completed undo that have no decision.
 
-    Whoever published the undo may have died before the rest was out.
+    The publisher of the undo may have died before it published the rest.
     """
     changes = changing(decisions)
     place = next(i for i, one in enumerate(changes) if one.decision_id == undo)
@@ -183,7 +182,7 @@ def _undone(undos: Mapping[DecisionId, Undo]) -> dict[DecisionId, DecisionId]:
 
 
 def _copies(undo: DecisionId, request: Undo) -> dict[DecisionId, DecisionId]:
-    """Return the decisions on what is published again behind an undo, with those that it repeats."""
+    """Return the decisions on the events republished after an undo, with the original decisions."""
     return {
         decision_id(request.scope, republished_id(undo, original)): original
         for original in request.undoes
@@ -191,7 +190,7 @@ def _copies(undo: DecisionId, request: Undo) -> dict[DecisionId, DecisionId]:
 
 
 def _leans_on(decision: Changing) -> list[MemoryId]:
-    """Return the memories that a decision changed, or that outdated what it says at once."""
+    """Return the memories that a decision changed, or that superseded its memory immediately."""
     outdated_by = [one.superseded.by for one in stated(decision) if one.superseded is not None]
     return [*touched(decision), *(identity for identity in outdated_by if identity is not None)]
 
@@ -222,7 +221,7 @@ def _require_nothing_erased(resting: Sequence[Changing]) -> None:
 
 
 def _require_newest_undo(changes: Sequence[Changing], resting: Sequence[Changing]) -> None:
-    """Refuse the undo of an undo where a later one took back more of the same memories."""
+    """Refuse to undo an undo if a later one undid more decisions on the same memories."""
     meant, gone = resting[0], undone(changes)
     if not isinstance(meant.event, Undo):
         return
@@ -242,7 +241,7 @@ def _require_newest_undo(changes: Sequence[Changing], resting: Sequence[Changing
 def _without(
     changes: Sequence[Changing], resting: Sequence[Changing], undo: DecisionId, at: datetime
 ) -> list[tuple[Memory | None, Memory]]:
-    """Return the memories concerned, as they are and as they are without these decisions."""
+    """Return the memories concerned, each in its current state and without these decisions."""
     before, now = _states(changes, {one.decision_id for one in resting})
     alone = _alone(resting[0], before, undo)
     made = {identity: _back(was, now[identity], at) for identity, was in before.items()}
@@ -260,7 +259,7 @@ def _without(
 def _told_since(
     changes: Sequence[Changing], meant: Changing, now: Iterable[Memory]
 ) -> tuple[Side, ...]:
-    """Return the sides on which later undos have put the memories concerned: those hold on."""
+    """Return the sides that later undos gave to the memories concerned: these stay in force."""
     earlier = {one.decision_id for one in changes[: _place(changes, meant) + 1]}
     return sides(tuple(one for one in m.kept_apart if one.undo not in earlier) for m in now)
 
@@ -270,7 +269,7 @@ def _taken_apart(
 ) -> dict[MemoryId, tuple[Side, ...]]:
     """Return a side for each memory of an undone decision that is live without it.
 
-    Whatever it did with them: in doubt they are two facts.
+    Whatever the decision did with them, when in doubt they are two facts.
     """
     if isinstance(meant, Revision):
         return {}
@@ -290,7 +289,7 @@ def _with_sides(memory: Memory, more: Sequence[tuple[Side, ...]]) -> Memory:
 def _states(
     changes: Sequence[Changing], resting: set[DecisionId]
 ) -> tuple[dict[MemoryId, Memory | None], dict[MemoryId, Memory]]:
-    """Return what the memories concerned were before the first of these decisions, and are now."""
+    """Return the memories concerned before the first of these decisions, and their state now."""
     state = dict[MemoryId, Stored]()
     before: dict[MemoryId, Memory | None] = {}
     for one in changes:
@@ -306,7 +305,7 @@ def _states(
 
 
 def _back(was: Memory | None, now: Memory, at: datetime) -> Memory:
-    """Return a memory as it was; where it was not, it ends."""
+    """Return a memory in its previous state, as its next version; retired if it had none."""
     if was is None:
         return survivorship.retired(now, Superseded(by=None, at=at, reason=Reason.UNDONE.value))
     return was.model_copy(update={"version": now.version + 1})
@@ -315,10 +314,10 @@ def _back(was: Memory | None, now: Memory, at: datetime) -> Memory:
 def _alone(
     meant: Changing, before: Mapping[MemoryId, Memory | None], undo: DecisionId
 ) -> Memory | None:
-    """Return the memory that the event of an undone decision makes by itself.
+    """Return the memory that an undone decision's event creates by itself.
 
-    None where it says nothing of its own, its words are known without it, or it was all that the
-    decision made: that is what is not wanted.
+    None if there is no `remember` event, its words are known without it, or the decision was an
+    insert: then this memory is what was undone.
     """
     event = meant.event
     if isinstance(meant, Insert | Revision) or not isinstance(event, Remember):
@@ -365,9 +364,9 @@ def _republished(
     own_id: DecisionId,
     request: Undo,
 ) -> list[Remember]:
-    """Return the events of what rests on a decision, to be decided again: each said once.
+    """Return the events of the dependent decisions, to be decided again, each once.
 
-    What an earlier decision says that holds from now on is not said again.
+    An event is omitted if another decision on it is in force from now on.
     """
     originals = _originals(decisions)
     first = {one.decision_id: originals.get(one.decision_id, one.decision_id) for one in changes}
@@ -384,9 +383,9 @@ def _republished(
 
 
 def _originals(decisions: Sequence[Decision]) -> dict[DecisionId, DecisionId]:
-    """Return the decisions on events that were published again, with the first on the same event.
+    """Return the decisions on republished events, with the first decision on the same event.
 
-    An undo that came too late has published its events all the same.
+    An undo that came too late has published its events, too.
     """
     originals: dict[DecisionId, DecisionId] = {}
     for one in decisions:

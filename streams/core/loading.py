@@ -1,7 +1,7 @@
-"""What a search has found, told in fewer entries: which memories are one fact, and its text.
+"""Search results condensed into fewer entries: which memories are one fact, and its text.
 
-For whoever reads: nothing that is stored changes. Each memory that was found ends in exactly one
-entry, which has its members' own texts beside the one that is shown.
+This happens at read time; nothing stored changes. Each found memory ends in exactly one entry,
+which has its members' own texts as well as the shown one.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,16 +23,16 @@ from streams.core.neighbours import Neighbour
 from streams.core.policy import Rules
 
 Way: TypeAlias = Literal["alone", "says-all", "joined", "worded"]
-"""How an entry got its text: its only member's; one member's that says all; what each member adds,
-sentence by sentence; a language model's wording."""
+"""How an entry got its text: from its only member, from one member that says everything, from what
+each member adds sentence by sentence, or from a language model."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A live memory that a search has brought.
+    """A live memory that a search found.
 
-    `score` is what it is ranked by, higher first; `similarity` to the query is None where there
-    was none. `wording` is the variant that is nearest to it; None where that is the shown text.
+    Results are ranked by `score`, highest first. `similarity` to the query is None if it was not
+    measured. `wording` is the variant nearest to the query; None if it is the shown text.
     """
 
     memory: Memory
@@ -44,7 +44,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Told:
-    """A text that stands for several, and how it was made."""
+    """A text that represents several memories, and how it was made."""
 
     text: str
     way: Way
@@ -52,17 +52,17 @@ class Told:
 
 @dataclass(frozen=True)
 class Entry:
-    """Memories that are one fact, in the order in which they were found, and what is shown."""
+    """Memories that are one fact, in the order of the results, and the shown text."""
 
     members: tuple[Found, ...]
     told: Told
 
 
 def near(found: Sequence[Found], *, distance: float) -> list[tuple[Memory, Neighbour]]:
-    """Return the pairs up to a cosine distance apart, the nearest first; the later seen leads each.
+    """Return the pairs within a cosine distance, nearest first; the one seen later leads each pair.
 
-    What is believed is paired with nothing tentative: shown as one, it could not be told which. What
-    an undo took apart is no pair.
+    Active memories are not paired with tentative ones, which a joint entry would hide. Memories
+    that an undo separated are not paired either.
     """
     if not found:
         return []
@@ -93,9 +93,9 @@ def entries(
     rules: Rules,
     tell: Callable[[Sequence[Memory]], Told | None],
 ) -> list[Entry]:
-    """Put together what is one fact, in the order of the best found of each.
+    """Group memories that are one fact into entries, ordered by the best result of each.
 
-    In doubt apart: what a guard has found something about, and what cannot be told as one.
+    When in doubt, keep apart: pairs with guard findings, and groups without a joint text.
     """
     groups = cohesive([one for one in relations if not one.judgement.findings], rules)
     group_of = {identity: group[0] for group in groups for identity in group}
@@ -108,9 +108,9 @@ def entries(
 
 
 def tell(memories: Sequence[Memory], readings: Readings, *, characters_max: int) -> Told | None:
-    """Return one text for memories that are one fact, without what is said twice.
+    """Return one text for memories that are one fact, without repetitions.
 
-    None where that would be longer than `characters_max`, and no memory's own text will do.
+    None if it would be longer than `characters_max` and no memory's own text says everything.
     """
     if len(memories) == 1:
         return Told(memories[0].text, "alone")

@@ -1,4 +1,4 @@
-"""From a foreign row to an event: which column is the text, the scope, the id and the time."""
+"""Mapping of foreign rows to events: the columns for text, scope, id and time."""
 
 import re
 import warnings
@@ -19,20 +19,20 @@ OWN = frozenset(Remember.model_fields) - {"kind", "schema_version", "metadata"}
 _NUMBERS = {"turn": int, "importance": float, "confidence": float}
 _LISTS = frozenset({"tags", "entities"})
 _MILLISECONDS_FROM = 100_000_000_000
-"""A larger number is a time in milliseconds: as seconds it would lie after the year 5138."""
+"""A larger number is in milliseconds: as seconds, it would be after the year 5138."""
 
 _FIRST = datetime(1971, 1, 1, tzinfo=UTC)
-"""What says an earlier time mostly means none: the year 1, or the first second of Unix."""
+"""An earlier time usually means no time: the year 1, or the Unix epoch."""
 _AHEAD_MAX = timedelta(days=1)
-"""A time without a zone may be from one that is up to 14 hours ahead."""
+"""A time without a zone may come from a zone up to 14 hours ahead."""
 
 
 @dataclass(frozen=True)
 class FieldMapping:
     """The columns that hold an event's parts.
 
-    `scope` is a template: `locomo/{sample}/{speaker}` fills in two columns. Where `id` or `time`
-    is None, a column named event_id or occurred_at is used if there is one.
+    `scope` is a template: `locomo/{sample}/{speaker}` fills in two columns. If `id` or `time` is
+    None, a column named event_id or occurred_at is used if there is one.
     """
 
     text: str = "text"
@@ -45,14 +45,14 @@ class FieldMapping:
 
 
 def scope_template(text: str) -> str:
-    """Read what names a scope: a template where it has braces, otherwise one column's name."""
+    """Return a scope template: the text itself if it has braces, else the column of that name."""
     return text if "{" in text else f"{{{text}}}"
 
 
 def event_fields(row: Mapping[str, Any], mapping: FieldMapping) -> dict[str, Any]:
-    """Return the fields of a `remember` event, unchecked; id and time only where the row has them.
+    """Return the unvalidated fields of a `remember` event; id and time only if the row has them.
 
-    Raises Unreadable, naming the column, where a part is missing or cannot be converted.
+    Raises Unreadable, with the column's name, if a part is missing or cannot be converted.
     """
     scope_columns = columns_of(mapping.scope)
     id_column, time_column = mapping.id or "event_id", mapping.time or "occurred_at"
@@ -77,10 +77,10 @@ def event_fields(row: Mapping[str, Any], mapping: FieldMapping) -> dict[str, Any
 
 
 def moment(value: object, column: str) -> datetime:
-    """Read a time: ISO 8601, Unix seconds or milliseconds, or a date as people write it.
+    """Parse a time: ISO 8601, Unix seconds or milliseconds, or a date as people write it.
 
-    A time without a zone is UTC. Raises Unreadable where the day is not given in full, or could be
-    read in two ways.
+    A time without a zone is UTC. Raises Unreadable if the value is no time, or if its date is
+    incomplete or ambiguous.
     """
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -97,12 +97,12 @@ def moment(value: object, column: str) -> datetime:
 
 
 def is_unlikely(time: datetime, now: datetime) -> bool:
-    """Tell whether nothing can have been observed at that time: it is still to come, or no time."""
+    """Return whether a time cannot be an observation's: it is in the future, or means no time."""
     return not _FIRST <= time <= now + _AHEAD_MAX
 
 
 _TWO_DAYS = (datetime(2001, 1, 1, tzinfo=None), datetime(2002, 2, 2, tzinfo=None))  # noqa: DTZ001
-"""What dateutil fills gaps with: where the result depends on it, the text left a gap."""
+"""Defaults for dateutil: if the result depends on them, the text lacks a part of the date."""
 
 
 def _written(text: str, column: str) -> datetime:
@@ -122,7 +122,7 @@ def _written(text: str, column: str) -> datetime:
 
 
 _UNIX = re.compile(r"\d{10}(?:\.\d+)?|\d{13}")
-"""Unix seconds or milliseconds since 2001, as a table has them: as text."""
+"""Unix seconds or milliseconds since 2001, written as text in a table."""
 
 
 def _kept(metadata: object) -> dict[str, Any]:
@@ -139,7 +139,7 @@ _PLACE = re.compile(r"\{([^{}]+)\}")
 
 
 def columns_of(template: str) -> list[str]:
-    """Return the columns of a scope template. Raises ValueError where it is broken."""
+    """Return the columns of a scope template. Raises ValueError if it is malformed."""
     if not template.strip("/ ") or set(_PLACE.sub("", template)) & set("{}"):
         raise ValueError(f"write {{column}} for a column's value, and text around it: {template!r}")
     return _PLACE.findall(template)
@@ -152,7 +152,7 @@ def _column(row: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - JSON is
 
 
 def _name(row: Mapping[str, Any], column: str) -> str:
-    """Return a column's value as a part of a name: text, or a number written out."""
+    """Return a column's value as a part of a name: text, or a number as text."""
     value = _column(row, column)
     if isinstance(value, bool | dict | list):
         raise Unreadable(f"column {column} is no name; give it a text or a number", column)
@@ -162,7 +162,7 @@ def _name(row: Mapping[str, Any], column: str) -> str:
 
 
 def _own(field: str, value: Any) -> Any:  # noqa: ANN401
-    """Convert a column named like an event's field; what does not fit is left to validation."""
+    """Convert a column named like an event's field; leave unconvertible values to validation."""
     if field in _LISTS and isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     if field in _NUMBERS and isinstance(value, str):
@@ -176,7 +176,7 @@ def _own(field: str, value: Any) -> Any:  # noqa: ANN401
 
 
 def listed(columns: Iterable[str]) -> str:
-    """Name the columns for a message; of many the first ones."""
+    """Return the columns' names for a message, the first 12 if there are many."""
     names = sorted(columns)
     shown = ", ".join(names[:12])
     return f"{shown}, … ({len(names)} in all)" if len(names) > len(names[:12]) else shown or "none"

@@ -1,4 +1,4 @@
-"""How well deciding went: marks become rates with intervals, scores become areas and curves."""
+"""Evaluation metrics: rates with confidence intervals, AUC, precision-recall curves and B-cubed."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 _Z = 1.959963984540054
-"""The 97.5th percentile of the normal distribution: intervals hold 95 %."""
+"""The 97.5th percentile of the normal distribution, for 95 % intervals."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """How many of how many. Of none there is no rate."""
+    """A count out of a total; undefined if the total is 0."""
 
     count: int
     of: int
@@ -23,7 +23,7 @@ class Rate:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval by Wilson's score: sound for few rows, and for rates near 0."""
+        """The 95 % Wilson score interval: valid for few rows and for rates near 0."""
         if not self.of:
             return None
         share, of = self.count / self.of, self.of
@@ -35,31 +35,31 @@ class Rate:
 
 
 def rate(marks: Iterable[bool | None]) -> Rate:
-    """Count the marks that are true; None is a row that the rate is not about."""
+    """Return the rate of true marks; None marks a row that the rate does not cover."""
     counted = Counter(mark for mark in marks if mark is not None)
     return Rate(counted[True], counted.total())
 
 
 def needed(upper: float) -> int:
-    """Return how many rows without one failure show that the rate is at most so high."""
+    """Return how many rows without a failure show that the rate is at most `upper`."""
     return int(np.ceil(_Z**2 * (1 - upper) / upper))
 
 
 def auc(positive: Sequence[float], negative: Sequence[float]) -> float | None:
-    """Return how often a positive scores higher than a negative; a tie counts half."""
+    """Return the area under the ROC curve; ties count half; None if a class is empty."""
     if not positive or not negative:
         return None
     scores = np.array([*positive, *negative], np.float64)
     _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
     behind = np.cumsum(counts)
-    ranks = (behind - counts + 1 + behind) / 2  # the mean rank of those that tie
+    ranks = (behind - counts + 1 + behind) / 2  # the mean rank of ties
     above = float(ranks[inverse[: len(positive)]].sum()) - len(positive) * (len(positive) + 1) / 2
     return above / (len(positive) * len(negative))
 
 
 @dataclass(frozen=True)
 class Point:
-    """What a threshold, inclusive, finds: precision and recall, and the negatives it takes."""
+    """Precision, recall and false positive rate (`fallout`) at an inclusive threshold."""
 
     threshold: float
     precision: float
@@ -68,7 +68,7 @@ class Point:
 
 
 def curve(positive: Sequence[float], negative: Sequence[float]) -> list[Point]:
-    """Return a point for each score, the highest first; none where a class is empty."""
+    """Return a point per distinct score, highest first; none if a class is empty."""
     if not positive or not negative:
         return []
     scores = np.array([*positive, *negative], np.float64)
@@ -76,7 +76,7 @@ def curve(positive: Sequence[float], negative: Sequence[float]) -> list[Point]:
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     found = np.cumsum(is_positive[order])
-    last = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)  # ties stand together
+    last = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)  # the last of each tie
     return [
         Point(
             threshold=float(ranked[i]),
@@ -101,7 +101,7 @@ class BCubed:
 
 
 def b_cubed(items: Iterable[tuple[Hashable, Hashable]]) -> BCubed | None:
-    """Compare, for each item, the cluster it is truly of with the one it was found in."""
+    """Return B-cubed of items given as (true cluster, found cluster); None if there are none."""
     together = Counter(items)
     if not together:
         return None

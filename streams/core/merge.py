@@ -1,10 +1,10 @@
-"""The text that a merge shows. Every source stays as a wording of the memory, so none is lost by it.
+"""The text that a merge shows; every source text stays a wording of the memory, so none is lost.
 
-`append` joins what each text adds, `keep_better` and `newer_wins` show one of them, `worded` a
-model's text where it neither leaves out a sentence or value of theirs nor adds one.
+`append` joins what each text adds; `keep_better` and `newer_wins` show one of the texts; `worded`
+shows a model's text if it neither omits nor adds a sentence or value.
 
-Splitting is conservative: where it is doubtful that a sentence ends, it does not. Too long a unit
-leaves a repetition in; too short a one could drop half a fact.
+Sentence splitting is conservative: a doubtful boundary does not split. A unit that is too long
+leaves a repetition in; one that is too short could drop half a fact.
 """
 
 import re
@@ -18,7 +18,7 @@ from streams.core.identity import normalised
 from streams.core.language.reading import Reading, Readings
 
 UNWORDED = "wording: "
-"""What evidence begins with where a model gave no text that can be taken; the reason follows."""
+"""Prefix of the evidence that a model gave no usable text; the reason follows."""
 
 _QUOTES = "\"'\u201d\u2019)]"
 _BOUNDARY = re.compile(rf"(?<=[.!?…])[{re.escape(_QUOTES)}]*\s+(?=[\"'\u201c\u2018(\[]?[^\W_a-z])")
@@ -26,12 +26,12 @@ _LAST_WORD = re.compile(rf"(\w+)[{re.escape(_QUOTES)}]*\.[{re.escape(_QUOTES)}]*
 _ENDED = re.compile(rf"[.!?…][{re.escape(_QUOTES)}]*$")
 
 _REPEATED = 0.75
-"""A sentence with more than this share of its words in another text is said there already."""
+"""A sentence with more than this share of its words in other texts may count as said there."""
 
 _WORDS_MIN = 3
 _WORD_LETTERS_MIN = 4
 _NAME_LETTERS_MIN = 6
-"""Shorter before a full stop is too often an abbreviation; names and titles more so than words."""
+"""A shorter word before a full stop is too often an abbreviation, above all a name or title."""
 
 _LEANS_ON_CONTEXT = frozenset(
     [
@@ -68,15 +68,15 @@ _LEANS_ON_CONTEXT = frozenset(
         "others",
     ]
 )
-"""English third-person pronouns and demonstratives, a closed class: what such a sentence says
+"""English third-person pronouns and demonstratives, a closed class: a sentence with one of them
 depends on the sentence before it."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A text to be merged, by the memory's or event's id: when it was last said, and by whom.
+    """A text to be merged, with the id of its memory or event, when it was last said, and by whom.
 
-    `sources` is empty where nobody knows.
+    `sources` is empty if unknown.
     """
 
     origin: str
@@ -87,7 +87,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Joined:
-    """A text made of others, and how."""
+    """A text composed from others, and how."""
 
     text: str
     composition: Composition
@@ -95,7 +95,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class Faults:
-    """Why a wording cannot be taken: what it leaves out, and what nobody said."""
+    """Why a model's wording is rejected: sentences that it omits, and sentences that it invents."""
 
     missing: tuple[str, ...]
     invented: tuple[str, ...]
@@ -117,10 +117,11 @@ def sentences(text: str) -> list[str]:
 
 
 def append(parts: Sequence[Part], readings: Readings) -> Joined:
-    """Join what texts add to each other, oldest first.
+    """Join what the texts add to each other, oldest first.
 
-    A sentence adds something unless another text has its numbers, names and negations and nearly
-    all of its other words. Of two that say the same, that of the text with less to say is left out.
+    A sentence adds something unless the other texts have its numbers, names and negations and
+    nearly all of its other words. Of two equivalent sentences, drop that of the text with fewer
+    words.
     """
     units = [unit for part in _by_age(parts) for unit in _units(part, readings)]
     richness = {
@@ -151,7 +152,7 @@ def newer_wins(parts: Sequence[Part]) -> Joined:
 
 
 def alone(part: Part, strategy: Strategy) -> Joined:
-    """Show one of the texts as it is."""
+    """Show one of the texts unchanged."""
     told = tuple(sentences(part.text))
     origins = (part.origin,) * len(told)
     return Joined(
@@ -160,7 +161,7 @@ def alone(part: Part, strategy: Strategy) -> Joined:
 
 
 def worded(parts: Sequence[Part], text: str, readings: Readings) -> Joined | Faults:
-    """Take a model's wording where it leaves out no sentence, and adds none."""
+    """Accept a model's wording if it omits and adds no sentence; otherwise return its Faults."""
     said = [unit for part in _by_age(parts) for unit in _units(part, readings)]
     told = _units(Part("", text, parts[0].said_at), readings)
     missing = tuple(unit.text[:SAID_MAX] for unit in said if not unit.is_said_by(told))
@@ -171,13 +172,13 @@ def worded(parts: Sequence[Part], text: str, readings: Readings) -> Joined | Fau
 
 
 def contains(text: str, other: str) -> bool:
-    """Tell whether `text` says every sentence of `other`, word for word."""
+    """Return whether `text` contains every sentence of `other`, word for word."""
     return not _news(other, sentences(text))
 
 
 @dataclass(frozen=True, eq=False)
 class _Unit:
-    """A sentence, with those behind it that lean on it."""
+    """A sentence with the following sentences that depend on it."""
 
     origin: str
     sentences: tuple[str, ...]
@@ -189,12 +190,12 @@ class _Unit:
 
     @cached_property
     def words(self) -> frozenset[tuple[str, bool]]:
-        """The words that carry matter, each with whether it is denied."""
+        """The content words, each with whether it is negated."""
         return frozenset((word.lemma, word.negated) for word in self.reading.content)
 
     @cached_property
     def specific(self) -> frozenset[tuple[str, bool]]:
-        """Of these the numbers, the names and what is denied."""
+        """Those of the words that are numbers, names or negated."""
         return frozenset(
             (word.lemma, word.negated)
             for word in self.reading.content
@@ -202,9 +203,9 @@ class _Unit:
         )
 
     def is_said_by(self, others: Iterable["_Unit"]) -> bool:
-        """Tell whether others have all that is specific and nearly all of the words.
+        """Return whether the others have all specific words and nearly all of the content words.
 
-        What one side denies and the other does not is not said.
+        A word that one side negates and the other does not prevents it.
         """
         there = list(others)
         if any(_key(self.text) == _key(other.text) for other in there):
@@ -248,10 +249,10 @@ def _by_age(parts: Sequence[Part]) -> list[Part]:
 
 
 def _news(text: str, known: Sequence[str]) -> list[str]:
-    """Return the sentences of `text` that are not among the known ones, or not in their context."""
+    """Return the sentences of `text` that are not among the known ones in the same context."""
     keys = [_key(sentence) for sentence in known]
     news: list[str] = []
-    before: int | None = -1  # where among the known the sentence before was found; None: nowhere
+    before: int | None = -1  # index of the previous sentence among the known; None: not found
     for sentence in sentences(text):
         before = _place(sentence, keys, before)
         if before is None:
@@ -260,7 +261,7 @@ def _news(text: str, known: Sequence[str]) -> list[str]:
 
 
 def _place(sentence: str, keys: Sequence[str], before: int | None) -> int | None:
-    """Find a sentence among the known; behind the place of the sentence before it if it leans."""
+    """Return the index of a known sentence; a dependent one must follow the previous sentence."""
     key = _key(sentence)
     if before is not None and keys[before + 1 : before + 2] == [key]:
         return before + 1
@@ -268,7 +269,7 @@ def _place(sentence: str, keys: Sequence[str], before: int | None) -> int | None
 
 
 def _is_sentence(unit: str) -> bool:
-    """Tell whether a unit is surely a whole sentence."""
+    """Return whether a unit is certainly a whole sentence."""
     if len(unit.split()) < _WORDS_MIN:
         return False
     if not unit.rstrip(_QUOTES).endswith("."):
@@ -278,7 +279,7 @@ def _is_sentence(unit: str) -> bool:
 
 
 def _is_no_abbreviation(word: str) -> bool:
-    """Tell whether a full stop behind this word ends a sentence: not in Dr., St., Prof., a.m."""
+    """Return whether a full stop after this word ends a sentence: not in Dr., St., Prof., a.m."""
     return (
         word.isdigit()
         or len(word) >= _NAME_LETTERS_MIN
@@ -291,10 +292,10 @@ def _leans(sentence: str) -> bool:
 
 
 def _key(sentence: str) -> str:
-    """Return what two spellings of one sentence share; a question is never a statement."""
+    """Return the key that two spellings of a sentence share; a question keeps its mark."""
     return normalised(sentence).rstrip(".!… ")
 
 
 def _closed(text: str) -> str:
-    """End a text that is followed by a sentence."""
+    """Return a text with a full stop if it lacks an end mark, so that a sentence can follow."""
     return text if _ENDED.search(text) else f"{text}."

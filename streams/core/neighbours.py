@@ -1,4 +1,4 @@
-"""The memories near an event: what index and overlay found, combined, measured and ranked."""
+"""An event's nearest neighbours: candidates from index and overlay, measured and ranked."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,16 +11,16 @@ from streams.core.embedding import Vector, similarity
 from streams.core.identity import normalised
 
 DECIDED_MAX = 64
-"""A memory remembers so many of its newest decisions: enough to know a redelivered event."""
+"""How many of its newest decisions a memory keeps: enough to recognise a redelivered event."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A memory with its vector; None where it was not asked for, or where an effect keeps it.
+    """A memory with its vector; None if it was not requested or if an effect leaves it unchanged.
 
-    `decided` are the newest decisions that made the memory what it is, oldest first, each with
-    the content of the event decided on: at most DECIDED_MAX. `variants` are the vectors of its
-    variants: of those that an effect does not know, the state before it has them.
+    `decided` holds the newest decisions that changed the memory, at most DECIDED_MAX, oldest first,
+    each with the content key of its event. `variants` maps variants to their vectors; those that an
+    effect lacks are in the state before it.
     """
 
     memory: Memory
@@ -30,21 +30,21 @@ class Stored:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the vector of each wording is known."""
+        """Whether the vector of every wording is known."""
         keys = (variant.content_key for variant in self.memory.variants)
         return self.vector is not None and all(key in self.variants for key in keys)
 
     @property
     def wordings(self) -> dict[ContentKey, Vector]:
-        """The vectors that are known, the shown text's first, then those of variants in order."""
+        """The known vectors: the shown text's first, then the variants' in order."""
         shown = {} if self.vector is None else {self.memory.content_key: self.vector}
         keys = (variant.content_key for variant in self.memory.variants)
         return shown | {key: self.variants[key] for key in keys if key in self.variants}
 
     def after(self, before: "Stored | None") -> "Stored":
-        """Return a later state of a memory, with the vectors that the one before it knows.
+        """Return this later state, completed with the vectors that the state before it knows.
 
-        `before` may lack some, too: it does not matter which of several states are joined first.
+        `before` may lack some as well: the operation is associative.
         """
         known = self.variants if before is None else {**before.variants, **self.variants}
         keys = (variant.content_key for variant in self.memory.variants)
@@ -53,17 +53,17 @@ class Stored:
         return replace(self, vector=vector, variants=kept)
 
     def nearest(self, vector: Vector) -> tuple[float, ContentKey] | None:
-        """Return how similar a memory is, and by which of its wordings; the first of equal ones."""
+        """Return the highest similarity and its wording, first of ties; None without vectors."""
         measured = ((similarity(vector, own), key) for key, own in self.wordings.items())
         return max(measured, key=lambda one: one[0], default=None)
 
 
 @dataclass(frozen=True)
 class Known:
-    """An event that was decided on: what it said, and what takes that knowledge away.
+    """An event that was already decided: its content key, and what invalidates this knowledge.
 
-    Whoever finds it by the memories that its decision changed, forgets it where all of them are
-    stated again by an erasure; whoever finds it by its record, at `offset`, where that is erased.
+    Found through the `memories` that its decision changed, it is invalid once an erasure has
+    restated all of them; found through its record at `offset`, once that record is erased.
     """
 
     content: ContentKey
@@ -73,11 +73,11 @@ class Known:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A live memory of the event's scope, measured against the event.
+    """A live memory of the event's scope with its cosine similarity to the event.
 
-    `wording` is the variant that is that similar, by its content key; None where it is the shown
-    text. `shown_similarity` is then that of the shown text, where its vector is known. `stored` is
-    the memory with its vectors.
+    `wording` is the content key of the nearest variant; None if the shown text is nearest. With a
+    variant, `shown_similarity` is the shown text's, if its vector is known. `stored` is the memory
+    with its vectors.
     """
 
     memory: Memory
@@ -99,8 +99,8 @@ def rank(
 ) -> list[Neighbour]:
     """Measure the candidates by their nearest wordings and return the nearest, nearest first.
 
-    At most `limit`, none below `floor`; equal similarities are ordered by memory id, so the
-    result does not depend on who nominated whom. One that has the `title` is in the band MATCH.
+    Return at most `limit`, none below `floor`. Ties are ordered by memory id, so the result does
+    not depend on the order of nomination. A candidate with the `title` is in the band MATCH.
     """
     measured = [(candidate.nearest(vector), candidate) for candidate in candidates]
     near = sorted(

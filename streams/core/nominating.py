@@ -1,4 +1,4 @@
-"""Which memories of a scope may be one fact: each with those nearest to it, block by block."""
+"""Nomination of a scope's memory pairs that may be one fact: nearest neighbours, block by block."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -15,7 +15,7 @@ from streams.core.neighbours import Neighbour
 from streams.core.policy import Rules
 
 _ROWS = 512
-"""Vectors compared with all others at once: 20 MB of similarities for 10,000 of a scope."""
+"""Vectors compared with all others at once: 20 MB of similarities for 10,000 vectors."""
 
 _WORTH_A_LOOK = frozenset({Band.MATCH, Band.REVIEW})
 
@@ -23,11 +23,11 @@ _WORTH_A_LOOK = frozenset({Band.MATCH, Band.REVIEW})
 def near_pairs(
     members: Mapping[MemoryId, Member], rules: Rules, *, neighbours_max: int
 ) -> list[tuple[Memory, Neighbour]]:
-    """Return the pairs of one scope's memories that may say the same, the nearest first.
+    """Return the pairs of one scope's memories that may say the same, nearest first.
 
-    Each memory with its `neighbours_max` nearest, as far as they are in the policy's bands `match`
-    and `review`; what an undo took apart is no pair, and a pair that both nominate comes once. Of a
-    pair the memory that was said later leads.
+    Each memory is paired with its `neighbours_max` nearest, if they are in the policy's bands
+    `match` or `review`. Pairs that an undo separated are excluded; a pair nominated by both comes
+    once. The memory last seen later leads a pair.
     """
     in_time = by_time(members)
     if not in_time:
@@ -42,7 +42,7 @@ def near_pairs(
 
 
 def _apart(members: Sequence[Member]) -> dict[int, list[int]]:
-    """Return for a row the rows that an undo keeps it apart from, where there are any."""
+    """Return, per row, the rows that an undo separated from it; rows without any are missing."""
     apart: dict[int, list[int]] = {}
     for first, second in pairs_apart([one.memory for one in members]):
         apart.setdefault(first, []).append(second)
@@ -56,7 +56,7 @@ def _nominated(
     rules: Rules,
     neighbours_max: int,
 ) -> Iterator[tuple[int, int]]:
-    """Yield pairs of rows, the smaller first; what measuring alone tells apart is left in."""
+    """Yield candidate pairs of rows, the smaller first, with a margin for float32 rounding."""
     titles_count = rules.nominate.same_title
     floor = rules.nominate.similarity_min if titles_count else rules.bands.review
     for start in range(0, len(matrix), _ROWS):

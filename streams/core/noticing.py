@@ -1,4 +1,4 @@
-"""What a log line tells of a decision: how near it was, a repeat, what gave way, what went wrong."""
+"""Log lines about decisions: similarities, duplicates, superseded memories, failed merges."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ from streams.core.merge import UNWORDED
 from streams.core.sessions import NEAR_DUPLICATE
 
 _SAME_WORDS = 1.0
-"""The similarity of what was recognised by its words, without a comparison."""
+"""The similarity logged for an event recognised by its exact words, without a comparison."""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """One line: what happened, and to which memories; nothing in `fields` is a person's words.
+    """A log line: what happened, and to which memories.
 
-    `titles` are, and stand apart.
+    `fields` contain no user text; `titles` do, and so are separate.
     """
 
     what: str
@@ -37,11 +37,11 @@ class Notice:
 
 
 Titles: TypeAlias = Mapping[MemoryId, str]
-"""What memories that were compared with are called."""
+"""The titles of the compared memories."""
 
 
 def notice(decision: Decision, titles: Titles) -> Notice | None:
-    """Return what there is to tell; None of what is new, ignored, or was asked for."""
+    """Return the notice of a duplicate; None for new, ignored and requested changes."""
     if isinstance(decision, Marker) or not isinstance(decision.event, Remember):
         return None
     if isinstance(decision, Reinforce):
@@ -55,7 +55,7 @@ def notice(decision: Decision, titles: Titles) -> Notice | None:
 
 
 def loose(decision: Decision, titles: Titles) -> Notice | None:
-    """Return that an event is somewhat like a memory, and was kept all the same."""
+    """Return the notice that an event was inserted near a memory in the band LOG; None if not."""
     if not isinstance(decision, Insert) or not (near := decision.evidence.neighbours):
         return None
     if near[0].band is not Band.LOG:
@@ -65,7 +65,7 @@ def loose(decision: Decision, titles: Titles) -> Notice | None:
 
 
 def checked(decision: Decision) -> Notice | None:
-    """Return how near an event came to what is known, and what was done with it."""
+    """Return the notice of an event's nearest similarity and outcome; None for requests."""
     if isinstance(decision, Marker) or not isinstance(decision.event, Remember):
         return None
     fields = {
@@ -79,7 +79,7 @@ def checked(decision: Decision) -> Notice | None:
 
 
 def unworded(decision: Decision) -> Notice | None:
-    """Return that a language model gave no text for a merge, and what was done instead."""
+    """Return the notice that a model gave no merged text, with the fallback used; None if not."""
     if isinstance(decision, Marker):
         return None
     why = [one for one in decision.evidence.degraded if one.startswith(UNWORDED)]
@@ -96,7 +96,7 @@ def unworded(decision: Decision) -> Notice | None:
 
 
 def compared(decision: Decision) -> int:
-    """Return with how many memories an event was compared."""
+    """Return how many memories an event was compared with."""
     return 0 if isinstance(decision, Marker) else len(decision.evidence.neighbours)
 
 
@@ -122,7 +122,7 @@ def _of(
 
 
 def _nearest(decision: OnEvent) -> float | None:
-    """Return how similar the nearest memory is; None where nothing is near, or nobody looked."""
+    """Return the nearest memory's similarity; None if none is near or none was searched for."""
     if near := decision.evidence.neighbours:
         return round(near[0].similarity, 2)
     return _SAME_WORDS if decision.evidence.reason is Reason.SAME_CONTENT else None

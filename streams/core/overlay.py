@@ -1,8 +1,8 @@
-"""Decisions that the store does not hold yet, seen together with it.
+"""Decisions that the store has not applied yet, overlaid on the store's state.
 
-Between deciding and applying, the index does not know the newest memories. The overlay does: each
-event sees all decisions before it, in the same batch too, so what is decided depends neither on
-batch size nor on how far the writer lags behind.
+Between deciding and applying, the index lacks the newest memories; the overlay has them. Each event
+sees all decisions before it, even those of its own batch, so decisions depend neither on batch size
+nor on writer lag.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from streams.core.neighbours import Known, Stored
 from streams.core.policy import Brake
 
 _Known: TypeAlias = Stored | Retire
-"""A memory as a decision left it; Retire where only the store knows what it was before."""
+"""A memory as a decision left it; Retire if only the store knows its previous state."""
 
 
 class _Written(NamedTuple):
@@ -36,23 +36,23 @@ class _Written(NamedTuple):
 
 
 class _Decided(NamedTuple):
-    """The event of a decision, and the versions to which that has brought memories."""
+    """The content key of a decision's event, and the versions that the decision produced."""
 
     content: ContentKey
     versions: Mapping[MemoryId, int]
 
 
 class _Taken(NamedTuple):
-    """What an erasure takes away: what memories remember before a version, and records."""
+    """What an erasure removes: decisions that memories remember before a version, and records."""
 
     versions: Mapping[MemoryId, int]
     offsets: frozenset[int]
 
 
 class _Recorded(NamedTuple):
-    """What a decision brings about, and the event that it was made on.
+    """The outcome of a decision, and its event.
 
-    None where it changes nothing: no memory remembers it either, once it is settled.
+    `decided` is None if the decision changes nothing: no memory remembers it once settled, either.
     """
 
     written: Sequence[_Written]
@@ -61,7 +61,7 @@ class _Recorded(NamedTuple):
 
 
 class _Layer:
-    """Memories as a run of decisions left them, retired ones as well."""
+    """Memories, including retired ones, as a run of decisions left them."""
 
     def __init__(self) -> None:
         self.scopes: dict[ScopeName, dict[MemoryId, _Known]] = {}
@@ -105,9 +105,9 @@ class _Layer:
 
 
 class Overlay:
-    """The unapplied decisions of one partition, as the log holds them.
+    """The unapplied decisions of one partition that are in the log.
 
-    `settle` evicts what the store has: the writer's committed offset is the low-watermark.
+    `settle` evicts what the store has: the writer's committed offset is the low watermark.
     """
 
     def __init__(self) -> None:
@@ -118,44 +118,44 @@ class Overlay:
         self._recent = Recent()
 
     def __len__(self) -> int:
-        """Return how many memories the store does not hold in their newest state."""
+        """Return how many memories the store lacks in their newest state."""
         return len(self._changed_at)
 
     def in_scope(self, scope: ScopeName) -> int:
-        """Return how many of them are of a scope."""
+        """Return how many of them belong to a scope."""
         return len(self._layer.scopes.get(scope, ()))
 
     @property
     def settled(self) -> int:
-        """The offset before which everything was left to the store."""
+        """The offset before which the store has everything."""
         return self._settled
 
     @property
     def recent(self) -> Recent:
-        """The newest changes, as the brake looks at them."""
+        """The newest changes, as input for the brake."""
         return self._recent
 
     def fork(self) -> "Fork":
-        """Return a view that a batch may record its decisions on, without touching this one."""
+        """Return a fork on which a batch records its decisions without changing this overlay."""
         return Fork(self._layer, self._recent.fork())
 
     def recall(self, decisions: Sequence[Decision]) -> None:
-        """Know what was decided of late, also where the store has it."""
+        """Add recent changes to the brake's window, including those that the store has."""
         for decision in decisions:
             if isinstance(decision, Change):
                 self._recent.add(decision)
 
     def join(self, decisions: Sequence[Decision], offsets: Sequence[int]) -> None:
-        """Take over decisions that the log holds at these offsets."""
+        """Add decisions that the log holds at these offsets."""
         fork = self.fork()
         for decision in decisions:
             fork.record(decision)
         self.adopt(fork, offsets)
 
     def adopt(self, fork: "Fork", offsets: Sequence[int]) -> None:
-        """Take over what was recorded on a fork, now that the log holds it at these offsets.
+        """Adopt the decisions recorded on a fork, which the log now holds at these offsets.
 
-        What lies before the settled offset the store has already.
+        Skip those before the settled offset: the store has them already.
         """
         self._recent = fork.recent
         for recorded, offset in zip(fork.recorded, offsets, strict=True):
@@ -172,7 +172,7 @@ class Overlay:
                 self._layer.taken[offset] = recorded.taken
 
     def settle(self, offset: int) -> None:
-        """Forget what the decisions before `offset` changed: the store has it."""
+        """Evict the changes of decisions before `offset`: the store has them."""
         if offset <= self._settled:
             return
         self._settled = offset
@@ -189,7 +189,7 @@ class Overlay:
 
 
 class Fork:
-    """An overlay with the decisions of the batch at hand on top."""
+    """An overlay with the decisions of the current batch on top."""
 
     def __init__(self, base: _Layer, recent: Recent) -> None:
         self._layers = (base, _Layer())
@@ -197,7 +197,7 @@ class Fork:
         self.recorded: list[_Recorded] = []
 
     def record(self, decision: Decision) -> None:
-        """Let the events that follow see a decision."""
+        """Record a decision so that the following events see it."""
         recorded = _recorded(self._layers, decision)
         own = self._layers[1]
         for written in recorded.written:
@@ -212,13 +212,13 @@ class Fork:
             self.recent.add(decision)
 
     def braked(self, scope: ScopeName, rule: Brake) -> bool:
-        """Tell whether the scope's next merge or replacement must not be made."""
+        """Return whether the brake forbids the scope's next merge or replacement."""
         return self.recent.engaged(scope, rule)
 
     def decided(self, decision: DecisionId, there: Known | None = None) -> ContentKey | None:
-        """Return the content that a decision was made on; None when it is not known.
+        """Return the content key of a decision's event; None if unknown.
 
-        `there` is what index or log know of it: what was erased here they may not have lost yet.
+        `there` is what the index or the log knows: they may still have what was erased here.
         """
         held = (layer.decided.get(decision) for layer in reversed(self._layers))
         here = next((one for one in held if one is not None), None)
@@ -229,7 +229,7 @@ class Fork:
         return there.content
 
     def _is_restated(self, versions: Mapping[MemoryId, int]) -> bool:
-        """Tell whether erasures have stated all of these memories again since these versions."""
+        """Return whether erasures have restated all of these memories since these versions."""
         return all(
             any(taken.versions.get(identity, 0) > version for taken in self._taken())
             for identity, version in versions.items()
@@ -244,13 +244,14 @@ class Fork:
         return (taken for layer in self._layers for taken in layer.taken.values())
 
     def current(self, scope: ScopeName, stored: Stored) -> Stored | None:
-        """Return the newest state of a memory that the index has; None when it is retired."""
+        """Return the newest state of a memory that the index has; None if it is not live."""
         return _live(self.state(scope, stored.memory.id, stored))
 
     def state(self, scope: ScopeName, identity: MemoryId, stored: Stored | None) -> Stored | None:
-        """Return the newest state of a memory, live or not; `stored` is what the index has of it.
+        """Return the newest state of a memory, live or not; `stored` is the state in the index.
 
-        None where neither has it, or where only the index could tell what it was, and does not.
+        Return None if neither has it, or if only its retirement is known here and the index lacks
+        it.
         """
         after = _top(self._layers, scope, identity)
         if after is None:
@@ -260,7 +261,7 @@ class Fork:
         return None if stored is None else _retired(stored, after)
 
     def changed(self, scope: ScopeName) -> Mapping[MemoryId, Stored | None]:
-        """Return the scope's memories that were changed here; None stands for a retired one."""
+        """Return the scope's memories that were changed here; None for those not live."""
         return {identity: _live(after) for identity, after in _view(self._layers, scope).items()}
 
     def forgotten(self, scope: ScopeName) -> list[Stored]:
@@ -272,9 +273,9 @@ class Fork:
     def with_content(
         self, scope: ScopeName, key: ContentKey, stored: Sequence[Stored]
     ) -> Stored | None:
-        """Return the live memory with this wording; of several the one with the smallest id.
+        """Return the live memory with this wording; if several have it, the one with the lowest id.
 
-        `stored` are those of the index, which may not know that they have changed.
+        `stored` are the index's matches, which may be stale.
         """
         ids = {identity for layer in self._layers for identity in layer.contents.get(key, ())}
         held = [_live(_top(self._layers, scope, identity)) for identity in ids]
@@ -285,10 +286,10 @@ class Fork:
     def near(
         self, scope: ScopeName, vector: Vector, hits: Sequence[Stored], limit: int
     ) -> list[Stored]:
-        """Combine the index's hits with what it does not know yet.
+        """Combine the index's hits with memories that it does not know yet.
 
-        Of a memory that is no hit, only the index may know the shown text's vector, and those of
-        older variants: it is nominated by the others.
+        A memory that was not a hit may lack vectors here that only the index has (the shown text's,
+        older variants'); the vectors known here nominate it.
         """
         view = _view(self._layers, scope)
         standing: list[Stored] = []
@@ -303,7 +304,7 @@ class Fork:
 
 
 def _recorded(layers: Sequence[_Layer], decision: Decision) -> _Recorded:
-    """Work out what a decision brings about on top of these layers, but for what is there."""
+    """Return the outcome of a decision on top of these layers, without effects already there."""
     if isinstance(decision, Marker | Ignore):
         return _Recorded((), None, None)
     scope = decision.event.scope
@@ -312,7 +313,7 @@ def _recorded(layers: Sequence[_Layer], decision: Decision) -> _Recorded:
     for effect in made:
         identity, version = memory_of(effect), version_after(effect)
         if any(layer.versions.get(identity, 0) >= version for layer in layers):
-            continue  # it came again, behind later ones
+            continue  # redelivered after later decisions
         after = _after(_top(layers, scope, identity), effect)
         written.append(_Written(scope, identity, after, version))
     versions = {memory_of(one): version_after(one) for one in made if isinstance(one, Stored)}
@@ -324,7 +325,7 @@ def _recorded(layers: Sequence[_Layer], decision: Decision) -> _Recorded:
 
 
 def _after(before: _Known | None, effect: Effect) -> _Known:
-    """Return what an effect makes of a memory, as far as that is known here."""
+    """Return a memory's state after an effect, as far as it is known here."""
     known = before if isinstance(before, Stored) else None
     if isinstance(effect, Retire):
         return effect if known is None else _retired(known, effect)
@@ -333,7 +334,7 @@ def _after(before: _Known | None, effect: Effect) -> _Known:
 
 
 def _retired(before: Stored, effect: Retire) -> Stored:
-    """Return a memory after it was retired; as it is where that has happened."""
+    """Return a memory retired by an effect; unchanged if it already is."""
     if before.memory.version >= version_after(effect):
         return before
     return replace(before, memory=survivorship.retired(before.memory, effect.superseded))
@@ -360,7 +361,7 @@ def _view(layers: Sequence[_Layer], scope: ScopeName) -> Mapping[MemoryId, _Know
 
 
 def _nearest(vector: Vector, fresh: Sequence[Stored], limit: int) -> list[Stored]:
-    """Nominate among many by one product; few are all nominated."""
+    """Return the nearest by one matrix product, ties included; all if there are at most `limit`."""
     if len(fresh) <= limit:
         return list(fresh)
     rows = [own for one in fresh for own in one.wordings.values()]

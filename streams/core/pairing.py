@@ -1,4 +1,4 @@
-"""Whether each event of a partition has its decision, and each decision its event."""
+"""The pairing of a partition's events with its decisions, one to one."""
 
 import hashlib
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from streams.core.screening import was_screened
 
 
 class Pairing:
-    """One partition's decisions, and the event records that they are on.
+    """Pairs one partition's decisions with their event records.
 
-    All decisions come first, then all events that the topic still holds, then `close`.
+    Pass all decisions first, then all events that the topic still holds, then call `close`.
     """
 
     def __init__(self, partition: int, committed: int, found: Findings) -> None:
-        """Begin with nothing decided on; `committed` is where the deduplicators' group goes on."""
+        """Start empty; `committed` is the deduplicator group's committed offset."""
         self._partition = partition
         self._committed = committed
         self._found = found
@@ -30,19 +30,19 @@ class Pairing:
         self.events = 0
         """How many records the topic still holds."""
         self.waiting = 0
-        """How many of them lie behind the last that was decided on."""
+        """How many of them come after the last one decided on."""
         self.in_doubt = 0
-        """How many of them may have the decision that cannot be read."""
+        """How many of them may belong to an unreadable decision."""
         self.expired = 0
         """How many decisions are on events that the topic no longer holds."""
         self.untold = 0
-        """How many offsets of these have no decision: perhaps there was no event."""
+        """How many expired offsets have no decision: perhaps they had no event."""
         self.erased = 0
-        """How many events were erased, because what they say is forgotten."""
+        """How many events were erased because their content is forgotten."""
         self._gone: set[int] = set()
 
     def decided(self, decision: Decision, place: int) -> None:
-        """Take a decision that counts, and the offset where it lies."""
+        """Register a decision that counts; `place` is its offset."""
         offset = decision.source.offset
         if self._doubt is not None:
             self._doubts.append(range(self._doubt, offset))
@@ -51,7 +51,7 @@ class Pairing:
         self._next = offset + 1
 
     def erase(self, offset: int, place: int, *, stays: bool) -> bool:
-        """Take the event of a decision that was to be erased; tell whether that is gone."""
+        """Register the event of an erased decision; return whether that decision is gone."""
         if not stays:
             self._gone.add(offset)
         if offset in self._decided:
@@ -60,18 +60,18 @@ class Pairing:
         return True
 
     def doubt(self) -> None:
-        """Note a record that cannot be read: it may be the decision on what comes next."""
+        """Register an unreadable record: it may be the decision on the next event."""
         if self._doubt is None:
             self._doubt = self._next
 
     @property
     def end(self) -> int:
-        """The offset behind the last event that must have a decision."""
+        """The offset after the last event that must have a decision."""
         behind_doubt = 0 if self._doubt is None else self._doubt + 1
         return max(self._next, self._committed, behind_doubt)
 
     def event(self, offset: int, read: Callable[[], Event | None]) -> None:
-        """Take an event record; `read` returns what it says, None where it cannot be read."""
+        """Check an event record; `read` returns its event, None if it is unreadable."""
         self.events += 1
         if offset >= self.end:
             self.waiting += 1
@@ -84,7 +84,7 @@ class Pairing:
             self._found.add(Problem.OTHER_EVENT, self._decision(made), what)
 
     def close(self, beginning: int, end: int) -> None:
-        """Judge the decisions whose events were not met."""
+        """Check the decisions whose events were not found."""
         for offset, made in self._decided.items():
             if offset in self._gone:
                 self.erased += 1
@@ -115,14 +115,14 @@ class Pairing:
 
 
 class _Made(NamedTuple):
-    """Where a decision lies, and the digest of the event that it repeats, if any."""
+    """A decision's offset, and the digest of the event that it contains, empty if none."""
 
     offset: int
     said: bytes
 
 
 def _said(decision: Decision) -> bytes:
-    """Return the digest of the event that a decision repeats; nothing where it repeats none."""
+    """Return the digest of a decision's event; empty for markers and screened events."""
     if isinstance(decision, Marker) or was_screened(decision):
         return b""
     return _digest(decision.event)

@@ -1,7 +1,7 @@
-"""Memories that say nearly the same in many scopes: what a tenant or a world has learnt as a whole.
+"""Patterns: memories that say nearly the same in many scopes of a tenant or a world.
 
-Complete linkage: in a group each is near to every other, so that no chain of small steps joins what
-is far apart. Nothing is decided here and nothing kept: a pattern is a hint for who asks for it.
+Complete linkage: in a group, each memory is near to every other, so no chain joins distant ones.
+Nothing is decided or stored here: a pattern is a hint for the caller.
 """
 
 from collections.abc import Sequence
@@ -13,32 +13,32 @@ from schemas.memories import Memory
 from streams.core.embedding import SIMILARITY_DECIMALS, Vector
 
 SCOPES_MIN = 5
-"""Scopes from which on what they say alike is a pattern of the whole."""
+"""Minimum number of scopes that share a pattern."""
 
 SIMILARITY_MIN = 0.5
-"""Cosine from which on two memories may be of one pattern.
+"""Minimum cosine similarity of two memories in one pattern.
 
-With the default model "Open the window, then enter through the window", said of a window, a trap
-door, a gate and a hatch, lies at .51 to .68 to each other, and other notes of such places at most
-at .36 to most of them (2026-11-22). Far too low to decide anything by.
+With the default model, "Open the window, then enter through the window", said of a window, a trap
+door, a gate and a hatch, has similarities of .51 to .68, and other notes of such places have at
+most .36 to most of these (2026-11-22). This is far too low to base a decision on.
 """
 
 MEMORIES_MAX = 10_000
-"""Each is compared with each other: 100 MB of marks, and 1.6 GB in all where all are alike."""
+"""All pairs are compared: 100 MB of marks, and 1.6 GB in total if all are alike."""
 
 _ROWS = 512
 _AT_ONCE = 65_536
-"""Pairs that are taken into Python's own numbers: of 10,000 memories there may be 50 million."""
+"""Pairs converted to Python integers at a time: 10,000 memories may have 50 million pairs."""
 
 
 def alike(
     memories: Sequence[Memory], vectors: Sequence[Vector], *, similarity_min: float = SIMILARITY_MIN
 ) -> list[list[Memory]]:
-    """Return the groups of memories in which each is as near as that to every other.
+    """Return the groups of memories in which every pair has at least this similarity.
 
-    `vectors` are theirs, of length one. The nearest pair is joined first, and two groups only where
-    every pair across them is near. Of a group the memory that is nearest to the others comes first.
-    The result does not depend on the order of the memories. One that is alone is in no group.
+    `vectors` are theirs, at unit length. The nearest pair is joined first, and two groups only if
+    every pair across them is near. In a group, the memory nearest to all others comes first. Single
+    memories form no group. The result does not depend on the order of the memories.
     """
     order = sorted(range(len(memories)), key=lambda at: memories[at].id)
     if len(order) < 2:  # noqa: PLR2004 - one alone is near to nothing
@@ -64,7 +64,7 @@ def _groups(matrix: NDArray[np.float32], similarity_min: float) -> list[list[int
 def _near(
     matrix: NDArray[np.float32], similarity_min: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.int16]]:
-    """Return which rows are near each other, and the pairs of them, the nearest first."""
+    """Return a matrix of which rows are near each other, and the near pairs, nearest first."""
     count = len(matrix)
     near = np.zeros((count, count), np.bool_)
     cosines, pairs = [np.zeros(0, np.float32)], [np.zeros((0, 2), np.int16)]

@@ -1,6 +1,6 @@
-"""What metadata says of a memory: of the place that it is of, and how often it was seen before.
+"""Metadata keys of a memory: the place that it belongs to, and how often it was seen before.
 
-Who takes it from a turn or a file, and who shows it, must use the same words.
+Extraction and import write them and recall reads them, so they share these names.
 """
 
 from collections.abc import Mapping
@@ -11,18 +11,18 @@ from pydantic import JsonValue
 from schemas.memories import Memory
 
 LOCATION_NAME: Final = "location_name"
-"""What the place is called."""
+"""The name of the place."""
 SCORE: Final = "score"
 """By how much the score changed, with its sign."""
 SEEN: Final = "seen"
-"""How often it was observed, by the file that it was imported from, up to then."""
+"""How often it had been observed before import, according to the imported file."""
 
 NUMBER_BELOW: Final = 10**15
-"""What is larger is no number of a place, and no count."""
+"""A larger number is neither a place's number nor a count."""
 
 
 def whole_number(metadata: Mapping[str, JsonValue], name: str) -> int | None:
-    """Return a whole number that metadata of any producer holds; None where it holds none."""
+    """Return a whole number from any producer's metadata; None if there is none below the limit."""
     value = metadata.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
         return None
@@ -30,6 +30,6 @@ def whole_number(metadata: Mapping[str, JsonValue], name: str) -> int | None:
 
 
 def seen(memory: Memory) -> int:
-    """Return how often a memory was observed, before it was imported and since."""
+    """Return how often a memory was observed, before its import and since."""
     known = whole_number(memory.metadata, SEEN)
     return memory.observation_count + (0 if known is None else max(known, 0) - 1)

@@ -1,4 +1,4 @@
-"""The policy: every choice that judgement leaves open, as a validated value with an id."""
+"""The policy: every choice that a deployment can make, as a validated value with an id."""
 
 import difflib
 import hashlib
@@ -17,25 +17,25 @@ from schemas.decisions import Band, Strategy
 from streams.core.bands import Bands
 
 Act = Literal["reinforce", "replace", "keep-better", "merge", "keep-both", "review"]
-"""What follows for an event and its neighbour.
+"""The action for an event and its neighbour.
 
-`reinforce` counts the memory once more, `replace` lets the event take its place, `keep-better` asks
-the quality rule which of the two, `merge` makes one of both, `keep-both` makes two, and `review`
-makes two and asks a person. Of what becomes one every wording is kept.
+`reinforce` increments the memory's count, `replace` lets the event supersede it, `keep-better`
+picks one of these by the quality rule, `merge` joins both, `keep-both` keeps two memories, and
+`review` keeps two and asks a person. A joined memory keeps every wording.
 """
 
 JOINING: frozenset[Act] = frozenset({"reinforce", "replace", "keep-better", "merge"})
-"""What makes one memory of two."""
+"""The actions that leave one memory."""
 Plain = Literal["append", "keep-better", "newer-wins"]
-"""How a text is shown for several where no model words it."""
+"""How the shown text is chosen without a language model."""
 JudgeName = Literal["built-in", "llm"]
 Quality = Literal["status", "length", "persistence", "importance", "recency", "feedback"]
 
 
 class Nominate(Record):
-    """How many neighbours are compared at most, and how similar they are at least.
+    """The maximum number of neighbours to compare, and their minimum similarity.
 
-    `same_title`: one that has the event's title is in the band `match`, whatever its similarity.
+    `same_title`: a neighbour with the event's title is in the band `match` at any similarity.
     """
 
     neighbours_max: Annotated[int, Field(ge=1, le=64)] = 8
@@ -44,15 +44,14 @@ class Nominate(Record):
 
 
 class Judges(Record):
-    """Who is asked about a pair: one after the other, until one answers.
+    """The judges asked about a pair, in order, until one answers.
 
-    Two become one memory from the probability `one_memory_min` on. Of what is below, a
-    contradiction and two facts count from their own least probabilities on; else the pair is
-    unsure. A contradiction lets the newer stand, where the policy wants that, from the probability
-    `supersede_min` on. A judge that tells no probability is believed. `deep` lets the built-in
-    judge read both texts together, which costs milliseconds a pair; without it, words and cosine
-    tell alone. Nor is it asked about texts that are less similar than `words_below` and share
-    hardly a word.
+    Thresholds are probabilities. From `one_memory_min` on, a pair becomes one memory. Below it, a
+    contradiction or two distinct facts count from their own thresholds on; otherwise the pair is
+    unsure. If the policy supersedes on contradiction, the newer statement wins from `supersede_min`
+    on. A judge that gives no probability is believed. `deep` lets the built-in judge read both
+    texts together, at a cost of milliseconds per pair; without it, the judge uses only words and
+    cosine. It is not asked about texts less similar than `words_below` that share few words.
     """
 
     chain: tuple[JudgeName, ...] = ("built-in",)
@@ -71,16 +70,16 @@ class Judges(Record):
 
     @property
     def weighs(self) -> bool:
-        """Whether the first judge is the built-in one, which weighs what guards find in texts."""
+        """Whether the first judge is the built-in one, which weighs the guards' text findings."""
         return self.chain[:1] == ("built-in",)
 
 
 class WithVerdict(Record):
-    """What follows from a verdict.
+    """The action for each verdict.
 
-    `same`: both say the same. `refines`: the event says more, or each side adds to what both say;
-    those are merged unless both are kept. `contradicts`: `supersede` lets the newer of the two
-    stand, by the events' own times.
+    `same`: both say the same. `refines`: the event says more, or each side adds something; the
+    latter pair is merged unless the action is `keep-both`. `contradicts`: `supersede` keeps the
+    newer of the two live, by event time.
     """
 
     same: Literal["reinforce", "replace", "keep-better"] = "reinforce"
@@ -89,13 +88,13 @@ class WithVerdict(Record):
 
 
 class WithoutVerdict(Record):
-    """What to do, per band, with a pair that no judge has settled."""
+    """The action, per band, for a pair that no judge settled."""
 
     match: Act = "keep-both"
     review: Act = "keep-both"
 
     def act(self, band: Band) -> Act:
-        """Return what to do with such a pair of a band; below `review` both are kept."""
+        """Return the action for a band; below `review` both are kept."""
         match band:
             case Band.MATCH:
                 return self.match
@@ -106,13 +105,12 @@ class WithoutVerdict(Record):
 
 
 class BetterRule(Record):
-    """Which of two texts stands, for `keep-better`: the first of these that tells them apart.
+    """Which of two texts `keep-better` prefers: the first of `order` in which they differ decides.
 
     `status`: active before tentative. `length`: an event more than `length_ratio` times as long as
-    the memory. `persistence`: the stronger. `importance`: the higher, after it has decayed by
-    `importance_decay` for each 30 days without being seen, by whole days. `recency`: the later.
-    `feedback`: what has helped more often than it misled. Where none tells them apart, `tie` says
-    what is done.
+    the memory. `persistence`: the stronger. `importance`: the higher, after a decay by
+    `importance_decay` per 30 days without being seen, in whole days. `recency`: the later.
+    `feedback`: the one that helped more often than it misled. If none differs, `tie` is the action.
     """
 
     order: tuple[Quality, ...] = ("status", "length", "persistence")
@@ -122,10 +120,10 @@ class BetterRule(Record):
 
 
 class MergeRule(Record):
-    """Which text is shown for several; the others are kept as wordings.
+    """Which text a merged memory shows; the others are kept as wordings.
 
-    `fallback` is taken where `strategy` is `llm` and the model gives no text that can be taken. A
-    text that is made is at most `characters_max` long: past that, the better of the texts is shown.
+    `fallback` applies if `strategy` is `llm` and the model gives no usable text. If a composed text
+    is longer than `characters_max`, the better of the source texts is shown.
     """
 
     strategy: Strategy = "append"
@@ -135,10 +133,11 @@ class MergeRule(Record):
 
 
 class Brake(Record):
-    """When merging and replacing stops by itself.
+    """When merging and replacing stops automatically.
 
-    Of a partition's last 1,000 changes, at most the share `removals_max` may want to retire
-    memories; fewer than `decisions_min` tell nothing. Of a scope's own among them the same holds.
+    At most the share `removals_max` of a partition's last 1,000 changes may try to retire memories;
+    with fewer than `decisions_min` changes, the brake stays off. The same limits apply to each
+    scope's own changes among them.
     """
 
     enabled: bool = True
@@ -156,11 +155,13 @@ Days = Annotated[float, Field(ge=0.0, le=36_500.0)]
 
 
 class Expiry(Record):
-    """When memories end by themselves, looked for by `memsieve expire`; null is never.
+    """When `memsieve expire` ends memories; null is never.
 
-    So many days after `valid_until`; not seen for so many days, for ephemeral memories, guesses and
-    all, the last only where it was accessed fewer times than `accessed_min`; misled so often, and more often than it helped; importance decayed below so much, by
-    `better.importance_decay`. Core memories and pinned ones never end so.
+    A memory ends `after_validity_days` after `valid_until`; when unseen for `ephemeral_days`
+    (ephemeral), `tentative_days` (tentative) or `unseen_days` (any, if accessed fewer than
+    `accessed_min` times); when it misled `harmful_min` times and more often than it helped; or when
+    its importance, decayed by `better.importance_decay`, is below `importance_min`. Core and pinned
+    memories never expire.
     """
 
     after_validity_days: Days | None = None
@@ -176,12 +177,12 @@ Screened = Literal["keep", "mask", "drop", "review"]
 
 
 class Privacy(Record):
-    """What is done with what an event should not hold, before anything of it is stored.
+    """How sensitive content of an event is handled before any of it is stored.
 
-    `secrets`: keys, tokens and passwords. `personal`: e-mail addresses, numbers of telephones, bank
-    accounts and payment cards. `mask` puts the kind in its place, `drop` keeps nothing of the event,
-    and `review` sets it aside as a dead letter until a person has looked at it. `region` is where a
-    telephone number without a country's prefix is from.
+    `secrets`: keys, tokens and passwords. `personal`: e-mail addresses and telephone, bank account
+    and payment card numbers. `mask` replaces the content with its kind, `drop` stores nothing of
+    the event, and `review` makes it a dead letter until a person has looked at it. `region` is the
+    country of telephone numbers without a country prefix.
     """
 
     secrets: Screened = "keep"
@@ -193,12 +194,12 @@ class Privacy(Record):
 
     @property
     def screens(self) -> bool:
-        """Whether anything is looked for."""
+        """Whether screening looks for anything."""
         return (self.secrets, self.personal) != ("keep", "keep")
 
 
 class Calibration(Record):
-    """Where the bands come from."""
+    """The provenance of the bands."""
 
     dataset: str
     date: str
@@ -206,9 +207,9 @@ class Calibration(Record):
 
 
 class Rules(Record):
-    """What is decided by, in one scope.
+    """The rules of one scope.
 
-    `enabled` false makes every event a memory of its own, compared with nothing.
+    If `enabled` is false, every event becomes its own memory, compared with nothing.
     """
 
     enabled: bool = True
@@ -239,11 +240,11 @@ ANY_MODEL = "any"
 
 
 class Policy(Rules):
-    """Everything that a decision depends on besides the event, its neighbours and the verdicts.
+    """Everything that a decision depends on apart from the event, its neighbours and the verdicts.
 
     `model` is the embedding model that the bands were calibrated for; no other may be used. A
-    policy for `any` has no bands, and asks nobody: it keeps both of whatever is similar.
-    `scopes` overrides rules below a scope: of several the longest path counts, alone.
+    policy for `any` ignores similarity and asks no judge: it keeps both of any similar pair.
+    `scopes` overrides rules for a scope and those below it; only the longest matching path applies.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
@@ -277,10 +278,10 @@ class Policy(Rules):
 
     @cached_property
     def id(self) -> PolicyId:
-        """The policy's name and the hash of what it decides.
+        """The policy's name and a hash of the rules that affect decisions.
 
-        Comments, layout, the calibration's provenance and what ends by time do not count, nor does
-        a screening that looks for nothing.
+        The hash ignores comments, layout, the calibration's provenance, expiry, and a screening
+        that looks for nothing.
         """
         silent = {"calibration", "expiry"}
         if not self.screens:
@@ -290,7 +291,7 @@ class Policy(Rules):
         return PolicyId(f"{self.name}-{digest[:12]}")
 
     def rules(self, scope: ScopeName) -> Rules:
-        """Return what holds in a scope."""
+        """Return the rules that apply to a scope."""
         if not self.scopes:
             return self
         return next(
@@ -299,12 +300,12 @@ class Policy(Rules):
 
     @property
     def screens(self) -> bool:
-        """Whether events are looked through for secrets or personal data, in any scope."""
+        """Whether events are screened for secrets or personal data in any scope."""
         return any(rules.privacy.screens for rules in (self, *self._by_scope.values()))
 
     @property
     def expires(self) -> bool:
-        """Whether memories end by themselves, in any scope."""
+        """Whether memories expire in any scope."""
         return any(rules.expiry != Expiry() for rules in (self, *self._by_scope.values()))
 
     @cached_property
@@ -317,20 +318,20 @@ class Policy(Rules):
 
 
 def _is_blind(rules: Rules) -> bool:
-    """Tell whether nothing follows from how similar two texts are."""
+    """Return whether the similarity of two texts has no effect under these rules."""
     silent = not rules.judges.chain and rules.without_verdict == WithoutVerdict()
     return silent and rules.bands.log == 1.0 and not rules.nominate.same_title
 
 
 def ancestry(scope: str) -> Iterator[str]:
-    """Yield a scope and the paths above it, the longest first."""
+    """Yield a scope and its parent paths, longest first."""
     while scope:
         yield scope
         scope = scope.rpartition("/")[0]
 
 
 def overlaid(base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return a tree with another's leaves in place of its own."""
+    """Return the tree `base` with the leaves of `over` merged into it."""
     joined = dict(base)
     for key, value in over.items():
         before = base.get(key)
@@ -342,7 +343,7 @@ def overlaid(base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> di
 
 
 class InvalidPolicy(ValueError):
-    """A policy that cannot be used: what is wrong, each problem with its key and the remedy."""
+    """An invalid policy; each problem has its key and the remedy."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("; ".join(problems))
@@ -372,7 +373,7 @@ _REMEDIES = {
 
 
 def _problems(error: ValidationError, at: tuple[str, ...], rules: type[Record]) -> list[str]:
-    """Return each problem in a line; `at` is where in the TOML the rules begin."""
+    """Return one line per problem; `at` is the TOML path where the rules begin."""
     return [
         _problem(problem, at, rules)
         for problem in error.errors(include_url=False, include_context=False)
@@ -401,7 +402,7 @@ def _problem(problem: ErrorDetails, at: tuple[str, ...], rules: type[Record]) ->
 
 
 def dotted(path: Sequence[str | int]) -> str:
-    """Write a path as TOML does; entries of a list are counted from 1."""
+    """Return a path in TOML notation; list entries are counted from 1."""
     dotted = ""
     for part in path:
         if isinstance(part, int):
@@ -414,7 +415,7 @@ def dotted(path: Sequence[str | int]) -> str:
 
 
 def _instead(where: Sequence[str | int], at: tuple[str, ...], rules: type[Record]) -> str:
-    """Say which key may have been meant, or which there are in that table."""
+    """Return the key that was probably meant, or the keys that the table has."""
     *table, written = (str(part) for part in where)
     known = list(_keys(rules, ()))
     here = [path[-1] for path in known if list(path[:-1]) == table]
@@ -435,7 +436,7 @@ def _keys(rules: type[Record], at: tuple[str, ...]) -> Iterator[tuple[str, ...]]
 
 
 def _shown(value: object) -> str:
-    """Quote a value as TOML writes it, as far as that is short."""
+    """Return a value quoted as in TOML, cut to _SHOWN_MAX characters."""
     written = json.dumps(value, ensure_ascii=False, default=str)
     return written if len(written) <= _SHOWN_MAX else f"{written[:_SHOWN_MAX]}…"
 

@@ -1,4 +1,4 @@
-"""Which memories go into a prompt, in which order, and how they read there, within a budget."""
+"""Selection, order and formatting of memories for a prompt, within a token budget."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from streams.core.memories_md.mapping import location_id
 from streams.core.places import LOCATION_NAME, seen
 
 BUDGET = 300
-"""Tokens of a block: what a prompt can spare at every turn."""
+"""Tokens of a block: what a prompt can afford at every turn."""
 
 LASTING_MAX = 5
 RECENT_MAX = 5
@@ -21,11 +21,11 @@ RECENT_MAX = 5
 FIRST_VISIT = "First visit - no prior experiences"
 
 VISITS_KEY = "visits"
-"""Where the metadata of a memory may say how often its scope was visited."""
+"""The metadata key for how often a memory's scope was visited."""
 
 _DANGER = "danger"
 _CATEGORIES = (_DANGER, "failure", "success", "discovery")
-"""What is shown first; every other category comes behind them."""
+"""The categories shown first; all others follow."""
 
 _NOTHING = "Nothing found."
 _UNCERTAIN = "Uncertain - check before you rely on it:"
@@ -35,7 +35,7 @@ CountTokens = Callable[[str], int]
 
 
 class Why(StrEnum):
-    """Why a memory is shown, or why it is not."""
+    """Why a memory is shown or left out."""
 
     LASTING = "lasting"
     RECENT = "recent"
@@ -52,11 +52,11 @@ _SHOWN = frozenset({Why.LASTING, Why.RECENT, Why.NEAR, Why.SHARED, Why.PATTERN})
 
 @dataclass(frozen=True)
 class Recalled:
-    """A memory that was considered, and what became of it.
+    """A memory that was considered, and why it is shown or not.
 
-    `similarity` to the query, where there was one, and the variant that is that similar, `wording`,
-    where it is not the shown text. `scopes` are named where more than one was
-    asked about. `tokens` of its line, where that was counted.
+    `similarity` is to the query, if there was one; `wording` is the nearest variant, None if it is
+    the shown text. `scopes` is set if several scopes were asked about; `tokens` is the length of
+    its line, if counted.
     """
 
     memory: Memory
@@ -73,10 +73,9 @@ class Recalled:
 
 @dataclass(frozen=True)
 class Block:
-    """What a prompt gets, and all memories that were considered: those that it shows come first.
+    """The text for a prompt, and all memories that were considered, the shown ones first.
 
-    `text` is empty where the budget does not even hold what a block says without a memory, which
-    takes `tokens_min`.
+    `text` is empty if the budget is below `tokens_min`, the length of a block without any memory.
     """
 
     text: str
@@ -85,7 +84,7 @@ class Block:
     recalled: tuple[Recalled, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the block for programs, its keys stable."""
+        """Return the block for programs, with stable keys."""
         return {
             "block": self.text,
             "tokens": self.tokens,
@@ -95,7 +94,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Near:
-    """How similar a memory is to a query, and by which of its variants; None for the shown text."""
+    """A memory's similarity to a query, and its nearest variant; None if it is the shown text."""
 
     similarity: float
     wording: str | None = None
@@ -104,10 +103,11 @@ class Near:
 def choose(
     memories: Iterable[Memory], *, lasting_max: int = LASTING_MAX, recent_max: int = RECENT_MAX
 ) -> list[Recalled]:
-    """Return all memories of a scope in the order of the block, those to be shown first.
+    """Return all memories of a scope in the order of the block, those to show first.
 
-    Shown are the core, the permanent and the dangers, as many as `lasting_max`, and of the others
-    the newest; of both kinds the active before the tentative. Superseded ones are not.
+    Show up to `lasting_max` lasting memories (a persistence other than ephemeral, or dangers) and
+    up to `recent_max` of the newest others, in both groups active ones before tentative ones.
+    Superseded memories are not shown.
     """
     live, retired = _parted(memories)
     lasting = nsmallest(lasting_max, filter(_is_lasting, live), key=_lasting_first)
@@ -131,9 +131,9 @@ def nearest(
     number: int,
     several: bool = False,
 ) -> list[Recalled]:
-    """Return the memories, those most similar to a query first: `number` of them are shown.
+    """Return the memories, those most similar to a query first; at most `number` are shown.
 
-    What is not `near` at all is not shown. `several` names the scope of each.
+    Memories that are not in `near` are not shown. `several` adds the scope of each.
     """
     live, retired = _parted(memories)
     found = [memory for memory in live if memory.id in near]
@@ -156,9 +156,9 @@ def nearest(
 
 
 def shared(memories: Iterable[Memory], *, number: int) -> list[Recalled]:
-    """Return what several scopes remember in the same words, what most of them have first.
+    """Return what several scopes remember in the same words, the most widespread first.
 
-    Of each such group the memory that a block shows first stands for all; `number` are shown.
+    Of each group, the memory that ranks first in a block represents all; `number` are shown.
     """
     groups: dict[str, list[Memory]] = {}
     for memory in sorted(_parted(memories)[0], key=_urgent_first):
@@ -169,9 +169,9 @@ def shared(memories: Iterable[Memory], *, number: int) -> list[Recalled]:
 def together(
     groups: Iterable[Sequence[Memory]], why: Why, *, number: int, scopes_min: int
 ) -> list[Recalled]:
-    """Return what so many scopes have of each group, what most of them have first.
+    """Return the groups that at least `scopes_min` scopes share, the most widespread first.
 
-    The first memory of a group stands for all; `number` are shown.
+    The first memory of a group represents all; `number` are shown.
     """
     found: list[Recalled] = []
     for group in groups:
@@ -194,7 +194,7 @@ def block_of_scope(
     count: CountTokens,
     budget: int = BUDGET,
 ) -> Block:
-    """Return the block of one scope, all of whose memories are given."""
+    """Return the block of one scope, given all its memories."""
     if not memories:
         return _assembled(FIRST_VISIT, (), count=count, budget=budget)
     heading = _heading(scope, memories)
@@ -210,12 +210,12 @@ def block_of_several(
 
 
 def _unless_empty(heading: str, recalled: Sequence[Recalled]) -> str:
-    """Return the heading, which says so where nothing stands below it."""
+    """Return the heading, with a note if there is no live memory below it."""
     return heading if any(one.memory.live for one in recalled) else f"{heading}\n{_NOTHING}"
 
 
 def _parted(memories: Iterable[Memory]) -> tuple[list[Memory], list[Recalled]]:
-    """Return the live memories, and the others as what is not shown."""
+    """Return the live memories, and the others marked as superseded."""
     live: list[Memory] = []
     retired: list[Recalled] = []
     for memory in memories:
@@ -232,7 +232,7 @@ def _without(memories: Iterable[Memory], taken: Iterable[Memory]) -> list[Memory
 
 
 def _is_lasting(memory: Memory) -> bool:
-    """Tell whether age makes a memory no less worth showing; a danger's never does."""
+    """Return whether a memory stays worth showing at any age; by default, only dangers do."""
     if memory.persistence is None:
         return _category(memory) == _DANGER
     return memory.persistence is not Persistence.EPHEMERAL
@@ -247,7 +247,7 @@ def _category(memory: Memory) -> str:
 
 
 def _urgent_first(memory: Memory) -> tuple[bool, int, int, float, str]:
-    """Order as in the block: dangers first, then what was seen most often."""
+    """Return the sort key of the block: active, category rank, times seen, newest."""
     category = _category(memory)
     rank = _CATEGORIES.index(category) if category in _CATEGORIES else len(_CATEGORIES)
     seen_at = memory.last_seen_at.timestamp()
@@ -264,7 +264,7 @@ def _newest_first(memory: Memory) -> tuple[bool, float, str]:
 
 
 def _heading(scope: ScopeName, memories: Sequence[Memory]) -> str:
-    """Return the first line: what the place is called, and how well it is known."""
+    """Return the first line: the name of the place, and its visits and sessions."""
     newest_first = sorted(memories, key=lambda memory: memory.last_seen_at, reverse=True)
     name = next((name for memory in newest_first if (name := _name(memory))), "")
     number = location_id(scope)
@@ -279,7 +279,7 @@ def _heading(scope: ScopeName, memories: Sequence[Memory]) -> str:
 
 
 def _name(memory: Memory) -> str:
-    """Return what the metadata calls the place; nothing where that is no name."""
+    """Return the place's name from the metadata; empty if it is not a valid name."""
     name = memory.metadata.get(LOCATION_NAME)
     return _one_line(name) if isinstance(name, str) and len(name) <= LABEL_MAX else ""
 
@@ -300,8 +300,8 @@ def _assembled(
 ) -> Block:
     """Return the block that shows as much as the budget allows, whole memories only.
 
-    They are taken in their order; one that is too long does not keep a shorter one out. In the
-    end the whole is counted: with some tokenizers it has more tokens than its lines.
+    Memories are added in order; one that is too long does not exclude a later, shorter one. The
+    final text is counted as a whole: some tokenizers give it more tokens than its lines have.
     """
     wanted: list[Recalled] = []
     others: list[Recalled] = []
@@ -320,7 +320,7 @@ def _assembled(
 
 
 def _fitting(priced: Iterable[Recalled], budget: int) -> list[Recalled]:
-    """Return those that fit into a budget together, the first of them first."""
+    """Return the memories that fit into a budget together, added greedily in order."""
     kept: list[Recalled] = []
     for one in priced:
         tokens = one.tokens or 0
@@ -335,7 +335,7 @@ def _left_out(one: Recalled) -> Recalled:
 
 
 def _text(heading: str, shown: Sequence[Recalled], live: int) -> str:
-    """Return the text of a block that shows some of so many live memories."""
+    """Return the text of a block that shows some of `live` memories."""
     certain = [_line(one) for one in shown if not _is_tentative(one.memory)]
     uncertain = [_line(one) for one in shown if _is_tentative(one.memory)]
     lines = [heading, *certain]
@@ -347,7 +347,7 @@ def _text(heading: str, shown: Sequence[Recalled], live: int) -> str:
 
 
 def _line(recalled: Recalled) -> str:
-    """Return a memory as one line, all of its text on it, so that no text can pass for another."""
+    """Return a memory with all its text on one line, so that no text can imitate another memory."""
     memory = recalled.memory
     category = f"[{memory.category.upper()}] " if memory.category else ""
     title = f"{_one_line(memory.title)}: " if memory.title else ""

@@ -1,4 +1,4 @@
-"""How much of what is kept says nearly what something else says, and how well supersession holds."""
+"""Statistics of a store: near-duplicates that remain, growth, removals and supersession chains."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,26 +18,26 @@ from streams.core.ledger import stated, touched
 THRESHOLDS = (0.98, 0.95, 0.90, 0.85, 0.80, 0.75)
 
 _ROWS = 512
-"""Vectors compared with all others at once: 20 MB of similarities for 10,000 of a scope."""
+"""Vectors compared with all others at once: 20 MB of similarities for 10,000 vectors."""
 
 _ROUNDING = 0.5 * 10.0**-SIMILARITY_DECIMALS
-"""What a band's similarity is rounded by: what counts as at a threshold there does so here."""
+"""Half a unit of the bands' rounding, so that the same pairs count as at a threshold here."""
 
 HEALTHY = (0.05, 0.20)
 ALERT = 0.50
-"""The share of memories that deduplication removes: what is usual, and what is surely too much."""
+"""The share of memories that deduplication removes: the usual range, and the level of alert."""
 
 
 @dataclass
 class Crowding:
-    """How many pairs of a scope are that similar, and how many memories have such a neighbour."""
+    """How many pairs reach each threshold, and how many memories have such a neighbour."""
 
     memories: int = 0
     pairs: Counter[float] = field(default_factory=Counter[float])
     near: Counter[float] = field(default_factory=Counter[float])
 
     def add(self, vectors: Sequence[Vector]) -> None:
-        """Count the pairs of a scope, by its unit vectors; a threshold is inclusive."""
+        """Count the pairs of a scope, given its unit vectors; thresholds are inclusive."""
         count = len(vectors)
         self.memories += count
         if not count:
@@ -52,7 +52,7 @@ class Crowding:
     def _add_rows(
         self, matrix: NDArray[np.float32], start: int, near: Mapping[float, NDArray[np.bool_]]
     ) -> None:
-        """Compare some rows with themselves and all behind them."""
+        """Compare a block of rows with itself and all later rows."""
         rows = matrix[start : start + _ROWS]
         cosines = rows @ matrix[start:].T
         cosines[:, : len(rows)][np.tril_indices(len(rows))] = -1.0  # each pair once
@@ -65,21 +65,21 @@ class Crowding:
 
 @dataclass
 class Growth:
-    """Memories day by day, by the events' own times."""
+    """The number of memories day by day, by event time."""
 
     events: Counter[date] = field(default_factory=Counter[date])
     born: Counter[date] = field(default_factory=Counter[date])
     retired: Counter[date] = field(default_factory=Counter[date])
 
     def add(self, decision: Change | Revision, made: int, retired: int) -> None:
-        """Count a decision that made and retired so many memories."""
+        """Count a decision that created `made` memories and retired `retired`."""
         day = decision.event.occurred_at.date()
         self.events[day] += isinstance(decision.event, Remember)
         self.born[day] += made
         self.retired[day] += retired
 
     def days(self) -> Iterable[tuple[date, int, int, int]]:
-        """Yield, for each day with an event, the events, memories and live memories up to it."""
+        """Yield each day with its cumulative events, memories and live memories."""
         events = born = retired = 0
         for day in sorted(self.events):
             events += self.events[day]
@@ -90,7 +90,7 @@ class Growth:
 
 @dataclass
 class Removal:
-    """What deduplication has spared: the memories that there would be, and those that live."""
+    """What deduplication removed: the events, and the memories that are live."""
 
     events: int = 0
     live: int = 0
@@ -122,7 +122,7 @@ class Removal:
 
 @dataclass
 class History:
-    """What a log's decisions add up to: growth, and removal overall and by scope."""
+    """The statistics of a log's decisions: growth, and removal overall and by scope."""
 
     growth: Growth = field(default_factory=Growth)
     overall: Removal = field(default_factory=Removal)
@@ -130,7 +130,7 @@ class History:
     _live: dict[MemoryId, bool] = field(default_factory=dict[MemoryId, bool])
 
     def add(self, decision: Change | Revision) -> None:
-        """Follow the next decision that changed the store."""
+        """Count the next decision that changed the store."""
         made, retired = self._changed(decision)
         self.growth.add(decision, made, retired)
         for removal in (
@@ -142,7 +142,7 @@ class History:
             removal.retiring += retired > 0
 
     def _changed(self, decision: Change | Revision) -> tuple[int, int]:
-        """Count the memories that a decision makes or brings back, and those that it retires."""
+        """Return how many memories a decision creates or restores, and how many it retires."""
         stays = {memory.id for memory in stated(decision) if memory.live}
         made = retired = 0
         for identity in touched(decision):
@@ -153,14 +153,14 @@ class History:
         return made, retired
 
     def worst(self, events_min: int) -> list[tuple[ScopeName, Removal]]:
-        """Return the scopes by the share that was removed, the most first; small ones left out."""
+        """Return the scopes with at least `events_min` events, highest removal rate first."""
         large = [one for one in self.scopes.items() if one[1].events >= events_min]
         return sorted(large, key=lambda one: (-(one[1].removal_rate or 0.0), one[0]))
 
 
 @dataclass(frozen=True)
 class Supersession:
-    """How far the retired memories are from what stands for them."""
+    """The length of the chains from superseded memories to their live successors."""
 
     superseded: int
     depth_max: int
@@ -169,9 +169,9 @@ class Supersession:
 
 
 def supersession(memories: Mapping[MemoryId, Memory]) -> Supersession:
-    """Follow each superseded memory to the live one that stands for it; there must be one.
+    """Follow each superseded memory to its live successor and report those without one.
 
-    Those that were ended on purpose have none.
+    A chain may also end at a memory that was ended on purpose.
     """
     depths: list[int] = []
     lost: list[MemoryId] = []
@@ -192,7 +192,7 @@ def supersession(memories: Mapping[MemoryId, Memory]) -> Supersession:
 
 
 def _depth(identity: MemoryId, memories: Mapping[MemoryId, Memory]) -> int | None:
-    """Count the steps to a live memory, or one that was ended; None where the way ends, or goes in a circle."""
+    """Return the steps to a live or ended memory; None if the chain is broken or has a cycle."""
     depth, seen = 0, set[MemoryId]()
     while identity in memories and identity not in seen:
         memory = memories[identity]

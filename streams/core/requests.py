@@ -1,7 +1,7 @@
-"""Requests for a change of memories that are there: ended, pinned, rated, put back, forgotten.
+"""Requests to change existing memories: end, pin, rate, restore, forget.
 
-Each is made as a whole or not at all, but for the end of several memories: those that have changed
-since they were looked at stay, and the evidence says so.
+Each is applied entirely or not at all, except for ending several memories: those that have changed
+since the requester saw them stay, and the evidence says so.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from streams.core.wordings import embeddings
 
 @dataclass(frozen=True)
 class Reworded:
-    """The embeddings of a memory's wordings: the shown text's, and those of its variants."""
+    """The embeddings of a memory's wordings: its shown text's and its variants'."""
 
     shown: Encoded
     variants: tuple[Embedding, ...]
@@ -35,7 +35,7 @@ Held: TypeAlias = Mapping[MemoryId, Stored]
 
 
 def ended(request: Retire, source: Position, policy: Policy, held: Held) -> Revise | Ignore:
-    """Retire memories for good, as far as they are what was seen and nobody has pinned them."""
+    """Retire memories without a successor, if they are unchanged since seen and not pinned."""
     superseded = Superseded(by=None, at=request.occurred_at, reason=request.reason)
     refused: list[str] = []
     retired: list[Revised] = []
@@ -53,10 +53,10 @@ def ended(request: Retire, source: Position, policy: Policy, held: Held) -> Revi
 
 
 def pinned(request: Pin, source: Position, policy: Policy, held: Held) -> Revise | Ignore:
-    """Pin a memory, or let it go.
+    """Pin or unpin a memory, even if it already is.
 
-    Also where there was nothing to change: what is ignored is not remembered, and the same request, delivered
-    again after another one, would take that back.
+    Ignored requests are not remembered: redelivered after an opposite request, an ignored one would
+    revert that.
     """
     memory = _live(held, request, request.memory_id)
     if memory is None:
@@ -66,7 +66,7 @@ def pinned(request: Pin, source: Position, policy: Policy, held: Held) -> Revise
 
 
 def rated(request: Rate, source: Position, policy: Policy, held: Held) -> Revise | Ignore:
-    """Count how often a memory was looked at, has helped, has misled."""
+    """Add to the counts of how often a memory was accessed, helped and misled."""
     memory = _live(held, request, request.memory_id)
     if memory is None:
         return ignore(request, source, policy, Reason.OUT_OF_DATE)
@@ -84,10 +84,10 @@ def put_back(
     held: Held,
     encoded: Mapping[MemoryId, Reworded],
 ) -> Revise | Ignore:
-    """Bring memories to what they are to be without the decisions undone: all of them or none.
+    """Restore memories to their state without the undone decisions: all of them or none.
 
-    `encoded` has the embeddings of each one that is live then, or has wordings of which it holds no
-    vector now.
+    `encoded` has the embeddings of each memory that becomes live, or that gets wordings without a
+    known vector.
     """
     stale = [memory.id for memory in request.memories if not _follows(request, held, memory)]
     if stale:
@@ -98,7 +98,7 @@ def put_back(
 
 
 def is_foreign(gone: Forgotten, key: str, model: ModelId) -> bool:
-    """Tell whether a tombstone was made with another key, or from another model's vector."""
+    """Return whether a tombstone was made with another key or from another model's vector."""
     other_key = gone.tombstone is not None and gone.tombstone.key != key
     return other_key or gone.embedding.model != model
 
@@ -112,11 +112,11 @@ def forgotten(
     *,
     erasable: bool,
 ) -> Erase | Ignore:
-    """Leave of memories what recognises them, and state the others again: all or nothing.
+    """Reduce memories to tombstones and restate the others: all or nothing.
 
-    Where none of them is there, as where events are decided anew that a forgotten memory's are no
-    longer among, their tombstones are put down all the same. `model` is whose the vectors are;
-    `erasable` tells whether the records are there that the request names, and its scope's own.
+    If none of the memories exists, as when a replay no longer has the forgotten events, their
+    tombstones are stored anyway. `model` computed the vectors; `erasable` is whether the records
+    that the request names exist and belong to its scope.
     """
     if not any(target.memory_id in held for target in request.targets):
         return _erase(
@@ -132,7 +132,7 @@ def forgotten(
 
 
 def brings_back(request: Undo, held: Held) -> MemoryId | None:
-    """Return a memory that was forgotten, and that an undo would give its text again."""
+    """Return a forgotten memory that an undo would restore; None if there is none."""
     known = (held.get(memory.id) for memory in request.memories)
     gone = (one for one in known if one and one.memory.status is Standing.FORGOTTEN)
     return next((one.memory.id for one in gone), None)
@@ -163,10 +163,10 @@ def _said_as_it_is(known: Stored, model: ModelId) -> Revised:
 
 
 def _follows(request: Undo, held: Held, memory: Memory) -> bool:
-    """Tell whether a memory is the next version of what is there, or the one that an undo begins.
+    """Return whether a memory is the next version of an existing one, or the undo's own new one.
 
-    Any other id that is free belongs to an event or a name that may still come: a memory would be
-    begun twice.
+    Any other unused id belongs to an event or a name that may still arrive, and the memory would
+    then be created twice.
     """
     known = held.get(memory.id)
     if known is None:
@@ -176,7 +176,7 @@ def _follows(request: Undo, held: Held, memory: Memory) -> bool:
 
 
 def _restored(memory: Memory, encoded: Reworded | None) -> Revised:
-    """Return a memory as it is asked for; its keys are those of its words, whoever asks."""
+    """Return the requested memory, with content keys recomputed from its words."""
     memory = memory.model_copy(
         update={
             "content_key": content_key(memory.scope, memory.text),
@@ -196,7 +196,7 @@ def _restored(memory: Memory, encoded: Reworded | None) -> Revised:
 
 
 def _live(held: Held, request: Request, identity: MemoryId) -> Memory | None:
-    """Return a live memory of the scope of a request."""
+    """Return a live memory of the request's scope; None if there is none with this id."""
     stored = held.get(identity)
     if stored is None or stored.memory.scope != request.scope or not stored.memory.live:
         return None

@@ -1,4 +1,4 @@
-"""Questions to a person, what their answers do, and what became of each."""
+"""Reviews: questions to a person, the effect of the answers, and the state of each question."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ from streams.core.wordings import with_vectors
 
 
 def questions(decision: Insert, near: list[Neighbour]) -> list[Review]:
-    """Return the questions that a decision asks: one per neighbour that it names for review."""
+    """Return the questions that a decision asks, one per neighbour that it names for review."""
     compared = {one.memory_id: one for one in decision.evidence.neighbours}
     asked = {review_id(decision.decision_id, n.memory.id): n.memory for n in near}
     return [
@@ -57,10 +57,11 @@ def answered(
     older: Stored | None,
     model: ModelId,
 ) -> Replace | Ignore:
-    """Apply an answer to the two memories as they are now; None stands for one that is gone.
+    """Apply an answer to the current states of the two memories; None if a memory is gone.
 
-    One of them goes on, with the counts and labels of both where it stands for both; the other is
-    retired. A memory that is pinned is not. `model` is whose the vectors are.
+    One memory survives, with the counts and labels of both if they are one fact; the other is
+    retired. If they are distinct, or that one is pinned, nothing changes. `model` computed the
+    vectors.
     """
     if not (_is(newer, answer.newer) and _is(older, answer.older)):
         return ignore(answer, source, policy, Reason.ANSWERED_TOO_LATE)
@@ -105,7 +106,7 @@ State = Literal["open", "answered", "too-late", "moot"]
 
 @dataclass(frozen=True)
 class Settled:
-    """An answer that was decided on; `in_time` where it was applied."""
+    """An answer that was decided on; `in_time` if it was applied."""
 
     answer: Answer
     decision_id: DecisionId
@@ -114,10 +115,10 @@ class Settled:
 
 @dataclass(frozen=True)
 class Question:
-    """A review, and what became of it.
+    """A review and its state.
 
-    It is moot where nobody has answered in time, and one of its memories is no longer live with
-    the text that was asked about; too late where an answer came nevertheless.
+    Without an answer, it is moot if one of its memories is no longer live with the text that was
+    asked about; it is too-late if an answer could not be applied.
     """
 
     review: Review
@@ -130,9 +131,9 @@ class Question:
 
 
 class Questions:
-    """The fold of reviews and decisions: which questions were asked, and what became of each.
+    """The fold of reviews and decisions: the questions that were asked, and the state of each.
 
-    A review whose decision does not count was asked by nobody.
+    A review whose decision does not count was never asked.
     """
 
     def __init__(self, reviews: Iterable[Review]) -> None:
@@ -144,7 +145,7 @@ class Questions:
         }
 
     def decided(self, decision: Decision) -> None:
-        """Take a decision that counts; those of a partition in their order."""
+        """Register a decision that counts; call in log order per partition."""
         if isinstance(decision, Marker):
             return
         self._asked.update(decision.evidence.reviews)
@@ -157,7 +158,7 @@ class Questions:
             self._settled[identity] = newest(self._settled.get(identity), settled)
 
     def all(self) -> list[Question]:
-        """Return the questions that were asked, the newest first."""
+        """Return the questions that were asked, newest first."""
         asked = [self._question(r) for r in self._reviews.values() if r.id in self._asked]
         return sorted(asked, key=lambda one: (one.asked_at, one.review.id), reverse=True)
 
@@ -172,14 +173,14 @@ class Questions:
 
 
 def _words_after(effect: Effect) -> ContentKey | None:
-    """Return the key of what a memory says after an effect, where it is live."""
+    """Return a memory's content key after an effect; None if it is not live."""
     if isinstance(effect, Stored) and effect.memory.live:
         return effect.memory.content_key
     return None
 
 
 def settles(decision: Decision) -> Settled | None:
-    """Return the answer that a decision is on; None where it is on none, or on one once more."""
+    """Return the answer that a decision settles; None if it settles none, or one redelivered."""
     if isinstance(decision, Marker) or not isinstance(decision.event, Answer):
         return None
     reason = decision.evidence.reason
@@ -189,5 +190,5 @@ def settles(decision: Decision) -> Settled | None:
 
 
 def newest(before: Settled | None, after: Settled) -> Settled:
-    """Return which of two answers to a question holds: the later of those that came in time."""
+    """Return which of two answers holds: the later, unless only the earlier came in time."""
     return before if before is not None and before.in_time and not after.in_time else after

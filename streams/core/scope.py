@@ -8,11 +8,11 @@ _SEED = 0x9747B28C
 _MULTIPLIER = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 _REMEMBERED = 16_384
-"""Scopes whose partition is kept: to work it out takes as long as to read a short event."""
+"""How many scopes' partitions are cached: computing one takes as long as parsing a short event."""
 
 
 def tenant(scope: ScopeName) -> str:
-    """Return the first segment: whom the scope belongs to."""
+    """Return the first segment of a scope: its owner."""
     return scope.partition("/")[0]
 
 

@@ -1,4 +1,4 @@
-"""Secrets and personal data in an event: kept, masked, or kept out, before anything is stored."""
+"""Screening of events for secrets and personal data: keep, mask or drop before storing anything."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Sort: TypeAlias = Literal["secret", "personal"]
 
 @dataclass(frozen=True)
 class Spotted:
-    """Characters `start` to `end` of a text that are, say, an "e-mail address"."""
+    """A span of a text, from `start` to before `end`, of a kind such as "e-mail address"."""
 
     sort: Sort
     kind: str
@@ -25,14 +25,14 @@ class Spotted:
 
 
 Spot: TypeAlias = Callable[[str], Sequence[Spotted]]
-"""Finds what may have to be kept out of a text."""
+"""Finds the spans of a text that may be sensitive."""
 
 
 @dataclass(frozen=True)
 class Screening:
-    """What became of an event; `found` names the kinds that were found.
+    """The outcome of screening an event; `found` lists the kinds found that are not kept.
 
-    `event` is None where it must not be kept; `asks` then says that a person is to look at it.
+    `event` is None if it must not be kept; `asks` then says that a person must look at it.
     """
 
     event: Remember | None
@@ -41,9 +41,9 @@ class Screening:
 
 
 def screened(event: Remember, rule: Privacy, spot: Spot) -> Screening:
-    """Look through all that an event says, and do what the policy wants done with what is found.
+    """Screen all texts of an event and apply the policy to what is found.
 
-    To keep it out goes before a person's look at it, and that before a mask.
+    If several actions apply, `drop` takes precedence over `review`, and `review` over `mask`.
     """
     found = [one for text in _texts(event) for one in spot(text)]
     wanted: dict[str, Screened] = {one.kind: rule.of(one.sort) for one in found}
@@ -59,14 +59,14 @@ def screened(event: Remember, rule: Privacy, spot: Spot) -> Screening:
 
 
 def was_screened(decision: Decision) -> bool:
-    """Tell whether the record of the event says more than may be kept: the log is to let it go."""
+    """Return whether the event's record has content that may not be kept: the log must erase it."""
     if isinstance(decision, Marker):
         return isinstance(decision, Block)
     return bool(decision.evidence.masked)
 
 
 def _texts(event: Remember) -> Iterator[str]:
-    """Yield what an event says in words; names such as its id and scope are its producer's own."""
+    """Yield all texts of an event, except the producer's identifiers such as its id and scope."""
     yield event.text
     yield from (text for text in (event.title, event.category) if text is not None)
     yield from (*event.tags, *event.entities)
@@ -85,7 +85,7 @@ def _strings(value: JsonValue | Mapping[str, JsonValue]) -> Iterator[str]:
 
 
 def _masked(event: Remember, rule: Privacy, spot: Spot) -> Remember:
-    """Return the event with the kind of what was found in its place: `[e-mail address]`."""
+    """Return the event with each finding replaced by its kind: `[e-mail address]`."""
 
     def mask(text: str) -> str:
         spots = [one for one in spot(text) if rule.of(one.sort) == "mask"]
@@ -111,7 +111,7 @@ def _each(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
 
 
 def _without(text: str, spots: Sequence[Spotted]) -> str:
-    """Replace what was spotted, the longer of what overlaps."""
+    """Return a text with each span replaced by its kind; overlapping spans are replaced once."""
     parts: list[str] = []
     at = 0
     for one in sorted(spots, key=lambda one: (one.start, -one.end)):

@@ -1,4 +1,4 @@
-"""What deciding came to in each session of an agent, and what ends with a session."""
+"""Decision counts per session of an agent, and the memories that end with a session."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ NEAR_DUPLICATE = frozenset(
         Reason.NO_BETTER_THAN_KNOWN,
     }
 )
-"""Why a memory is retired by one that says the same; not by name, or because it is contradicted."""
+"""Reasons to retire a memory for one that says the same, not by name or for a contradiction."""
 
 
 @dataclass
 class Session:
-    """The counts of one session; None are the events that name none.
+    """The counts of one session; `name` is None for events without a session.
 
     `supersessions` counts retired memories, `near_duplicates` those that say the same as their
-    successor. `last` is the time of the newest event. `seconds` is what deciding took in all; None
-    where nobody measured it: decisions have no clock.
+    successor. `last` is the time of the newest event. `seconds` is the total time of deciding; None
+    if it was not measured, since decisions have no clock.
     """
 
     name: str | None
@@ -41,7 +41,7 @@ class Session:
     seconds: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the counts as a record of a log of episodes."""
+        """Return the counts as a record for an episode log."""
         record: dict[str, Any] = {
             "timestamp": self.last.isoformat(),
             "event_type": "deduplication_metrics",
@@ -59,7 +59,7 @@ class Session:
 
 
 def ending_with(session: str, memories: Iterable[Memory]) -> list[Memory]:
-    """Return the live memories that were for a session alone: ephemeral, and seen in no other."""
+    """Return the live memories of one session only: ephemeral, and seen in no other session."""
     return [
         memory
         for memory in memories
@@ -70,15 +70,15 @@ def ending_with(session: str, memories: Iterable[Memory]) -> list[Memory]:
 
 
 class Sessions:
-    """Counts decisions by the session that their events name."""
+    """Counts decisions by the session of their events."""
 
     def __init__(self) -> None:
         self._by_name: dict[str | None, Session] = {}
 
     def add(self, decision: Decision, seconds: float | None = None) -> None:
-        """Count a decision, and what it took, as far as that is known.
+        """Count a decision and, if known, its duration.
 
-        What came again, or holds no memory of an agent, is passed over.
+        Ignored events, markers and decisions on requests are skipped.
         """
         if isinstance(decision, Marker | Ignore) or not isinstance(decision.event, Remember):
             return
@@ -90,7 +90,7 @@ class Sessions:
             session.seconds = (session.seconds or 0.0) + seconds
         if isinstance(decision, Insert):
             session.inserted += 1
-            session.supersessions += not decision.memory.live  # what it says was outdated already
+            session.supersessions += not decision.memory.live  # already outdated when inserted
         session.reinforced += isinstance(decision, Reinforce)
         if isinstance(decision, Merge | Replace):
             retired = sum(target.memory_id != decision.memory.id for target in decision.targets)
@@ -99,5 +99,5 @@ class Sessions:
                 session.near_duplicates += retired
 
     def all(self) -> list[Session]:
-        """Return the sessions, the one with the oldest last event first."""
+        """Return the sessions in order of their last events, oldest first."""
         return sorted(self._by_name.values(), key=lambda one: (one.last, one.name or ""))

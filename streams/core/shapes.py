@@ -1,4 +1,4 @@
-"""What the beginning of a file tells of it: its encoding, its layout, what parts its columns."""
+"""Detection of a file's encoding, layout and delimiter from its beginning."""
 
 import codecs
 import csv
@@ -10,21 +10,21 @@ from itertools import islice
 from typing import Literal
 
 Layout = Literal["jsonl", "csv", "json"]
-"""JSON objects one to a line; a table; JSON objects in an array, or over several lines."""
+"""JSON objects one per line; a table; JSON objects in an array or over several lines."""
 
 UTF_8 = "utf-8"
 WESTERN = "cp1252"
-"""Windows-1252. Every printable character of Latin-1 is at the same place in it."""
+"""Windows-1252, which includes every printable character of Latin-1 at the same code."""
 
 _BOMS = (
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, with whose mark it begins
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, since it starts with that BOM
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF8, UTF_8),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _ZEROS_MIN = 0.1
-"""A share of zero bytes at every other place: in UTF-16, each space and digit brings one."""
+"""Minimum share of zero bytes at even or odd positions: in UTF-16, spaces and digits have one."""
 
 _BROKEN = re.compile("[\ud800-\udfff]")
 
@@ -34,7 +34,7 @@ _RECORDS_MAX = 50
 
 @dataclass(frozen=True)
 class Shape:
-    """How a file's bytes become rows. `mark` counts the bytes of its byte order mark."""
+    """How a file's bytes become rows; `mark` is the length of its byte order mark in bytes."""
 
     layout: Layout
     encoding: str = UTF_8
@@ -43,9 +43,9 @@ class Shape:
 
 
 def shape_of(head: bytes, name: str, wanted: Layout | None, *, whole: bool) -> Shape:
-    """Tell a file's shape by its beginning, its name, and the layout that was asked for.
+    """Return a file's shape, from its beginning, its name and the requested layout.
 
-    `whole` where the beginning is all of it. Raises UnicodeError where the beginning is broken.
+    `whole`: the beginning is the entire file. Raises UnicodeError if it cannot be decoded.
     """
     mark, encoding = encoding_of(head)
     text = decoded(head[mark:], encoding, whole=whole)
@@ -55,9 +55,9 @@ def shape_of(head: bytes, name: str, wanted: Layout | None, *, whole: bool) -> S
 
 
 def encoding_of(head: bytes) -> tuple[int, str]:
-    """Return how many bytes mark the encoding, and the encoding.
+    """Return the length of the byte order mark in bytes, and the encoding.
 
-    What is neither marked nor UTF-16 nor Western text is taken as UTF-8, line by line.
+    A file without a mark that is neither UTF-16 nor Western text is read as UTF-8, line by line.
     """
     for mark, encoding in _BOMS:
         if head.startswith(mark):
@@ -71,22 +71,22 @@ def encoding_of(head: bytes) -> tuple[int, str]:
 
 
 def decoded(head: bytes, encoding: str, *, whole: bool) -> str:
-    """Decode a file's beginning, which may break off inside a character unless it is `whole`.
+    """Decode a file's beginning, which may end inside a character unless it is `whole`.
 
-    What is not UTF-8 in a file that is taken as such is kept recognisable.
+    In UTF-8, invalid bytes are kept as surrogate escapes.
     """
     errors = "surrogateescape" if encoding == UTF_8 else "strict"
     return codecs.getincrementaldecoder(encoding)(errors).decode(head, final=whole)
 
 
 def delimiter_of(text: str) -> str | None:
-    """Return what parts the header, and most records as it does; None where nothing does."""
+    """Return the delimiter that splits most records like the header; None if none does."""
     best = max(_DELIMITERS, key=lambda delimiter: _fit(text, delimiter))
     return best if _fit(text, best) > (0, 0) else None
 
 
 def _fit(text: str, delimiter: str) -> tuple[int, int]:
-    """Count the records that are as wide as the header, and how wide that is."""
+    """Return how many records are as wide as the header, and that width; 0, 0 if one column."""
     try:
         records = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         widths = [len(record) for record in islice(records, _RECORDS_MAX) if record]
@@ -98,9 +98,9 @@ def _fit(text: str, delimiter: str) -> tuple[int, int]:
 
 
 def _json_layout(text: str) -> Layout:
-    """Tell objects in an array, or over several lines, from one object to a line.
+    """Return "json" for objects in an array or over several lines, "jsonl" for one per line.
 
-    A line that is broken is the reader's business: it takes a whole object to say otherwise.
+    Broken lines are left to the reader: only a complete object can show that it is not "jsonl".
     """
     begins = text.lstrip()
     if begins.startswith("["):
@@ -108,7 +108,7 @@ def _json_layout(text: str) -> Layout:
     try:
         _, end = json.JSONDecoder().raw_decode(begins)
     except (ValueError, RecursionError):
-        # An object that is longer than the beginning, or no JSON.
+        # An object longer than the beginning, or not JSON.
         return "json" if begins.partition("\n")[0].strip() == "{" else "jsonl"
     several = "\n" in begins[:end] or begins[end:].lstrip(" \t").startswith("{")
     return "json" if begins.startswith("{") and several else "jsonl"
@@ -127,7 +127,7 @@ _SIGNS = re.compile(
     rb"(?<![A-Za-z])[\x84\x93]|\x94(?![A-Za-z])"
     rb"|[\x80\x85\x8b\x91\x92\x95-\x97\x99\x9b\xa0\xa1\xa7\xa9\xab\xad\xae\xb0\xb4\xb7\xbb\xbf]"
 )
-"""Quotes, dashes, the euro and such: beside a word, or between two."""
+"""Quotes, dashes, the euro sign and the like: next to a word, or between two."""
 
 _ALONE = frozenset({b"\xe0", b"\xe8", b"\xe9", b"\xf2", b"\xf9", b"\xc0", b"\xc8", b"\xc9"})
 """Words of one letter: à, è, é, ò, ù."""
@@ -138,13 +138,13 @@ _WESTERN_MIN = 0.75
 
 
 def _is_western(head: bytes) -> bool:
-    """Tell whether words with bytes past ASCII read like words of a Western language.
+    """Return whether the words with non-ASCII bytes look like words of a Western language.
 
-    They are letters, of which at least half are plain ones: `Zürich`, `señora`. In another code
-    page, or in damaged UTF-8, signs stand within words, or words have no plain letter.
+    Such words consist of letters, at least half of them ASCII: `Zürich`, `señora`. In another code
+    page, or in damaged UTF-8, there are signs within words, or words without ASCII letters.
 
-    A library that guesses among all code pages was tried (charset-normalizer 3.5.2) and not taken:
-    of two German lines it makes Big5, and of French, Spanish and English ones Windows-1250.
+    charset-normalizer 3.5.2, which guesses among all code pages, was tried and rejected: it detects
+    two German lines as Big5, and French, Spanish and English ones as Windows-1250.
     """
     parts = [
         part

@@ -1,11 +1,11 @@
-"""Which fields live on when a memory is born, seen again, merged or retired.
+"""Which field values survive when a memory is created, seen again, merged or retired.
 
-Earliest created, latest seen, counts summed, labels united, importance and confidence the higher,
-but confidence raised where a text is confirmed; persistence the stronger, belief the firmer, pinned if one is. Title and metadata belong to a text:
-where the text stays, what was known first stays; where another text takes its place, the newest
-goes first. Every wording is kept as a variant. What an undo keeps one of them apart from, it keeps the whole apart from.
-Nothing here drops a value that only one side has, but for one: the end of a fact, where another
-fact in the same memory has none.
+Earliest created, latest seen, counts summed, labels united, the higher importance and confidence
+(confidence rises when a text is confirmed), the stronger persistence, active before tentative, and
+pinned if any is. Title and metadata belong to a text: if the text stays, the first known value
+stays; if a new text replaces it, the newest value wins. Every wording is kept as a variant. If an
+undo keeps one part apart from a memory, it keeps the whole apart. No value that only one side has
+is dropped, except the end of validity if another fact in the same memory has none.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,15 +22,15 @@ from streams.core.identity import content_key
 
 SESSIONS_MAX = 64
 LABELS_MAX = 256
-"""A memory that is seen for years, by everybody, must not grow for ever: of sessions the newest
-are kept, of other labels the first. The log has them all."""
+"""Bounds for a memory that is seen for years: the newest sessions and the first of the other labels
+are kept. The log has them all."""
 
 _CONFIDENCE_PLACES = 9
-"""Enough for any figure that people tell; a sum in binary has more, which say nothing."""
+"""Enough for any figure that people give; further digits are floating-point noise."""
 
 
 def born(event: Remember, identity: MemoryId, *, truncated: bool) -> Memory:
-    """Return the memory that an event alone makes."""
+    """Return the memory that an event creates by itself."""
     return Memory.trusted(
         schema_version=1,
         id=identity,
@@ -67,7 +67,7 @@ def born(event: Remember, identity: MemoryId, *, truncated: bool) -> Memory:
 
 
 def seen_again(memory: Memory, event: Remember) -> Memory:
-    """Return the memory after one more observation: the more certain, the event's text a variant."""
+    """Return the memory after one more observation: confidence up, the event's text a variant."""
     seen = born(event, memory.id, truncated=memory.truncated)
     update = {
         **_united([memory, seen]),
@@ -79,10 +79,10 @@ def seen_again(memory: Memory, event: Remember) -> Memory:
 
 
 def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
-    """Return a memory addressed by its name, with the event's text in place of its own.
+    """Return a memory addressed by name, with the event's text in place of its own.
 
-    Belief and validity are the event's too: they are said of its text. So is a title it gives.
-    The variants go: they word what the text said before.
+    Status, validity and, if given, the title are the event's too, because they describe its text.
+    The variants are dropped: they are wordings of the previous text.
     """
     seen = born(event, memory.id, truncated=truncated)
     update = {
@@ -109,10 +109,10 @@ def merged(
     *,
     truncated: bool,
 ) -> Memory:
-    """Return the memory that replaces the targets, and of the event if there is one.
+    """Return the memory that replaces the targets, and the event if there is one.
 
-    Its title and values of metadata are the newest's, and where that has none, those of the one
-    before it. Its category is the first that was known: guards part memories by it.
+    Its title and each metadata value come from the newest source that has one. Its category is the
+    first known one, because guards separate memories by category.
     """
     seen = [] if event is None else [born(event, identity, truncated=truncated)]
     sources = [*targets, *seen]
@@ -133,10 +133,10 @@ def merged(
 
 
 def repeated(seen: Memory, known: Sequence[Memory]) -> Memory:
-    """Return a memory that an event made alone as it replaces those that it repeats.
+    """Return a memory created by an event, extended to replace the memories that it repeats.
 
-    It has their counts and labels as if it were merged with them; but its own title, category and
-    values of metadata, which are said of its text, go before theirs.
+    It inherits their counts and labels as in a merge, but its own title, category and metadata
+    values, which describe its text, take precedence.
     """
     newest_first = [seen, *known]
     update = {
@@ -151,7 +151,7 @@ def repeated(seen: Memory, known: Sequence[Memory]) -> Memory:
 
 
 def united(survivor: Memory, other: Memory) -> Memory:
-    """Return the next version of a memory that stands for another as well; its text stays."""
+    """Return the next version of a memory that absorbs another; its text stays."""
     update = {
         **_united([survivor, other]),
         **_worded(survivor.text, [survivor, other]),
@@ -162,7 +162,7 @@ def united(survivor: Memory, other: Memory) -> Memory:
 
 
 def retired(memory: Memory, superseded: Superseded) -> Memory:
-    """Return the memory as it is kept after another has taken its place."""
+    """Return the next version of a memory, retired as superseded."""
     return memory.model_copy(
         update={
             "status": Standing.SUPERSEDED,
@@ -173,9 +173,9 @@ def retired(memory: Memory, superseded: Superseded) -> Memory:
 
 
 def said_again(memory: Memory) -> Remember:
-    """Return the event that says what a memory says, as it was seen last.
+    """Return an event that repeats what a memory says, at the time it was last seen.
 
-    Of several who said it the first is named, and of many labels the first: an event has fewer.
+    It has only the first source and the first FEW_MAX labels: an event holds fewer than a memory.
     """
     return Remember(
         event_id=EventId(memory.id),
@@ -199,7 +199,7 @@ def said_again(memory: Memory) -> Remember:
 
 
 def summed(told: Sequence[Feedback | None]) -> Feedback | None:
-    """Add up how often memories were looked at, helped and misled."""
+    """Sum the feedback of memories; None if none has any."""
     known = [one for one in told if one is not None]
     if not known:
         return None
@@ -211,14 +211,14 @@ def summed(told: Sequence[Feedback | None]) -> Feedback | None:
 
 
 def _worded(text: str, memories: Sequence[Memory]) -> dict[str, object]:
-    """Return what several memories word otherwise than the text that is shown."""
+    """Return the variants of several memories under one shown text, and the folded count."""
     kept = wordings.kept(text, [one for memory in memories for one in wordings.of(memory)])
     folded = kept.folded + sum(memory.folded for memory in memories)
     return {"variants": kept.variants, "folded": folded}
 
 
 def _united(memories: Sequence[Memory]) -> dict[str, object]:
-    """Return the fields that several memories, the one that goes first first, leave to one."""
+    """Return the combined fields of several memories, in order of precedence."""
     return {
         "status": _firmest(memories),
         "persistence": _strongest(memories),
@@ -244,9 +244,9 @@ def _united(memories: Sequence[Memory]) -> dict[str, object]:
 
 
 def _start(memories: Sequence[Memory]) -> datetime | None:
-    """Return the earliest start that is known, unless a fact without one was seen before that.
+    """Return the earliest known start; None if a fact without a start was seen before it.
 
-    Everything that was seen so lies behind the start: it hides nothing.
+    So the start never hides an observation.
     """
     start = min((memory.valid_from for memory in memories if memory.valid_from), default=None)
     if start is None or any(_seen_before(memory, start) for memory in memories):
@@ -259,10 +259,10 @@ def _seen_before(memory: Memory, start: datetime) -> bool:
 
 
 def _end(memories: Sequence[Memory]) -> datetime | None:
-    """Return the latest end, or none where one of the facts has none: it would be hidden too.
+    """Return the latest end; None if one of the facts has none, because an end would hide it.
 
-    The same words are one fact: an end that one of them tells is its end, unless it was seen again
-    after that.
+    Identical words are one fact: an end given by one memory applies to all unless the fact was seen
+    after it.
     """
     end = max((memory.valid_until for memory in memories if memory.valid_until), default=None)
     endless = [memory for memory in memories if memory.valid_until is None]
@@ -273,7 +273,7 @@ def _end(memories: Sequence[Memory]) -> datetime | None:
 
 
 def _joined_metadata(memories: Sequence[Memory]) -> dict[str, JsonValue]:
-    """Unite metadata; what is known stays, also where a later value differs."""
+    """Unite metadata; the first value of a key stays, even if a later one differs."""
     joined: dict[str, JsonValue] = {}
     for memory in memories:
         for key, value in memory.metadata.items():
@@ -297,10 +297,10 @@ def _first(values: Iterable[str | None]) -> str | None:
 
 
 def _confirmed(known: float | None, said: float | None) -> float | None:
-    """Return how sure a memory is after an observation that is so sure by itself.
+    """Return a memory's confidence after an observation with a confidence of its own.
 
-    It is wrong only where both are: each confirmation takes its share of the doubt that is left, in
-    whichever order they come. An observation that tells no confidence changes none.
+    Noisy-or: the memory is wrong only if both are, so the order of confirmations does not matter.
+    An observation without a confidence changes nothing.
     """
     if known is None or said is None:
         return said if known is None else known

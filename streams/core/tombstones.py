@@ -1,7 +1,7 @@
-"""How a text that was forgotten is recognised where it comes back, with nothing kept of what it said.
+"""How a forgotten text is recognised when it returns, although none of its content is kept.
 
-All depends on a secret key: texts and what is specific in them become HMACs, and vectors are turned
-by a rotation of the space, so that two are as similar as before and neither tells a text.
+Everything depends on a secret key: texts and their specific words become HMACs, and vectors are
+rotated, which preserves their similarities but reveals no text.
 """
 
 import hashlib
@@ -24,33 +24,33 @@ from streams.core.merge import sentences
 from streams.core.neighbours import Stored
 
 TEXT = "forgotten"
-"""What a forgotten memory says."""
+"""The text of a forgotten memory."""
 
 _FIELD = "tombstone"
 _SEPARATOR = "\x1f"
 
 
 class WrongKey(Exception):
-    """A tombstone was made with another key: nobody can tell what it stands for."""
+    """A tombstone was made with another key, so texts cannot be compared with it."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """The secret that tombstones are made and read with."""
+    """The secret that tombstones are made and checked with."""
 
     secret: bytes = field(repr=False)
 
     @cached_property
     def name(self) -> str:
-        """What tells this key from others, and nothing else about it."""
+        """An identifier of this key that reveals nothing else about it."""
         return self._code("key")[:16]
 
     def fingerprint(self, scope: ScopeName, text: str) -> str:
-        """Return what two texts of a scope share exactly where they say the same words."""
+        """Return the code that two texts of a scope share if and only if their words are equal."""
         return self._code("text", scope, words_of(text))
 
     def specifics(self, scope: ScopeName, text: Reading) -> tuple[str, ...]:
-        """Return what two texts share where they have the same numbers, names and negations."""
+        """Return the codes that two texts share if their numbers, names and negations are equal."""
         denying = {negation.position for negation in text.negations}
         said = {
             (word.lemma, str(word.negated))
@@ -60,19 +60,19 @@ class Key:
         return tuple(sorted(self._code("specific", scope, *one) for one in said))
 
     def turned(self, vector: Vector) -> Vector:
-        """Return a vector in the key's own space, at length one."""
+        """Return a vector rotated into the key's own space, at unit length."""
         turned = _rotation(self.secret, vector.shape[0]) @ vector.astype(np.float64)
         return (turned / (np.linalg.norm(turned) or 1.0)).astype(np.float32)
 
     def excused(self, base: EventId, scope: ScopeName, text: str) -> EventId:
-        """Return an event id by which a text may be said although it is near what was forgotten.
+        """Return an event id that admits a text although it is near a forgotten one.
 
-        Only who has the key can make one, for this text in this scope.
+        Only a holder of the key can make one; it is valid for this text in this scope.
         """
         return EventId(f"{base}.{self._code('excused', base, scope, text)[:32]}")
 
     def excuses(self, event: Remember) -> bool:
-        """Tell whether an event has such an id."""
+        """Return whether an event has such an id."""
         base, _, _ = event.event_id.rpartition(".")
         return event.event_id == self.excused(EventId(base), event.scope, event.text)
 
@@ -82,17 +82,17 @@ class Key:
 
 
 def words_of(text: str) -> str:
-    """Return a text as compared with what was forgotten: its end marks tell nothing."""
+    """Return a text in the form compared with forgotten texts: normalised, without end marks."""
     return normalised(text).rstrip(" .!?…")
 
 
 def recognisable(text: str) -> list[str]:
-    """Return what is known again of a text: the whole of it, and each of its sentences alone."""
+    """Return the parts of a text that are recognised: the whole text, and each sentence alone."""
     return [text, *sentences(text)]
 
 
 def without(text: str, is_gone: Callable[[str], bool]) -> str:
-    """Return a text without the sentences that are gone; empty where all of them are."""
+    """Return a text without the sentences that are gone; empty if all are."""
     said = sentences(text)
     kept = [sentence for sentence in said if not is_gone(sentence)]
     return text if len(kept) == len(said) else " ".join(kept)
@@ -100,9 +100,9 @@ def without(text: str, is_gone: Callable[[str], bool]) -> str:
 
 @dataclass(frozen=True)
 class Said:
-    """A text about to be remembered, as tombstones are compared with it.
+    """A text about to be remembered, prepared for comparison with tombstones.
 
-    `near` is the least similarity at which it may say the same; None where only its words count.
+    `near` is the minimum similarity at which it may say the same; None if only its words count.
     """
 
     scope: ScopeName
@@ -113,7 +113,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Texts:
-    """What a memory said: its texts by now and before, and those that only repeat it among others."""
+    """What a memory said: its own texts, past and present, and texts that repeat them in part."""
 
     own: Sequence[str]
     repeating: Sequence[str] = ()
@@ -122,9 +122,9 @@ class Texts:
 def tombstone(
     key: Key, memory: Memory, vector: Vector, texts: Texts, reading: Reading, model: ModelId
 ) -> Forgotten:
-    """Return what is left of a memory; `reading` is that of its text.
+    """Return what remains of a forgotten memory; `reading` is the reading of its text.
 
-    Each sentence of what was its own is known again, also by itself.
+    Each sentence of its own texts is recognised by itself as well.
     """
     said = [one for text in [memory.text, *texts.own] for one in recognisable(text)]
     prints = dict.fromkeys(key.fingerprint(memory.scope, one) for one in [*said, *texts.repeating])
@@ -141,7 +141,7 @@ def tombstone(
 
 
 def cleared(memory: Memory, dimension: int, model: ModelId) -> Forgotten:
-    """Return what is left of a memory whose facts may be told again: nothing."""
+    """Return the remains of a memory whose facts may be remembered again: no tombstone."""
     nowhere = np.zeros(dimension, np.float32)
     nowhere[0] = 1.0
     embedding = pack(nowhere, model)
@@ -151,7 +151,7 @@ def cleared(memory: Memory, dimension: int, model: ModelId) -> Forgotten:
 
 
 def grave(gone: Forgotten, scope: ScopeName, at: datetime, version: int) -> Memory:
-    """Return what is kept of a memory that is forgotten at a time: its id, and its tombstone."""
+    """Return what is kept of a memory forgotten at `at`: its id and its tombstone."""
     left = gone.tombstone
     return Memory(
         id=gone.memory_id,
@@ -168,17 +168,17 @@ def grave(gone: Forgotten, scope: ScopeName, at: datetime, version: int) -> Memo
 
 
 def tombstone_of(memory: Memory) -> Tombstone | None:
-    """Read the tombstone of a forgotten memory; None where it has none."""
+    """Return the tombstone of a forgotten memory; None if it has none."""
     if memory.status is not Standing.FORGOTTEN or _FIELD not in memory.metadata:
         return None
     return Tombstone.model_validate(memory.metadata[_FIELD])
 
 
 def recognised(key: Key, said: Said, graves: Sequence[Stored]) -> Memory | None:
-    """Return the forgotten memory that a text would bring back; None where it is new.
+    """Return the forgotten memory that a text would restore; None if there is none.
 
-    It does so where it has the words of one, or is near to one and names the same things. Raises
-    WrongKey.
+    A text restores a memory if it has the same words, or is near it and has the same numbers, names
+    and negations. Raises WrongKey if a tombstone was made with another key.
     """
     if not graves:
         return None
@@ -202,9 +202,9 @@ def recognised(key: Key, said: Said, graves: Sequence[Stored]) -> Memory | None:
 
 @lru_cache(4)
 def _rotation(secret: bytes, dimension: int) -> NDArray[np.float64]:
-    """Return the key's rotation: what QR makes of normal numbers is one of all, none likelier.
+    """Return the key's rotation: QR of a normal random matrix draws it uniformly from all.
 
-    The numbers are drawn from SHAKE-256 by Box and Muller.
+    The numbers come from SHAKE-256 by the Box-Muller transform.
     """
     drawn = hashlib.shake_256(secret + f"{_SEPARATOR}rotation{dimension}".encode())
     bits = np.frombuffer(drawn.digest(16 * dimension * dimension), dtype="<u8")

@@ -1,4 +1,4 @@
-"""What an event and a neighbour are to each other: what sentences, guards and judges make of it."""
+"""The relation of an event to a neighbour, as sentences, guards and judges determine it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from streams.core.policy import Judges
 
 @dataclass(frozen=True)
 class Pair:
-    """An event and a live memory of its scope, as a judge is asked about them.
+    """An event and a live memory of its scope: the input of a judge.
 
-    `similarity` is the cosine of their embeddings, `findings` what guards have found. `deep` allows
-    what takes milliseconds.
+    `similarity` is the cosine of their embeddings; `findings` are the guards'. `deep` allows work
+    that takes milliseconds.
     """
 
     event: Remember
@@ -38,8 +38,8 @@ class Pair:
 class Opinion:
     """A judge's answer about a pair.
 
-    `probabilities` are calibrated and add up to 1, over SAME, REFINES, REFINED_BY, OVERLAPS,
-    CONTRADICTS and DISTINCT; None where the judge only names the verdict.
+    `probabilities` are calibrated and sum to 1 over SAME, REFINES, REFINED_BY, OVERLAPS,
+    CONTRADICTS and DISTINCT; None if the judge gives only the verdict.
     """
 
     verdict: Verdict
@@ -49,10 +49,10 @@ class Opinion:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, who gave it, and what guards found on the way.
+    """A verdict, who gave it, and the guards' findings.
 
-    `opinion` is the judge's answer where one was asked. `degraded` names the judges that should have
-    answered and did not, with what kept them.
+    `opinion` is the judge's answer if one was asked. `degraded` lists the judges that failed to
+    answer, each with the reason.
     """
 
     verdict: Verdict
@@ -63,7 +63,7 @@ class Judgement:
 
 
 def by_sentences(event: Remember, neighbour: Neighbour) -> Judgement | None:
-    """Settle a pair by its band, or by what it says word for word; None where that tells nothing."""
+    """Settle a pair by its band, or by sentences that match word for word; None if neither does."""
     if neighbour.band in {Band.LOG, Band.NONE}:
         return Judgement(Verdict.DISTINCT, "bands")
     known = contains(neighbour.memory.text, event.text)
@@ -76,14 +76,14 @@ def by_sentences(event: Remember, neighbour: Neighbour) -> Judgement | None:
 
 
 _SHARED_MIN = 0.34
-"""Of the development pairs that become one memory 6 % share fewer words at a cosine below .85; of the
-near pairs of a stream three of four are such, and of what they make one memory most is wrong."""
+"""Below a cosine of .85, 6 % of the development pairs that become one memory share fewer words. So
+do three of four near pairs in a stream, and most merges among those are wrong."""
 
 
 def by_words(event: Reading, memory: Reading, similarity: float, rules: Judges) -> Judgement | None:
-    """Settle what is not very similar and shares hardly a word, names apart; None elsewhere.
+    """Settle a dissimilar pair that shares few words, names aside, as DISTINCT; None for others.
 
-    The built-in judge would hardly ever be sure of it, and asking costs more than finding it.
+    The built-in judge would rarely be sure of such a pair, and asking it costs more.
     """
     if similarity >= rules.words_below or not rules.weighs:
         return None
@@ -95,9 +95,9 @@ def by_words(event: Reading, memory: Reading, similarity: float, rules: Judges) 
 
 
 def in_doubt(verdict: Verdict, event: Reading, memory: Reading) -> bool:
-    """Tell whether which of two says more is in doubt: under a negation the narrower word says less.
+    """Return whether negation makes it doubtful which text says more.
 
-    "No dog" says more than "no terrier", and a judge takes it for less.
+    "No dog" says more than "no terrier", but a judge believes the opposite.
     """
     narrower = verdict in {Verdict.REFINES, Verdict.REFINED_BY}
     return narrower and all(_denies(text) for text in (event, memory))
@@ -108,11 +108,11 @@ def _denies(text: Reading) -> bool:
 
 
 def by_guards(findings: Sequence[Finding], rules: Judges) -> Judgement | None:
-    """Settle a pair that a guard objects to; None where none does, or a judge is to weigh it.
+    """Settle a pair as DISTINCT if a guard objects; None if none does, or a judge is to weigh it.
 
-    What is noted beside the texts (a pin, a validity, who said it) always parts two memories. What
-    is found in the texts is evidence, which the built-in judge weighs with all that speaks for one
-    memory; where another is asked first, or nobody, it parts them, too.
+    A difference between the records (pin, validity, source) always separates two memories. A
+    difference between the texts is evidence that the built-in judge weighs against the evidence for
+    one memory; if another judge, or none, is first in the chain, it separates them as well.
     """
     parting = [one for one in findings if one.guard in OF_RECORDS or not rules.weighs]
     guard = objection(parting)
@@ -122,30 +122,30 @@ def by_guards(findings: Sequence[Finding], rules: Judges) -> Judgement | None:
 
 
 def objection(findings: Sequence[Finding]) -> str | None:
-    """Return the first guard that has found a difference, as a judgement names who gave it."""
+    """Return the first guard that found a difference, named as a judge; None if none did."""
     return next((f"guard {one.guard}" for one in findings if one.outcome == "differs"), None)
 
 
 def vetoed(near: Compared) -> bool:
-    """Tell whether a guard has parted a pair and no judge has weighed it."""
+    """Return whether a guard separated a pair without a judge weighing it."""
     return near.judge.startswith("guard ") and near.probabilities is None
 
 
 def contradicts(judgement: Judgement, least: float) -> bool:
-    """Tell whether a contradiction is that sure; who tells no probability is believed."""
+    """Return whether a contradiction reaches the probability `least`; without one, it counts."""
     told = None if judgement.opinion is None else judgement.opinion.probabilities
     return told is None or told.get(Verdict.CONTRADICTS, 0.0) >= least
 
 
 def of_one_memory(probabilities: Mapping[Verdict, float]) -> float:
-    """Return the probability that one memory stands for both, to five decimals."""
+    """Return the probability that one memory can represent both, to five decimals."""
     return round(sum(probabilities.get(one, 0.0) for one in ONE_MEMORY), 5)
 
 
 def by_opinion(opinion: Opinion, rules: Judges) -> Verdict:
-    """Return the verdict that an opinion is good for: UNSURE below the least probability for it.
+    """Return the verdict that an opinion supports; UNSURE if no threshold is met.
 
-    Whether one memory stands for both is asked first; then, which relation of such two is likeliest.
+    First decide whether one memory can represent both; if so, return the likeliest such relation.
     """
     if opinion.probabilities is None:
         return opinion.verdict

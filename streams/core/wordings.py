@@ -1,7 +1,7 @@
-"""Which wordings a memory keeps: the shown text, and variants that differ from it in more than form.
+"""Which wordings a memory keeps: the shown text, and variants that differ from it beyond form.
 
-A variant is a way in: the next paraphrase is found by the wording that it is nearest to. So the
-wordings that are kept are those that say most that no other says.
+Variants improve recall: the next paraphrase is found through its nearest wording. So the wordings
+with the most words of their own are kept.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from streams.core.embedding import Vector, pack
 from streams.core.identity import normalised
 
 SOURCES_MAX = 16
-"""Of those who worded something so, the first are kept. The log has them all."""
+"""How many sources of a wording are kept, the first ones. The log has them all."""
 
 _AROUND_WORDS = ".,;:!?\"'()…\u201c\u201d\u2018\u2019"
 _ARTICLES = frozenset(["a", "an", "the"])
@@ -28,7 +28,7 @@ Outcome = TypeVar("Outcome", bound=Change | Ignore)
 
 @dataclass(frozen=True)
 class Kept:
-    """The variants of a memory, in the order in which they were first seen; how many were folded."""
+    """The variants of a memory, ordered by when first seen, and how many were folded."""
 
     variants: tuple[Variant, ...]
     folded: int
@@ -37,7 +37,7 @@ class Kept:
 def of(memory: Memory) -> list[Variant]:
     """Return every wording of a memory, the shown text first.
 
-    The shown text was seen as often as the memory, less what its variants were seen.
+    The shown text's count is the memory's, minus those of its variants, but at least 1.
     """
     others = sum(variant.seen for variant in memory.variants)
     shown = Variant(
@@ -52,9 +52,9 @@ def of(memory: Memory) -> list[Variant]:
 
 
 def kept(text: str, wordings: Iterable[Variant]) -> Kept:
-    """Return what is kept beside the shown text: at most VARIANTS_MAX, the least telling folded.
+    """Return the variants to keep, at most VARIANTS_MAX; the least informative are folded.
 
-    Wordings of one form are one: the first seen gives the words, all are counted.
+    Wordings with the same form are one variant, with the text of the first seen and all counts.
     """
     by_form: dict[tuple[str, ...], Variant] = {}
     for wording in wordings:
@@ -71,7 +71,7 @@ def kept(text: str, wordings: Iterable[Variant]) -> Kept:
 
 
 def has(memory: Memory, text: str) -> bool:
-    """Tell whether a text is a wording of a memory; where some were folded, it may have been one."""
+    """Return whether a text is a wording of a memory, or may be one that was folded."""
     form = form_of(text)
     return bool(memory.folded) or any(form_of(one.text) == form for one in of(memory))
 
@@ -82,14 +82,14 @@ def texts_of(memory: Memory) -> list[str]:
 
 
 def other_than_shown(memory: Memory, key: ContentKey | None) -> str | None:
-    """Return the text of the variant with a content key; None where none has it."""
+    """Return the text of the variant with a content key; None if there is none."""
     return next((one.text for one in memory.variants if one.content_key == key), None)
 
 
 def with_vectors(
     decision: Outcome, vectors: Mapping[ContentKey, Vector], model: ModelId
 ) -> Outcome:
-    """Let a decision that makes one memory of several carry the vectors of its variants."""
+    """Return a decision that joins memories with the vectors of its variants added."""
     if not isinstance(decision, Merge | Replace) or not decision.memory.variants:
         return decision
     made = embeddings(decision.memory, vectors, model)
@@ -104,10 +104,10 @@ def embeddings(
 
 
 def lost(decision: Change, before: Mapping[MemoryId, Memory]) -> int:
-    """Return how many wordings a decision has left out of its memory, and has not counted as folded.
+    """Return how many wordings a decision dropped from its memory without counting them as folded.
 
-    What it says in the place of something else is not lost but replaced. `before` has the memories
-    that it changes, as they were.
+    The words of superseded memories are replaced, not lost. `before` has the memories that the
+    decision changes, in their previous state.
     """
     after, event = decision.memory, decision.event
     sources = [before[identity] for identity in _united_by(decision, before)]
@@ -120,7 +120,7 @@ def lost(decision: Change, before: Mapping[MemoryId, Memory]) -> int:
 
 
 def _united_by(decision: Change, before: Mapping[MemoryId, Memory]) -> list[MemoryId]:
-    """Return the memories that a decision makes one, as far as they are known."""
+    """Return the known memories that a decision joins into one."""
     match decision:
         case Insert():
             return []
@@ -137,9 +137,9 @@ def _united_by(decision: Change, before: Mapping[MemoryId, Memory]) -> list[Memo
 
 
 def form_of(text: str) -> tuple[str, ...]:
-    """Return a text's words as two wordings are compared: no case, punctuation or article.
+    """Return the words that identify a wording: no case, no surrounding punctuation, no articles.
 
-    Signs inside words count: "C" is not "C++". A text without words has the form of its characters.
+    Other signs count: "C" is not "C++". If no words are left, the form is the normalised text.
     """
     words = (word.strip(_AROUND_WORDS) for word in normalised(text).split())
     told = tuple(word for word in words if word and word not in _ARTICLES)
@@ -162,7 +162,7 @@ def _united(known: Variant, other: Variant) -> Variant:
 def _least_telling(
     shown: Sequence[str], by_form: dict[tuple[str, ...], Variant]
 ) -> tuple[str, ...]:
-    """Return the form with the fewest words of its own; of several the least seen, the oldest."""
+    """Return the form with the fewest unique words; ties go to the least seen, then the oldest."""
     told = Counter(word for form in (shown, *by_form) for word in set(form))
 
     def worth(form: tuple[str, ...]) -> tuple[object, ...]:
