@@ -20,7 +20,7 @@ class EventLines:
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises Unusable if the file cannot be written or contains anything but events."""
+        """Raise Unusable if the file cannot be written or contains anything but events."""
         try:
             self._file = path.open("a+b")
         except OSError as error:
@@ -75,7 +75,7 @@ class SetAside:
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises Unusable if an existing file contains anything else or cannot be removed."""
+        """Raise Unusable if an existing file contains anything else or cannot be removed."""
         self.path = path
         try:
             if path.exists():
