@@ -1,1 +1,1 @@
-"""What travels: the frozen models of every record that enters, crosses or leaves memsieve."""
+"""The wire format: the frozen models of every record that enters, crosses or leaves memsieve."""

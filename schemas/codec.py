@@ -1,4 +1,4 @@
-"""Bytes to models and back. The input is untrusted: what cannot be read is named, never guessed."""
+"""Converts bytes to models and back. The input is untrusted: errors are named, never guessed."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -28,10 +28,10 @@ from schemas.turns import Turn
 Model = TypeVar("Model", bound=BaseModel)
 Other = TypeVar("Other", bound=BaseModel)
 Lift = Callable[[dict[str, Any]], dict[str, Any]]
-"""Brings a payload of one version to the next; pure."""
+"""Converts a payload from one version to the next; pure."""
 
 LIFTS: Mapping[tuple[str, int], Lift] = {}
-"""By (kind, version): how a payload of that version becomes one of version + 1.
+"""The conversions by (kind, version): each lifts a payload of that version to version + 1.
 
 Empty while every kind is at version 1.
 """
@@ -203,7 +203,7 @@ _EVENTS: Mapping[str, type[Event]] = {
 def _path(problem: ErrorDetails) -> str | None:
     """Name a field; the names in it are untrusted, and may be text by mistake."""
     loc = problem["loc"]
-    kinds = {1 + at for at, part in enumerate(loc) if part == "event"}  # not a field: its kind
+    kinds = {1 + at for at, part in enumerate(loc) if part == "event"}  # the kind, not a field
     parts = (str(part) for at, part in enumerate(loc) if at not in kinds or part not in _EVENTS)
     path = ".".join(part if len(part) <= _SHOWN_MAX else f"{part[:_SHOWN_MAX]}…" for part in parts)
     readable = path if path.isprintable() else path.encode("unicode_escape").decode("ascii")
@@ -251,4 +251,4 @@ APPLIED: Codec[Applied] = Codec({"applied": Applied})
 DEAD_LETTER: Codec[DeadLetter | Settled] = Codec({"dead-letter": DeadLetter, "settled": Settled})
 TURN: Codec[Turn] = Codec({"turn": Turn})
 INPUT: Codec[Event | Turn] = EVENT | TURN
-"""What producers publish, whatever the topic."""
+"""Everything that producers publish, on any topic."""

@@ -1,7 +1,7 @@
-"""What the owner of a partition decides: one record per event, and why.
+"""The decisions of a partition's owner: one record per event, with the reason.
 
-A decision is a pure function of the event, its neighbours, the verdicts and the policy. Facts of
-the wall clock (when it was made, by which owner) travel in the record's headers instead.
+A decision is a pure function of the event, its neighbours, the verdicts and the policy. Wall-clock
+facts (when it was made, and by which owner) are in the record's headers instead.
 """
 
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ class Reason(StrEnum):
 
 SAID_MAX = 200
 Said = Annotated[str, Field(max_length=SAID_MAX)]
-"""A few words of a text, quoted."""
+"""A short quotation from a text."""
 
 
 class Finding(Record):
@@ -126,7 +126,7 @@ class Compared(Record):
 
 
 Strategy = Literal["append", "keep-better", "newer-wins", "llm"]
-"""How a merged text is made: what each adds, once; one of the texts; a model's wording."""
+"""How a merged text is made: all parts without repeats; one of the texts; a model's wording."""
 
 
 class Composition(Record):
@@ -333,9 +333,9 @@ Decision: TypeAlias = Annotated[
     Field(discriminator="kind"),
 ]
 Change: TypeAlias = Insert | Merge | Replace | Reinforce
-"""The decisions that are about one memory, and change the store."""
+"""The decisions that concern one memory and change the store."""
 Revision: TypeAlias = Revise | Erase
-"""The decisions that somebody has asked for, about any number of memories."""
+"""The decisions that a person or program has requested, on any number of memories."""
 Marker: TypeAlias = Reject | Forward | Block
 """The decisions that do not repeat the event, if there was one."""
 OnEvent: TypeAlias = Change | Revision | Ignore

@@ -1,4 +1,4 @@
-"""What producers publish: requests for a change, one decision each."""
+"""The events that producers publish: requests for a change, each answered by one decision."""
 
 from typing import Annotated, Literal, Self, TypeAlias
 
@@ -113,13 +113,13 @@ class Answer(Record):
 
 
 MEMBERS_MAX = 64
-"""Memories that one request may change: a decision has to fit into a record."""
+"""The most memories that one request may change: its decision must fit into a record."""
 
 CONCERNED_MAX = MEMBERS_MAX + 1
-"""Memories that an undo may change: all that one decision may change, and the one that it made."""
+"""The most memories that an undo may change: those that one decision may change, and its result."""
 
 UNDOES_MAX = 1_000
-"""Decisions that one undo may take back: a memory may have been seen that often since."""
+"""The most decisions that one undo may revert: a memory may have been seen that often since."""
 
 Targets = Annotated[tuple[Target, ...], Field(min_length=1, max_length=MEMBERS_MAX)]
 
@@ -144,7 +144,7 @@ class _Request(Record):
 
 
 Ended: TypeAlias = Literal["expired", "ended", "invalid", "unused", "harmful"]
-"""Why memories end that no other one stands for."""
+"""The reasons for ending memories without a successor."""
 
 
 class Retire(_Request):
@@ -248,9 +248,9 @@ class Consolidate(_Request):
 
 FINGERPRINTS_MAX = 1_024
 ERASURES_MAX = 4_096
-"""Records that one request may erase: an event has room for so many."""
+"""The most records that one request may erase: the event must hold them all."""
 STATED_MAX = 512
-"""Other memories that it may state again: a decision has room for so many."""
+"""The most other memories that it may restate: the decision must hold them all."""
 
 
 class Tombstone(Record):
@@ -325,8 +325,8 @@ class Forget(_Request):
 
 
 Request: TypeAlias = Retire | Pin | Rate | Undo | Consolidate | Forget
-"""The events that say nothing new, and ask for a change of what is there."""
+"""The events that state nothing new, but request a change of existing memories."""
 Event: TypeAlias = Remember | Answer | Request
 """Every kind of event."""
 AnyEvent: TypeAlias = Annotated[Event, Field(discriminator="kind")]
-"""An event that is told by its kind."""
+"""An event, discriminated by its kind."""

@@ -1,4 +1,4 @@
-"""The stored record: one memory with its provenance, and what became of it."""
+"""The stored record: one memory with its provenance and its fate."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -74,7 +74,7 @@ class Feedback(Record):
 
 
 SIDES_MAX = 64
-"""Undos that a memory remembers what they took apart: the newest."""
+"""The most undos that a memory remembers having taken things apart: the newest."""
 
 
 class Side(Record):
@@ -99,7 +99,7 @@ class Target(Record):
 
 
 VARIANTS_MAX = 8
-"""Wordings that a memory keeps beside the one that is shown."""
+"""The most wordings that a memory keeps in addition to the shown one."""
 
 
 class Variant(Record):

@@ -29,7 +29,7 @@ from streams.core.verdict import Opinion, Pair
 
 
 class Poison(Exception):
-    """This record can never succeed: dead-letter it and go on. `field` names what is wrong."""
+    """This record can never succeed: dead-letter it and continue. `field` names what is wrong."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
@@ -37,15 +37,15 @@ class Poison(Exception):
 
 
 class Transient(Exception):
-    """The same call may succeed later: try again with backoff, skip nothing."""
+    """The same call may succeed later: retry with backoff and skip nothing."""
 
 
 class NotYet(Transient):
-    """Somebody else must catch up first: what was built stands, try the same records again."""
+    """Another process must catch up first: keep what was built and retry the same records."""
 
 
 class Fatal(Exception):
-    """Nothing here can succeed until a person acts: stop, commit nothing. One clear line."""
+    """Nothing can succeed here until a person acts: stop and commit nothing. One clear line."""
 
 
 class NoModel(Fatal):
@@ -65,14 +65,14 @@ class Unusable(Fatal):
 
 
 class NoServer(Fatal):
-    """A server refuses us, or cannot do what is needed."""
+    """A server refuses the request or cannot do what is needed."""
 
 
 @dataclass(frozen=True)
 class Record:
     """One record as the log holds it. Bytes are untrusted until a codec has read them.
 
-    `appended_at` is when the log took it in, where the log tells by a clock of its own.
+    `appended_at` is when the log appended it, if the log keeps a clock of its own.
     """
 
     topic: str
@@ -89,7 +89,7 @@ class Record:
 
     @property
     def place(self) -> str:
-        """Where a person finds the record: topic/partition/offset."""
+        """The record's location as shown to a person: topic/partition/offset."""
         return f"{self.topic}/{self.partition}/{self.offset}"
 
 
@@ -106,29 +106,29 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Committed:
-    """A consumer group's place: the next offset to read, and what the group noted with it."""
+    """A consumer group's committed offset: the next one to read, and the metadata kept with it."""
 
     offset: int
     metadata: str = ""
 
 
 class Log(Protocol):
-    """Topics of partitions of records, in the order of their offsets; what Kafka is.
+    """Topics made of partitions of records ordered by offset, as in Kafka.
 
     Offsets start at 0 and grow by at least one per record of a partition. Every call may raise
     Transient or Fatal.
     """
 
     async def partitions(self, topic: str) -> int:
-        """Return the number of partitions. Fatal when the topic does not exist."""
+        """Return the number of partitions. Raises Fatal if the topic does not exist."""
         ...
 
     async def append(self, records: Sequence[Outgoing]) -> list[int]:
         """Append durably, in order; return each record's offset.
 
-        On return every record survives a crash of this process. When it raises, any part of the
-        records may be in the log: only the log knows. But none is there without those of other
-        topics that were given before it.
+        On return every record survives a crash of this process. If it raises, any of the records
+        may be in the log: only the log knows. But no record is there without the records of other
+        topics that precede it in `records`.
         """
         ...
 
@@ -140,39 +140,39 @@ class Log(Protocol):
         ...
 
     async def beginning(self, topic: str, partition: int) -> int:
-        """Return the offset of the first record that is still kept, or `end` where none is."""
+        """Return the offset of the first retained record, or `end` if there is none."""
         ...
 
     async def end(self, topic: str, partition: int) -> int:
-        """Return the offset that the next record will get."""
+        """Return the offset of the next record to be appended."""
         ...
 
     async def erase(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
-        """Let records go, so that nothing that is kept has their bytes; where one is gone, nothing.
+        """Delete records so that no retained data has their bytes; ignore those already gone.
 
-        At once, or as soon as the log gets round to it: until then it may still be read. A log
-        that forgets the topic's records after a time anyway may leave it at that.
+        The log deletes them now or when it next compacts; until then they may still be read. A log
+        that expires the topic's records anyway may leave it at that.
         """
         ...
 
     async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
-        """Set the group's place, durably."""
+        """Commit the group's offset durably."""
         ...
 
     async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
-        """Return the group's place; None when it never committed one.
+        """Return the group's committed offset; None if it never committed one.
 
-        An answer that the log could not give is Transient, never None.
+        Raises Transient if the log could not answer; that is never None.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Handled:
-    """What handling a batch of records came to, before anything is committed.
+    """The result of handling a batch of records, before anything is committed.
 
-    `outgoing` is to be appended; `appended` is then told the offsets, in the same order, and
-    raises where the batch must not be committed; `metadata` is noted with the commit.
+    The caller appends `outgoing`, then passes the offsets to `appended` in the same order;
+    `appended` raises if the batch must not be committed. `metadata` is stored with the commit.
     """
 
     outgoing: list[Outgoing]
@@ -190,54 +190,54 @@ class Process(Protocol):
     def group(self) -> str: ...
 
     async def claim(self, partition: int) -> int:
-        """Build what the partition's state is from the log; return the offset to go on from.
+        """Build the partition's state from the log; return the offset to continue from.
 
-        Called before the first batch, and again after any failure: whatever was in memory may be
-        wrong then, only the log knows what happened.
+        Called before the first batch and again after any failure, because the state in memory may
+        then be wrong: only the log knows what happened.
         """
         ...
 
     async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
-        """Do the work of a batch, in offset order. Repeating a batch repeats its result."""
+        """Process a batch in offset order. Repeating a batch repeats its result."""
         ...
 
     async def settle(self, partition: int) -> None:
-        """Look after a claimed partition between two batches, also where no record comes.
+        """Maintain a claimed partition between two batches, even if no record arrives.
 
-        Raises Transient where it must be claimed again.
+        Raises Transient if the partition must be claimed again.
         """
         ...
 
     def release(self, partition: int) -> None:
-        """Forget the partition: somebody else has it now. It may come back, with a claim."""
+        """Forget the partition, which has another owner now. A later claim may bring it back."""
         ...
 
 
 class Member(Protocol):
-    """This process as a member of a consumer group that hands it records unasked."""
+    """This process as a member of a consumer group that pushes records to it."""
 
     def pause(self, partition: int) -> None:
-        """Hand over no more records of the partition; stay its owner."""
+        """Stop delivering records of the partition; stay its owner."""
         ...
 
     def resume(self, partition: int, offset: int) -> None:
-        """Hand the partition's records over again, from the offset on."""
+        """Deliver the partition's records again, starting at `offset`."""
         ...
 
 
 class Assignee(Protocol):
-    """Whoever gets the records of the partitions that a group assigns to its member."""
+    """The receiver of the records of the partitions that a group assigns to its member."""
 
     def assigned(self, partitions: Sequence[int]) -> None:
-        """Take these partitions on: all that the member has now. Returns at once."""
+        """Take on these partitions, which are all that the member has now. Returns at once."""
         ...
 
     async def revoked(self, partitions: Sequence[int]) -> None:
-        """Let these partitions go: on return nothing is done to them any more."""
+        """Give up these partitions: after the return nothing more is done to them."""
         ...
 
     async def handle(self, records: Sequence[Record]) -> None:
-        """Work on a batch of any of the partitions, in the order of each. Never raises."""
+        """Process a batch that spans any of the partitions, each in offset order. Never raises."""
         ...
 
 
@@ -251,7 +251,7 @@ class Lookup(Protocol):
     async def find_beginning(
         self, topic: str, headers: Sequence[str], beginning: str
     ) -> list[Record]:
-        """Return the records where a value of one of the headers begins so, in offset order."""
+        """Return the records with a header value that starts with `beginning`, in offset order."""
         ...
 
 
@@ -259,7 +259,7 @@ class Lookup(Protocol):
 class Mark:
     """How far a source has been read: lines, and the digest of their bytes.
 
-    `complete` where the source had ended there.
+    `complete` is true if the source ended there.
     """
 
     line: int
@@ -277,37 +277,37 @@ class Line:
 
 
 class Source(Protocol):
-    """Rows that come from somewhere else than the log, in an order of their own."""
+    """Rows that come from outside the log, in their own order."""
 
     @property
     def name(self) -> str:
-        """What the source is called in event ids and marks."""
+        """The source's name in event ids and marks."""
         ...
 
     @property
     def place(self) -> str:
-        """Where a person finds the source."""
+        """The source's location as shown to a person."""
         ...
 
     @property
     def resumable(self) -> bool:
-        """Whether reading can begin again from the start."""
+        """Whether reading can restart from the beginning."""
         ...
 
     def lines(self, after: Mark | None) -> Iterator[Line]:
-        """Yield the lines behind the mark; all of them where what lay before it has changed.
+        """Yield the lines after the mark, or all of them if the content before it has changed.
 
-        Raises Fatal where reading breaks off.
+        Raises Fatal if reading breaks off.
         """
         ...
 
     def mark(self, line: int, *, complete: bool) -> Mark:
-        """Return the mark for having read up to the line that was yielded last."""
+        """Return the mark for everything up to the line that was yielded last."""
         ...
 
 
 class Intake(Protocol):
-    """Takes records in from a source that is not a log, and remembers how far it has read."""
+    """Takes in records from a source that is not a log, and remembers how far it has read."""
 
     async def mark(self, source: str) -> Mark | None:
         """Return the last mark of the source."""
@@ -319,36 +319,36 @@ class Intake(Protocol):
 
 
 class Mirror(Protocol):
-    """Takes over records of another log."""
+    """Copies records of another log."""
 
     async def mirror(self, records: Sequence[Record]) -> None:
-        """Append records at the offsets that they have, in order; offsets left out stay empty.
+        """Append records at their own offsets, in order; skipped offsets stay empty.
 
-        All or none. Fatal where a partition has passed such an offset.
+        Appends all or none. Raises Fatal if a partition has already passed such an offset.
         """
         ...
 
 
 class IntakeLog(Log, Intake, Mirror, Protocol):
-    """A log that also takes in sources, and records of other logs."""
+    """A log that also takes in sources and records of other logs."""
 
 
 class SearchableLog(Log, Lookup, Protocol):
-    """A log that also finds records by header."""
+    """A log that can also look records up by header."""
 
 
 @dataclass(frozen=True)
 class NoAnswer:
-    """Why a judge has nothing to say: a short reason without any memory's text, like "timeout"."""
+    """Why a judge gives no answer: a short reason without any memory's text, like "timeout"."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class ToWord:
-    """The texts to be made one, oldest first, each with when it was last said and by whom.
+    """The texts to merge into one, oldest first, each with when it was last said and by whom.
 
-    `missing` is what an earlier attempt left out, `invented` what it added: one repair is asked for.
+    `missing` is what an earlier attempt left out, `invented` what it added: it asks for one repair.
     """
 
     scope: ScopeName
@@ -362,7 +362,7 @@ class ToWord:
 class Embedder(Protocol):
     """Turns texts into unit vectors of one model.
 
-    Deterministic: the same text has the same vector, up to about 1e-7 with the batch it is in.
+    Deterministic: a text always has the same vector, within about 1e-7 across batches.
     """
 
     @property
@@ -379,60 +379,60 @@ class Embedder(Protocol):
 
 
 class Foreseeing(Protocol):
-    """An embedder that can be told what it will be asked for."""
+    """An embedder that accepts hints about upcoming texts."""
 
     def is_known(self, text: str) -> bool:
-        """Tell whether a text costs no encoding: its vector is there, or on its way."""
+        """Return whether a text needs no encoding: its vector is cached or being computed."""
         ...
 
     def expect(self, texts: Iterable[str]) -> None:
-        """Begin to encode texts, beside whatever else goes on. Harmless where nobody asks."""
+        """Start to encode texts in the background. Harmless if they are never requested."""
         ...
 
 
 class Verifier(Protocol):
-    """Judges pairs of an event and a memory that similarity has nominated and no guard parts.
+    """Judges pairs of an event and a memory that similarity nominated and no guard kept apart.
 
-    Its answer is advice: whatever it says, guards have their say too.
+    Its answer is advice: the guards decide as well, whatever it says.
     """
 
     @property
     def name(self) -> str:
-        """What policies and evidence call it."""
+        """The name of the judge in policies and evidence."""
         ...
 
     async def verify(self, pairs: Sequence[Pair]) -> list[Opinion | NoAnswer]:
-        """Return one answer per pair, in order. Never raises for what a pair says."""
+        """Return one answer per pair, in order. Never raises because of a pair's content."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Screener(Protocol):
-    """Finds secrets and personal data in texts. Pure: the same text is told the same of."""
+    """Finds secrets and personal data in texts. Pure: the same text gives the same findings."""
 
     def spot(self, text: str, region: str | None) -> Sequence[Spotted]:
-        """Return what was found, in any order; `region` is where local telephone numbers are from."""
+        """Return the findings in any order; `region` is the region of local telephone numbers."""
         ...
 
 
 class Wording(Protocol):
-    """Words one text for several that say parts of the same fact."""
+    """Words one text for several that each state part of the same fact."""
 
     async def word(self, request: ToWord) -> str | NoAnswer:
-        """Return the text; untrusted, to be checked. Never raises for what the parts say."""
+        """Return the text, untrusted and unchecked. Never raises because of the parts' content."""
         ...
 
 
 class Extracting(Protocol):
-    """Takes a memory from a turn, in words of its own."""
+    """Extracts a memory from a turn in its own words."""
 
     async def extract(
         self, material: Material, refused: str | None = None
     ) -> Remember | Declined | Refused | NoAnswer:
-        """Return the event that it makes of a turn, or why there is none.
+        """Return the event extracted from a turn, or why there is none.
 
-        `refused` says why an answer before could not be taken. Never raises for what a turn says.
+        `refused` says why the previous answer was rejected. Never raises for what a turn says.
         """
         ...
 
@@ -440,14 +440,14 @@ class Extracting(Protocol):
 
 
 FLOAT32_SLACK = 1e-6
-"""How far a cosine computed in float32 may lie from its value: indexes compare with this slack."""
+"""The error bound of a cosine computed in float32: indexes compare with this slack."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """Ask for the live memories of one scope that are nearest to a vector.
+    """A query for the live memories of one scope that are nearest to a vector.
 
-    `limit` at most this many, `floor` none less similar (cosine, inclusive, to float32 accuracy).
+    `limit` is the maximum count, `floor` the minimum cosine (inclusive, to float32 accuracy).
     """
 
     scope: ScopeName
@@ -460,8 +460,8 @@ class Query:
 class Followed:
     """How far an index has followed a partition of decisions, and which index that is.
 
-    `index` is a token that another index, even one of the same name, does not have; "" where
-    nothing was followed yet.
+    `index` is a token unique to that index, even among indexes of the same name; "" if nothing
+    has been followed yet.
     """
 
     reached: Reached = BEGINNING
@@ -475,7 +475,7 @@ UNFOLLOWED = Followed()
 class Level:
     """How far an index has followed the log.
 
-    `memories`: how many it held when the level was kept, at least; 0 where it does not count them.
+    `memories` is at least how many it held when the level was kept; 0 if it does not count them.
     """
 
     partitions: Mapping[int, Followed]
@@ -483,25 +483,25 @@ class Level:
 
 
 class Decided(Protocol):
-    """Knows which events were decided before."""
+    """Knows which events have already been decided."""
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
-        """Return, for the ids that have a decision, what is known of the event decided on."""
+        """Return what is known of each decided event; ids without a decision are left out."""
         ...
 
 
 class Index(Decided, Protocol):
     """The searchable copy of the memories. It nominates; core/embedding.py measures.
 
-    A copy: it can be rebuilt from the decisions at any time. Calls may raise Transient or Fatal.
-    Of each memory's decisions it knows the newest, as many as Stored keeps.
+    It can be rebuilt from the decisions at any time. Calls may raise Transient or Fatal. It knows
+    the newest decisions of each memory, as many as Stored keeps.
     """
 
     async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
         """Return, per query, the nearest live memories of the scope, nearest first.
 
-        A memory is as near as the nearest of its wordings. Vectors come back bit-equal to what was
-        written (unit vectors).
+        A memory is as near as its nearest wording. Vectors come back bit-equal to those written
+        (unit vectors).
         """
         ...
 
@@ -520,9 +520,9 @@ class Index(Decided, Protocol):
         ...
 
     async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
-        """Return, per scope, its memories that were forgotten, by id, with their vectors.
+        """Return, per scope, its forgotten memories, by id, with their vectors.
 
-        Scopes that have none are left out; where no scope has one, that costs next to nothing.
+        Scopes that have none are left out; if no scope has one, the call costs next to nothing.
         """
         ...
 
@@ -530,8 +530,8 @@ class Index(Decided, Protocol):
         """Store these states with the vector of each wording, each id at most once.
 
         On return they are searchable and survive a crash of this process; `keep_level` makes
-        them survive more. A state is left out where the index has that version of the memory, or
-        a later one: who writes late cannot set a memory back. Where it raises, any part may be
+        them survive more. A state is skipped if the index has that version of the memory or a
+        later one: a late writer cannot set a memory back. If it raises, any of the states may be
         stored.
         """
         ...
@@ -541,49 +541,49 @@ class Index(Decided, Protocol):
         ...
 
     async def level(self) -> Level | None:
-        """Return how far the kept levels go; None where none was kept."""
+        """Return the kept levels; None if none was kept."""
         ...
 
     async def keep_level(self, partition: int, reached: Reached, *, since: Followed) -> Followed:
-        """Make all that was written durable, then remember how far in the log that goes.
+        """Make all writes durable, then record the log position that they reach.
 
-        `since` says how far, and in which index, all that lies before what was written had been
-        applied: Transient where this is another index now, or goes less far. A level is never
-        lowered. Returns what is kept.
+        `since` is the index, and the level in it, that the writes build on. Raises Transient if
+        this is a different index now or its level is lower. A level is never lowered. Returns what
+        is kept.
         """
         ...
 
     async def clear(self) -> None:
-        """Forget everything, the level first."""
+        """Delete everything, the level first."""
         ...
 
     def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
-        """Yield every memory with its vector, of the scope or of all, live or not, by id."""
+        """Yield every memory, of `scope` or of all, live or not, with its vector, by id."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Sink(Protocol):
-    """A copy of the memories that other programs read, kept by the writer beside the index.
+    """A copy of the memories for other programs; the writer maintains it along with the index.
 
-    Calls may raise Transient, while it cannot be reached, or NoStore.
+    Calls may raise Transient, if it cannot be reached, or NoStore.
     """
 
     @property
     def name(self) -> str:
-        """What messages and metrics call it."""
+        """The sink's name in messages and metrics."""
         ...
 
     async def level(self, partition: int) -> Reached | None:
-        """Return how far it has followed a partition of decisions; None where it has not begun."""
+        """Return how far it has followed a partition of decisions; None if it has not begun."""
         ...
 
     async def write(self, partition: int, changes: Sequence[Applied], reached: Reached) -> None:
-        """Take over the changes, then how far in the log that goes; durable on return.
+        """Write the changes, then the log position that they reach; durable on return.
 
-        A change is left out where the sink has that version of the memory, or a later one, so
-        any window may come again. A level is never lowered.
+        A change is skipped if the sink has that version of the memory or a later one, so any window
+        may be repeated. A level is never lowered.
         """
         ...
 
@@ -592,5 +592,5 @@ class Sink(Protocol):
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """Return the wall clock, aware, in UTC."""
+        """Return the wall-clock time, timezone-aware, in UTC."""
         ...

@@ -1,1 +1,1 @@
-"""The world: one module or folder per port. Adapters never import each other."""
+"""The adapters: one module or folder per port. Adapters never import each other."""

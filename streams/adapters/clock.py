@@ -1,4 +1,4 @@
-"""The time of day."""
+"""The system clock."""
 
 from datetime import UTC, datetime
 

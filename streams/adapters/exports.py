@@ -1,7 +1,7 @@
-"""What other memory stores write when they are asked for everything: one JSON document.
+"""Reads the full exports of other memory stores: one JSON document each.
 
-Chroma: what `collection.get()` gives, lists side by side. mem0: what `get_all()` gives, a list of
-memories, or an object with it as `results`. Any other list of objects is taken as it is.
+Chroma: the result of `collection.get()`, parallel lists. mem0: the result of `get_all()`, a list of
+memories, or an object with it as `results`. Any other list of objects is taken unchanged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,15 +13,15 @@ from pydantic_core import from_json
 from streams.ports import Fatal
 
 DOCUMENT_BYTES_MAX = 2_147_483_648
-"""A document is held in memory whole: a larger one is exported in parts."""
+"""A document is held in memory as a whole: a larger one must be exported in parts."""
 
 _LISTS = ("results", "memories", "data")
 
 
 def rows_of(path: Path) -> list[dict[str, Any]] | None:
-    """Return the rows of an export; None where the file is no such document.
+    """Return the rows of an export; None if the file is no such document.
 
-    Raises Fatal, naming the file, where it cannot be read.
+    Raises Fatal, naming the file, if it cannot be read.
     """
     try:
         if path.stat().st_size > DOCUMENT_BYTES_MAX:
@@ -39,7 +39,7 @@ def _is_chroma(document: object) -> bool:
 
 
 def _of_chroma(document: Mapping[str, Any], path: Path) -> list[dict[str, Any]]:
-    """Make a row of what stands at the same place of each list."""
+    """Make a row from the entries at the same position of each list."""
     ids, documents = document["ids"], document["documents"]
     metadatas = document.get("metadatas") or [None] * len(ids)
     if not len(ids) == len(documents or ()) == len(metadatas):

@@ -1,4 +1,4 @@
-"""What was taken from turns, as files: events as lines that grow, and what was set aside."""
+"""The files of `extract`: events as appended lines, and dead letters."""
 
 import fcntl
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from streams.ports import Unusable
 
 
 class EventLines:
-    """A file of events, a line each, that only grows. `events` were there when it was opened.
+    """An append-only file of events, one per line. `events` are those found when it was opened.
 
-    What `append` has returned from survives a crash of this process. A line that a crash left
-    unfinished is cut off: its event is made again.
+    Events survive a crash of this process once `append` has returned. A line left unfinished by a
+    crash is cut off: its event will be made again.
     """
 
     def __init__(self, path: Path) -> None:
-        """Raise Unusable where the file cannot be written, or holds something else than events."""
+        """Raise Unusable if the file cannot be written or contains anything but events."""
         try:
             self._file = path.open("a+b")
         except OSError as error:
@@ -69,13 +69,13 @@ class EventLines:
 
 
 class SetAside:
-    """A file of dead letters, a line each, made when there is one; that of before is removed.
+    """A file of dead letters, one per line, created with the first; an earlier one is removed.
 
-    `path` is where it lies.
+    `path` is its location.
     """
 
     def __init__(self, path: Path) -> None:
-        """Raise Unusable where a file is there that holds something else, or cannot be removed."""
+        """Raise Unusable if an existing file contains anything else or cannot be removed."""
         self.path = path
         try:
             if path.exists():

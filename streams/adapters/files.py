@@ -1,4 +1,4 @@
-"""Rows of files and of standard input: JSON and CSV in several layouts, gzipped or not."""
+"""Reads rows from files and standard input: JSON and CSV in several layouts, gzipped or not."""
 
 import csv
 import gzip
@@ -22,17 +22,17 @@ from streams.core.shapes import UTF_8, Layout, Shape, decoded, shape_of
 from streams.ports import Fatal, Line, Mark, Poison
 
 LINE_BYTES_MAX = 16_777_216
-"""A longer line is refused unread: it would have to be held in memory whole."""
+"""A longer line is refused unread: it would have to be held in memory as a whole."""
 
 HEAD_BYTES = 65_536
-"""What tells a file's shape, and what a sample is taken of: of most, hundreds of rows.
+"""The bytes from which the shape is detected and the sample is taken: mostly hundreds of rows.
 
-A pipe is waited for so long: no more than the rows of a batch or two.
+Reading waits until a pipe has delivered so much: no more than the rows of a batch or two.
 """
 
 _CHUNK_BYTES = 65_536
 _CSV_FIELD_MAX = 1_048_576
-"""A quote that is never closed swallows the lines behind it up to here, and into a dead letter."""
+"""An unclosed quote swallows the following lines up to this size, into one dead letter."""
 
 STDIN = "-"
 _GZIP = b"\x1f\x8b"
@@ -46,7 +46,7 @@ _FOREIGN = {
 
 @dataclass(frozen=True)
 class Progress:
-    """How much of a source has been read, in bytes as stored; `total` None for a pipe."""
+    """How much of a source has been read, in stored bytes; `total` is None for a pipe."""
 
     done: int
     total: int | None
@@ -55,14 +55,14 @@ class Progress:
 class FileSource:
     """Implements ports.Source for one file, or `-` for standard input.
 
-    Its name is the file's without directory and `.gz`: moved or packed, it is the same source. A
-    pipe, however it is reached, is read as standard input.
-    `reading` says what else decides what a line becomes: a mark made under another reading does not
-    fit, and everything is read again.
+    Its name is the file's without directory and `.gz`: moved or compressed, it is the same source.
+    A pipe is read as standard input, however it was opened. `reading` identifies what else decides
+    what a line becomes: a mark made under another reading does not match, and everything is read
+    again.
     """
 
     def __init__(self, path: str, layout: Layout | None = None) -> None:
-        """Look at the beginning. Raise Fatal where there is nothing that can be read."""
+        """Inspect the beginning. Raises Fatal if nothing can be read."""
         piped = path == STDIN or (Path(path).exists() and not _is_stored(Path(path)))
         self.place = "stdin" if path == STDIN else _text(path)
         self.name = "stdin" if piped else _text(Path(path).name.removesuffix(".gz"))
@@ -81,12 +81,12 @@ class FileSource:
         self._sample = partial(_sampled, beginning, self.shape, whole=whole)
 
     def sample(self) -> list[Line]:
-        """Return the rows of the beginning; raise Fatal where they have no sound header."""
+        """Return the rows of the beginning. Raises Fatal if the header is invalid."""
         with self._told():
             return self._sample()
 
     def progress(self) -> Progress:
-        """Tell how far reading has got."""
+        """Return how far reading has got."""
         if self._raw is None or not self.resumable:
             return Progress(0, None)
         total = Path(self._path).stat().st_size
@@ -100,7 +100,7 @@ class FileSource:
         return Mark(line, self._digest.hexdigest(), complete)
 
     def _begins_with(self, mark: Mark) -> bool:
-        """Tell whether the bytes up to the mark are those that were read then."""
+        """Return whether the bytes up to the mark are unchanged since."""
         number = 0
         for line in self._all_lines():
             number = line.number
@@ -114,7 +114,7 @@ class FileSource:
             yield from _rows(_Hashed(stream, self._digest.update), self.shape)
 
     def _look(self) -> bytes:
-        """Return the beginning as it is stored. Of a pipe it is kept, to be read once more."""
+        """Return the beginning as stored; keep that of a pipe for the actual reading."""
         raw = self._bytes()
         if self.resumable:
             with raw:
@@ -125,7 +125,7 @@ class FileSource:
 
     @contextmanager
     def _opened(self) -> Generator["_Stream"]:
-        """Open the file, unpacked and in UTF-8."""
+        """Open the file, decompressed and in UTF-8."""
         with self._pipe or self._bytes() as raw:
             self._raw = raw
             packed = raw.peek(len(_GZIP)).startswith(_GZIP)
@@ -135,7 +135,7 @@ class FileSource:
 
     @contextmanager
     def _told(self) -> Generator[None]:
-        """Say in one line why a file cannot be read."""
+        """Report in one line why a file cannot be read."""
         try:
             yield
         except (OSError, EOFError, UnicodeError, zlib.error, Fatal) as error:
@@ -145,19 +145,19 @@ class FileSource:
     def _bytes(self) -> io.BufferedReader:
         if self._path != STDIN:
             return Path(self._path).open("rb")
-        # A reader of our own: one that is abandoned in mid-read must not hold sys.stdin's lock.
+        # Its own reader: one that is abandoned in mid-read must not hold sys.stdin's lock.
         return open(sys.stdin.fileno(), "rb", closefd=False)
 
 
 class _Stream(Protocol):
-    """What rows are read from: bytes in UTF-8."""
+    """The input of the row readers: bytes in UTF-8."""
 
     def read(self, size: int, /) -> bytes: ...
     def readline(self, size: int, /) -> bytes: ...
 
 
 class _Rest(io.RawIOBase):
-    """A pipe from its beginning, of which some has been read already."""
+    """A pipe from its beginning, part of which has already been read."""
 
     def __init__(self, head: bytes, rest: io.BufferedReader) -> None:
         self._head = io.BytesIO(head)
@@ -173,7 +173,7 @@ class _Rest(io.RawIOBase):
 
 
 class _Recoded:
-    """A stream in another encoding, as UTF-8."""
+    """A stream in another encoding, converted to UTF-8."""
 
     def __init__(self, stream: io.BufferedReader | gzip.GzipFile, encoding: str) -> None:
         self._text = io.TextIOWrapper(stream, encoding, newline="\n")
@@ -186,14 +186,14 @@ class _Recoded:
 
 
 class _Hashed:
-    """A stream in lines or in chunks, each hashed when it is read."""
+    """A stream read in lines or chunks, each hashed as it is read."""
 
     def __init__(self, stream: _Stream, update: Callable[[bytes], None]) -> None:
         self._stream = stream
         self._update = update
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the physical lines; of one that is too long only the beginning."""
+        """Yield the physical lines; of an overlong one only the beginning."""
         while line := self._stream.readline(LINE_BYTES_MAX + 1):
             self._update(line)
             rest = line
@@ -209,17 +209,17 @@ class _Hashed:
 
 
 def _is_stored(path: Path) -> bool:
-    """Tell whether a path can be read twice: pipes and terminals cannot."""
+    """Return whether a path can be read twice: pipes and terminals cannot."""
     return path.is_file() or path.is_dir()
 
 
 def _text(name: str) -> str:
-    """Write a file name that is not UTF-8 so that it can be shown and stored."""
+    """Escape a file name that is not UTF-8, so that it can be shown and stored."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _unpacked(head: bytes, path: str) -> bytes:
-    """Return a file's beginning, unzipped where it is packed. Raises Fatal where it is no rows."""
+    """Return a file's decompressed beginning. Raises Fatal if it cannot contain rows."""
     if what := next((what for begins, what in _FOREIGN.items() if head.startswith(begins)), None):
         raise Fatal(f"it is {what}; save it as CSV or JSON Lines")
     if head.startswith(_GZIP):
@@ -230,7 +230,7 @@ def _unpacked(head: bytes, path: str) -> bytes:
 
 
 def _sampled(beginning: str, shape: Shape, *, whole: bool) -> list[Line]:
-    """Return the rows of a beginning; the last one may be cut off unless that is the whole."""
+    """Return the rows of a beginning; drop the last, perhaps incomplete, unless it is the whole."""
     stream = io.BytesIO(beginning.encode("utf-8", "surrogateescape"))
     rows = list(_rows(_Hashed(stream, hashlib.sha256().update), shape))
     return rows if whole else rows[:-1]
@@ -247,27 +247,27 @@ def _rows(stream: _Hashed, shape: Shape) -> Iterator[Line]:
 
 
 def _json_rows(lines: Iterator[bytes]) -> Iterator[Line]:
-    """Yield one row per line that is not blank."""
+    """Yield one row per nonblank line."""
     for number, raw in enumerate(lines, start=1):
         if content := raw.strip():
             yield Line(number, content, _too_long(raw) or _json_row(content))
 
 
 def _document_rows(chunks: Iterator[bytes]) -> Iterator[Line]:
-    """Yield one row per entry of an array, or per object; its number is its place among them."""
+    """Yield one row per object, numbered by its position in the array or among the objects."""
     for number, content in enumerate(_entries(chunks), start=1):
         yield Line(number, content, _json_row(content))
 
 
 _TOKEN = re.compile(rb'\\.|["{}]', re.DOTALL)
-"""What tells where an object ends: its braces, outside of strings; an escape hides a quote."""
+"""The tokens that delimit an object: braces outside strings; an escape hides a quote."""
 _BETWEEN = b" \t\r\n,[]"
 
 
 def _entries(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the objects of a document as they are written, and what else stands among them.
+    """Yield the raw objects of a document, and whatever else is between them.
 
-    They are not parsed here: one that is broken inside takes no other along.
+    They are not parsed here, so a broken one does not affect the others.
     """
     held, at, depth, quoted = b"", 0, 0, False
     for chunk in chunks:
@@ -289,7 +289,7 @@ def _entries(chunks: Iterator[bytes]) -> Iterator[bytes]:
                 if not depth:
                     yield from _unless_blank(held[begun:at])
                     begun = at
-        # An escape may be cut in two: its first half is looked at again with the next chunk.
+        # An escape may be split across chunks: its first half is scanned again with the next chunk.
         at = max(at, len(held) - held.endswith(b"\\")) - begun
         held = held[begun:]
         if len(held) > LINE_BYTES_MAX:
@@ -317,8 +317,8 @@ def _json_row(content: bytes) -> dict[str, Any] | Poison:
 def _csv_rows(lines: Iterator[bytes], delimiter: str) -> Iterator[Line]:
     """Yield one row per record; the first record names the columns.
 
-    Where a record breaks, its first line is set aside and reading goes on with the next: a quote
-    that is never closed must not take the rows behind it along.
+    If a record is broken, its first line is set aside and reading continues with the next: an
+    unclosed quote must not swallow the rows after it.
     """
     csv.field_size_limit(_CSV_FIELD_MAX)
     physical = _Physical(lines)
@@ -347,7 +347,7 @@ def _csv_rows(lines: Iterator[bytes], delimiter: str) -> Iterator[Line]:
 
 
 class _Physical:
-    """The lines of a CSV file, as text, with the bytes of the record that is being read."""
+    """The lines of a CSV file as text, with the bytes of the current record."""
 
     def __init__(self, lines: Iterator[bytes]) -> None:
         self._lines = lines
@@ -362,7 +362,7 @@ class _Physical:
         line = self._again.popleft() if self._again else next(self._lines)
         self._taken.append(line)
         self._number += 1
-        # What is not UTF-8 is kept recognisable, so that the row can be refused by its column.
+        # Invalid UTF-8 is kept recognisable, so that the row can be refused by its column.
         return line.decode("utf-8", "surrogateescape")
 
     def begin(self) -> int:
@@ -374,7 +374,7 @@ class _Physical:
         return b"".join(self._taken).strip()
 
     def keep_first(self) -> bytes:
-        """Give up a record: return its first line, and read the others once more."""
+        """Give up a record: return its first line, and queue the others to be read again."""
         first, *rest = self._taken
         self._again.extendleft(reversed(rest))
         self._number -= len(rest)

@@ -1,4 +1,4 @@
-"""What a process serves over HTTP: health and metrics (/live, /ready, /metrics), or an app."""
+"""Serves a process over HTTP: health and metrics (/live, /ready, /metrics), or an app."""
 
 import asyncio
 import json
@@ -26,11 +26,11 @@ async def endpoints(
     registry: CollectorRegistry,
     collect: Callable[[], None],
 ) -> AsyncGenerator[int]:
-    """Serve health and metrics meanwhile; give the port.
+    """Serve health and metrics while the context is open; yield the port.
 
-    /live answers 200 as long as the process can do its work at all, else 503: restart it.
-    /ready answers 200 where `waits_for` is empty, else 503 with what is waited for, by part.
-    `collect` is called before metrics are shown. Raises Unusable where the port is taken.
+    /live returns 200 while the process can work at all, else 503: restart it. /ready returns 200
+    if `waits_for` is empty, else 503 with what is waited for, by part. `collect` is called before
+    each metrics response. Raises Unusable if the port is taken.
     """
 
     @get(include_in_schema=False)
@@ -60,10 +60,10 @@ async def endpoints(
 async def serving(
     app: Callable[..., Awaitable[None]], host: str, port: int, *, what: str, setting: str
 ) -> AsyncGenerator[int]:
-    """Serve an ASGI app meanwhile; give the port.
+    """Serve an ASGI app while the context is open; yield the port.
 
-    Raises Unusable where the port is taken, naming `what` is served and the group of settings that
-    has host and port.
+    Raises Unusable if the port is taken, naming `what` is served and the group of settings with
+    host and port.
     """
     config = uvicorn.Config(
         app,
@@ -85,7 +85,7 @@ async def serving(
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Leave the signals to the service: it stops its work before this server."""
+        """Leave signals to the service: it stops its work before this server."""
         yield
 
 
@@ -95,7 +95,7 @@ def _bound(host: str, port: int, what: str, setting: str) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen()  # whoever comes before the server is up waits for it
+        listener.listen()  # early clients wait until the server is up
     except (OSError, OverflowError) as error:
         listener.close()
         raise Unusable(

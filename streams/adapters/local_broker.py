@@ -1,7 +1,7 @@
-"""Topics, partitions, offsets and consumer groups in one SQLite file: the log of the embedded mode.
+"""Topics, partitions, offsets and consumer groups in one SQLite file: the log of embedded mode.
 
-Speaks as Kafka does, so that a flow cannot tell the two apart. One process writes, any number may
-read: the file is in write-ahead mode.
+It behaves like Kafka, so that a flow cannot tell the two apart. One process writes, any number may
+read: the file is in WAL mode.
 """
 
 import json
@@ -39,18 +39,18 @@ CREATE TABLE IF NOT EXISTS marks (
 ) WITHOUT ROWID;
 COMMIT;
 """
-"""One transaction: a kill leaves an empty file or a log."""
+"""One transaction: a kill leaves an empty file or a complete log."""
 
 _BUSY_SECONDS = 2.0
-"""How long a statement waits for another process's transaction before it is Transient."""
+"""How long a statement waits for another process's transaction before it raises Transient."""
 
 _READ_BYTES = 16_777_216
-"""A batch of records is not read on past this: it is held in memory whole."""
+"""The size at which a batch of records ends: it is held in memory as a whole."""
 
 _APPLICATION_ID = 1_835_363_699
 
 _AFTER_ALL = "\U0010ffff" * 200
-"""Behind the beginning of a name, sorts after every other end of it: names have 200 characters."""
+"""A suffix that sorts after every other end of a name: names have up to 200 characters."""
 
 _Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -58,18 +58,18 @@ _Headers = tuple[tuple[str, bytes | None], ...]
 class LocalBroker:
     """Implements ports.Log, ports.Lookup, ports.Intake and ports.Mirror over one file.
 
-    `indexed` names the headers that `find` can look up, by topic.
+    `indexed` names, by topic, the headers that `find` can look up.
     """
 
     def __init__(
         self, path: Path, *, indexed: Mapping[str, frozenset[str]], read_only: bool = False
     ) -> None:
-        """Open the log, creating it unless `read_only`. NoStore where it cannot be used."""
+        """Open the log, creating it unless `read_only`. Raises NoStore if it cannot be used."""
         self._indexed = indexed
         self._path = path
         mode = "rwc"
         if read_only:
-            # Where nothing can be written, nobody else is writing either.
+            # If the directory is not writable, no other process is writing either.
             mode = "ro" if os.access(path.parent, os.W_OK) else "ro&immutable=1"
         with self._meanings():
             self._db = sqlite3.connect(
@@ -86,7 +86,7 @@ class LocalBroker:
             raise
 
     def _prepare(self, *, read_only: bool) -> None:
-        """Make sure that the file is a log of ours, and make it one where it is empty."""
+        """Check that the file is one of our logs; initialize it if it is empty."""
         [application] = self._db.execute("PRAGMA application_id").fetchone()
         empty = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
         if application != _APPLICATION_ID and (read_only or not empty):
@@ -98,9 +98,9 @@ class LocalBroker:
             self._db.executescript(_SCHEMA)
 
     def create(self, topic: str, partitions: int) -> None:
-        """Create a topic; nothing happens where it exists with as many partitions.
+        """Create a topic; do nothing if it exists with the same number of partitions.
 
-        Raises Fatal where it has another number of them.
+        Raises Fatal if it has a different number.
         """
         with self._transaction():
             existing = self._count(topic)
@@ -155,9 +155,9 @@ class LocalBroker:
             return self._next_offset(topic, partition)
 
     async def erase(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
-        """Overwrite records with zeros, in the file and in what was written ahead of it.
+        """Overwrite records with zeros, in the file and in its WAL.
 
-        Transient while somebody reads what was written ahead.
+        Raises Transient while another process reads the WAL.
         """
         with self._transaction():
             rows = self._db.execute(
@@ -180,13 +180,13 @@ class LocalBroker:
         self._let_go()
 
     def vacuum(self) -> None:
-        """Write the file anew, without what was deleted: no page keeps a copy of it by chance."""
+        """Rewrite the file without deleted data, so that no page keeps a stray copy of it."""
         with self._meanings():
             self._db.execute("VACUUM")
         self._let_go()
 
     def _let_go(self) -> None:
-        """Empty the file of what was written ahead."""
+        """Empty the WAL."""
         with self._meanings():
             [busy, _, _] = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
@@ -305,7 +305,7 @@ class LocalBroker:
         )
 
     def _found_by(self, topic: str, row: int, headers: _Headers) -> list[tuple[str, str, int]]:
-        """Return the entries by which a record is looked up: header, value, row."""
+        """Return the lookup entries of a record: header, value, row."""
         indexed = self._indexed.get(topic, frozenset())
         return [
             (name, value.decode("utf-8", "replace"), row)
@@ -328,7 +328,7 @@ class LocalBroker:
 
     @contextmanager
     def _transaction(self) -> Generator[None]:
-        """Do all of it or nothing, durably."""
+        """Run the block atomically and durably."""
         with self._meanings():
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -341,7 +341,7 @@ class LocalBroker:
 
     @contextmanager
     def _meanings(self) -> Generator[None]:
-        """Say what SQLite's errors mean for the caller."""
+        """Translate SQLite's errors for the caller."""
         try:
             yield
         except sqlite3.Error as error:
@@ -366,7 +366,7 @@ class LocalBroker:
 
 
 def _is_text(value: str) -> bool:
-    """Tell whether a value can be stored: a terminal hands over broken UTF-8 as surrogates."""
+    """Return whether a value can be stored: terminals pass broken UTF-8 as surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
@@ -381,7 +381,7 @@ def _outgoing(record: Record) -> Outgoing:
 
 
 def _headers_to_json(headers: _Headers) -> str:
-    """Keep header bytes as they are: Latin-1 gives each byte one character."""
+    """Encode header bytes losslessly: Latin-1 maps each byte to one character."""
     return json.dumps([[n, None if v is None else v.decode("latin-1")] for n, v in headers])
 
 

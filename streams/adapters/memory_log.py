@@ -1,6 +1,6 @@
 """Topics, partitions, offsets and consumer groups in memory: a log that ends with its process.
 
-Speaks as Kafka does, as the one in SQLite: for rehearsals and tests, which keep nothing.
+It behaves like Kafka and the SQLite log: for rehearsals and tests, which keep nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from streams.ports import Committed, Fatal, Mark, Outgoing, Record
 
 _READ_BYTES = 16_777_216
-"""A batch of records is not read on past this, here as in the other logs."""
+"""The size at which a batch of records ends, as in the other logs."""
 
 
 class MemoryLog:
@@ -20,9 +20,9 @@ class MemoryLog:
         self._marks: dict[str, Mark] = {}
 
     def create(self, topic: str, partitions: int) -> None:
-        """Create a topic; nothing happens where it exists with as many partitions.
+        """Create a topic; do nothing if it exists with the same number of partitions.
 
-        Raises Fatal where it has another number of them.
+        Raises Fatal if it has a different number.
         """
         existing = len(self._topics.get(topic, ()))
         if existing not in {0, partitions}:
@@ -123,5 +123,5 @@ class MemoryLog:
 
 
 def _bytes(value: str) -> bytes:
-    """Encode what is looked for: a terminal hands over broken UTF-8 as surrogates."""
+    """Encode a search value: terminals pass broken UTF-8 as surrogates."""
     return value.encode("utf-8", "surrogatepass")

@@ -1,6 +1,6 @@
-"""Requests to an OpenAI-compatible endpoint: bounded, kept in time, tried again.
+"""Requests to an OpenAI-compatible endpoint, with size and time limits and retries.
 
-Reasons are short and stable, and never quote a memory, an answer or the key.
+Error reasons are short and stable, and never quote a memory, an answer or the key.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ _AGAIN = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
 
 @dataclass(frozen=True)
 class Server:
-    """A server and a model, and how patiently it is asked.
+    """A server and a model, with timeouts and retries.
 
-    `timeout_seconds` is for one question with all its attempts and the pauses between them, which
+    `timeout_seconds` covers one request with all its attempts and the pauses between them, which
     double from `backoff_seconds`. `group` is the group of settings that names the server.
     """
 
@@ -41,10 +41,10 @@ class Server:
     backoff_seconds: float = 0.25
 
     def url(self, path: str) -> httpx.URL:
-        """Return where questions go. Raises Unusable where that is no address."""
+        """Return the address of requests. Raises Unusable if it is not a valid URL."""
         try:
             url = httpx.URL(f"{self.base_url.rstrip('/')}/{path}")
-            url.host.encode("idna")  # as the system's resolver does, which raises otherwise
+            url.host.encode("idna")  # the system's resolver does the same; raises if invalid
         except (httpx.InvalidURL, UnicodeError) as error:
             raise Unusable(
                 f"{self.group}.base_url {self.base_url} is no address: {error}"
@@ -52,23 +52,23 @@ class Server:
         return url
 
     def client(self) -> httpx.AsyncClient:
-        """Return a client that follows no redirect: the key is for nobody else.
+        """Return a client that follows no redirect, so that no other host gets the key.
 
         Raises Unusable for a key that no header can hold.
         """
         return httpx.AsyncClient(
             headers=self._headers(),
-            timeout=None,  # noqa: S113 -- one limit for the whole question
+            timeout=None,  # noqa: S113 -- one limit for the whole request
             limits=httpx.Limits(max_connections=self.concurrency_max),
             trust_env=False,  # only apps/settings.py reads the environment
             verify=_authorities(),
         )
 
     def _headers(self) -> dict[str, str]:
-        """Return what every request carries.
+        """Return the headers of every request.
 
-        A key that cannot be sent is refused here: the client would name it in its own error. The
-        answer is to come as it is: what unpacks could be of any size.
+        An invalid key is refused here, because the client would quote it in its own error. Answers
+        must come uncompressed: decompressed ones could be of any size.
         """
         if self.api_key is None:
             return {"accept-encoding": "identity"}
@@ -81,15 +81,15 @@ class Server:
 
 @cache
 def _authorities() -> ssl.SSLContext:
-    """Return whom to trust; to read them takes 20 ms, which each client would."""
+    """Return the trusted CAs, cached: loading them takes 20 ms per client."""
     return httpx.create_ssl_context(trust_env=False)
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A request that brought nothing: why, and whether and when the same may succeed.
+    """A failed request: the reason, and whether and when a retry may succeed.
 
-    `status` is the server's, None where it gave none.
+    `status` is the server's HTTP status, None if it gave none.
     """
 
     reason: str
@@ -101,7 +101,7 @@ class Failed:
 async def post(
     client: httpx.AsyncClient, url: httpx.URL, body: dict[str, Any], bytes_max: int, clock: Clock
 ) -> bytes | Failed:
-    """Send a request once; return the body of its answer, which is untrusted."""
+    """Send a request once; return the untrusted body of its answer."""
     try:
         async with client.stream("POST", url, json=body) as response:
             if not response.is_success:
@@ -118,7 +118,7 @@ async def repeatedly(
     limit: asyncio.Timeout,
     affords: Callable[[], bool] = lambda: True,
 ) -> Answer | Failed:
-    """Send until it succeeds, as long as that may still be, in time; `affords` is asked each time."""
+    """Send until it succeeds, while retries may help, time is left and `affords` allows them."""
     answer = await send()
     for attempt in range(1, server.attempts_max):
         if not (isinstance(answer, Failed) and answer.again):
@@ -130,7 +130,7 @@ async def repeatedly(
 
 
 async def _paused(failed: Failed, attempt: int, server: Server, limit: asyncio.Timeout) -> bool:
-    """Wait for the next attempt; not at all where it would come too late."""
+    """Wait for the next attempt; return False at once if it would be too late."""
     pause = server.backoff_seconds * 2 ** (attempt - 1)
     if failed.pause_seconds is not None:
         pause = max(pause, failed.pause_seconds)
@@ -142,7 +142,7 @@ async def _paused(failed: Failed, attempt: int, server: Server, limit: asyncio.T
 
 
 async def _content(response: httpx.Response, bytes_max: int) -> bytes | None:
-    """Return the body; None where it is longer than allowed, without reading on."""
+    """Return the body; None if it exceeds the limit, without reading the rest."""
     content = bytearray()
     async for chunk in response.aiter_raw():
         content += chunk
@@ -162,7 +162,7 @@ def _refusal(response: httpx.Response, now: datetime) -> Failed:
 
 
 def _pause(retry_after: str, now: datetime) -> float | None:
-    """Read how long a server wants to be left alone: seconds, or a date."""
+    """Read how long a server asks to wait: seconds, or a date."""
     if retry_after.isascii() and retry_after.isdigit():
         return float(retry_after)
     try:

@@ -1,7 +1,7 @@
-"""When each scope was consolidated last, and what its memories were then, in one SQLite file.
+"""When each scope was last consolidated, and what its memories were then, in one SQLite file.
 
-Not the truth about anything: without it every scope is due once more, and finds nothing to do.
-Scopes are kept as digests: the file names nobody.
+This is only a cache: without it every scope is due again, and the pass finds nothing to do. Scopes
+are stored as digests, so the file reveals no names.
 """
 
 import hashlib
@@ -20,20 +20,20 @@ CREATE TABLE IF NOT EXISTS passes (scope TEXT PRIMARY KEY, at TEXT NOT NULL, fou
 
 @dataclass(frozen=True)
 class LastPass:
-    """When it ended; `found` tells what there was then, None where it could not be finished."""
+    """When a pass ended; `found` is a digest of what it found, None if it was not finished."""
 
     at: datetime
     found: str | None
 
 
 class Passes:
-    """Remembers passes in a file; without a path until it is closed.
+    """Stores passes in a file, or in memory if there is no path.
 
-    With `read_only` it remembers nothing new.
+    With `read_only` it stores nothing new.
     """
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
-        """Raise NoStore where the file cannot be used."""
+        """Raise NoStore if the file cannot be used."""
         nowhere = path is None or (read_only and not path.exists())
         self._place = ":memory:" if nowhere else str(path)
         self._read_only = read_only
@@ -44,7 +44,7 @@ class Passes:
             raise self._unusable(error) from error
 
     def last(self, scope: ScopeName) -> LastPass | None:
-        """Return the last pass of a scope; None where there was none."""
+        """Return the last pass of a scope; None if there was none."""
         try:
             row = self._db.execute(
                 "SELECT at, found FROM passes WHERE scope = ?", (_digest(scope),)
@@ -54,7 +54,7 @@ class Passes:
         return None if row is None else LastPass(datetime.fromisoformat(row[0]), row[1])
 
     def keep(self, scope: ScopeName, last: LastPass) -> None:
-        """Remember the pass in place of the one before."""
+        """Store the pass in place of the previous one."""
         if self._read_only:
             return
         try:

@@ -1,4 +1,4 @@
-"""Curves and histograms as SVG that stands in a page: its colours follow the page's own."""
+"""Curves and histograms as SVG for a web page, in the page's own text colour."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,12 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 _INK = "#010203"
-"""Stands for the page's text colour, and is replaced by it: readable on light and on dark."""
+"""A placeholder for the page's text colour: readable on light and on dark."""
 _COLOURS = ("#3b82f6", "#f59e0b", "#10b981", "#ef4444", "#a855f7", "#64748b", "#14b8a6")
-"""Told apart on white and on black."""
+"""Distinguishable on white and on black."""
 _STYLE = {
-    "svg.fonttype": "none",  # text stays text: it is found, and has the page's font
-    "svg.hashsalt": "memsieve",  # the same figure is the same file
+    "svg.fonttype": "none",  # text stays text: searchable, and in the page's font
+    "svg.hashsalt": "memsieve",  # equal figures give equal files
     "font.size": 10,
     "text.color": _INK,
     "axes.edgecolor": _INK,
@@ -27,7 +27,7 @@ _STYLE = {
 
 @dataclass(frozen=True)
 class Line:
-    """A curve by its points, and where on it decisions are made."""
+    """A curve by its points, with the operating point of the decisions on it."""
 
     name: str
     x: Sequence[float]
@@ -49,7 +49,7 @@ def curves(lines: Sequence[Line], *, x: str, y: str) -> str:
 
 
 def histogram(groups: Mapping[str, Sequence[float]], *, x: str, bins: int = 40) -> str:
-    """Draw how often each group has which value, from the lowest on to 1."""
+    """Draw the distribution of each group's values, from the lowest to 1."""
     figure, axes = _axes(x, "rows")
     values = [value for group in groups.values() for value in group]
     low = min(values, default=0.0)
@@ -77,7 +77,7 @@ def _legend(axes: Axes, *, shown: bool) -> None:
 
 
 def _svg(figure: Figure) -> str:
-    """Return the figure alone: no document type, no metadata, nothing that is fetched."""
+    """Return only the figure: no document type, no metadata, no external references."""
     written = io.StringIO()
     nothing = dict.fromkeys(["Creator", "Date", "Format", "Type"])
     with mpl.rc_context(_STYLE):

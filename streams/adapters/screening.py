@@ -1,4 +1,4 @@
-"""Secrets and personal data in a text: by libraries that know what they look like."""
+"""Finds secrets and personal data in a text with libraries that know their formats."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,9 +43,9 @@ _DETECTORS: tuple[RegexBasedDetector, ...] = (
     TelegramBotTokenDetector(),
     TwilioKeyDetector(),
 )
-"""Those that know a secret by its own form. Left out: those that go by entropy or by the word
-"password", which find one in every other text that people write; and those whose form takes the
-square of a text's length to look for, in whose place stand `_OWN_FORMS`."""
+"""Detectors that know a secret by its own format. Left out: detectors by entropy or by the word
+"password", which match every other text that people write; and those whose pattern takes quadratic
+time in a text's length, which `_OWN_FORMS` replaces."""
 
 
 def _forms(detector: RegexBasedDetector) -> Iterable[re.Pattern[str]]:
@@ -63,7 +63,7 @@ _OWN_FORMS = (
     re.compile(r"//[^\s/:]{1,256}(?::\d+)?(?:/[\w.@-]{1,64}){0,4}/:_authToken=\s*\S+"),  # of npm
 )
 _FORMS = (*(form for detector in _DETECTORS for form in _forms(detector)), *_OWN_FORMS)
-"""A match is masked whole: what a form captures is not always the secret."""
+"""A match is masked as a whole: what a pattern captures is not always the secret."""
 
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+%-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![\w-])")
 _CARD = re.compile(r"(?<![\d.,-])\d(?:[ -]?\d){12,18}(?![\d.,]*\d)")
@@ -95,7 +95,7 @@ def _numbers(text: str) -> Iterator[Spotted]:
 
 
 def _account(text: str) -> int:
-    """Return how much of a text is the number of an account; words may stand right behind it."""
+    """Return the length of the account number at the start of a text; words may follow directly."""
     for end in range(len(text), 14, -1):
         try:
             iban.validate(text[:end])

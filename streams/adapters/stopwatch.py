@@ -1,4 +1,4 @@
-"""How long things take, by a clock that never jumps."""
+"""Measures durations with a monotonic clock."""
 
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -9,16 +9,16 @@ from streams.ports import Handled, Process, Record
 
 @contextmanager
 def timed(took: Callable[[float], None]) -> Generator[None]:
-    """Tell how many seconds the work took, where it succeeds."""
+    """Report how many seconds the block took, if it succeeds."""
     started = time.perf_counter()
     yield
     took(time.perf_counter() - started)
 
 
 class TimedProcess:
-    """Implements ports.Process over a process, and tells how long each batch was worked on.
+    """Implements ports.Process over a process, and reports how long each batch was handled.
 
-    What is appended and committed afterwards does not count.
+    Appending and committing afterwards do not count.
     """
 
     def __init__(self, process: Process, took: Callable[[float], None]) -> None:
@@ -48,12 +48,12 @@ class TimedProcess:
 
 
 def time_limit(seconds: float) -> Callable[[], bool]:
-    """Return what tells whether so many seconds have passed since now."""
+    """Return a function that says whether so many seconds have passed since now."""
     left = seconds_left(seconds)
     return lambda: not left()
 
 
 def seconds_left(seconds: float) -> Callable[[], float]:
-    """Return what tells how many of so many seconds are left from now on; never less than 0."""
+    """Return a function that returns the seconds left of `seconds` from now; never below 0."""
     ends = time.perf_counter() + seconds
     return lambda: max(0.0, ends - time.perf_counter())

@@ -1,4 +1,4 @@
-"""The directory of an embedded store: what it was made for, and who is writing it.
+"""The directory of an embedded store: its manifest, its files, and the lock of its writer.
 
 STORE/memsieve.json     what the store was made for
 STORE/log.sqlite3       topics, offsets, groups: the truth
@@ -26,7 +26,7 @@ from streams.ports import NoStore
 
 
 class IndexKind(StrEnum):
-    """Where memories are searched: Qdrant's engine on disk, numpy in memory, or a Qdrant server."""
+    """The kind of search index: Qdrant's engine on disk, numpy in memory, or a Qdrant server."""
 
     EDGE = "edge"
     EXACT = "exact"
@@ -34,17 +34,17 @@ class IndexKind(StrEnum):
 
     @property
     def shared(self) -> bool:
-        """Several processes may use it at once; a store has one of its own instead."""
+        """Whether several processes may use it at once; a store has an index of its own instead."""
         return self is IndexKind.QDRANT
 
     @property
     def durable(self) -> bool:
-        """It outlives the process that uses it."""
+        """Whether it outlives the process that uses it."""
         return self is not IndexKind.EXACT
 
 
 class Manifest(Record):
-    """What a store was made for; it can be used for nothing else."""
+    """What a store was made for; it cannot be used for anything else."""
 
     format: Literal[1] = 1
     model: ModelId
@@ -61,7 +61,7 @@ class Manifest(Record):
 
 
 class StoreDirectory:
-    """Names the store's files and guards its manifest."""
+    """The paths of the store's files, and its manifest, lock, policies and key."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -74,9 +74,9 @@ class StoreDirectory:
         self._key = path / "forget.key"
 
     def manifest(self) -> Manifest | None:
-        """Return what the store was made for, None where there is no store.
+        """Return what the store was made for; None if there is no store.
 
-        Raises NoStore where the manifest cannot be read.
+        Raises NoStore if the manifest cannot be read.
         """
         try:
             return Manifest.model_validate_json(self._manifest.read_bytes())
@@ -88,7 +88,7 @@ class StoreDirectory:
             ) from error
 
     def require(self) -> Manifest:
-        """Return what the store was made for. Raises NoStore where there is no store."""
+        """Return what the store was made for. Raises NoStore if there is no store."""
         manifest = self.manifest()
         if manifest is None:
             raise NoStore(
@@ -100,8 +100,8 @@ class StoreDirectory:
     def written_by_us(self, wanted: Manifest) -> Generator[None]:
         """Hold the store for writing. A new one is only a directory until `complete`.
 
-        Raises NoStore, with nothing changed, where another process holds it, it cannot be
-        written, it was made for something else, or a part of it is gone.
+        Raises NoStore, with nothing changed, if another process holds it, it cannot be written, it
+        was made for something else, or a part of it is missing.
         """
         self.check(wanted)
         try:
@@ -118,9 +118,9 @@ class StoreDirectory:
             os.close(lock)
 
     def complete(self, made: Manifest, *, has_records: bool) -> None:
-        """Say what the store was made for, once its log is there.
+        """Write the manifest of a new store, once its log exists.
 
-        Raises NoStore where the log has records already: the manifest that they need is gone.
+        Raises NoStore if the log already has records: then their manifest was lost.
         """
         if self.manifest() is not None:
             return
@@ -129,7 +129,7 @@ class StoreDirectory:
         _write(self._manifest, made.model_dump_json(indent=2))
 
     def holder(self) -> str | None:
-        """Return the id of the process that writes the store now; None where there is none."""
+        """Return the id of the process that writes the store now; None if there is none."""
         try:
             lock = os.open(self._lock, os.O_RDWR)
         except OSError:
@@ -144,19 +144,19 @@ class StoreDirectory:
             os.close(lock)
 
     def keep_policy(self, policy_id: str, content: str) -> None:
-        """Keep a policy beside the decisions that name it, so that they can be explained later."""
+        """Keep a policy next to the decisions that name it, so that they can be explained later."""
         path = self._policies / f"{policy_id}.json"
         if not path.exists():
             self._policies.mkdir(exist_ok=True)
             _write(path, content)
 
     def policy(self, policy_id: str) -> str | None:
-        """Return a policy that decisions of this store name."""
+        """Return a policy that decisions of this store name; None if it is not kept."""
         path = self._policies / f"{policy_id}.json"
         return path.read_text(encoding="utf-8") if path.is_file() else None
 
     def key(self) -> str | None:
-        """Return the store's secret; None where nothing was ever forgotten."""
+        """Return the store's secret; None if nothing was ever forgotten."""
         try:
             return self._key.read_text(encoding="ascii").strip()
         except FileNotFoundError:
@@ -165,7 +165,7 @@ class StoreDirectory:
             raise NoStore(f"{self._key} cannot be read: restore it from a copy") from error
 
     def keep_key(self, secret: str) -> None:
-        """Keep a secret for the store, which only its owner may read; one that is there stays."""
+        """Keep a secret for the store, readable only by its owner; an existing one stays."""
         if self.key() is not None:
             return
         unfinished = self._key.with_suffix(".unfinished")
@@ -182,10 +182,10 @@ class StoreDirectory:
             raise NoStore(f"{self._key} cannot be written: {error.strerror}") from error
 
     def require_space(self, free_bytes_min: int) -> None:
-        """Raise NoStore where the disk is nearly full.
+        """Raise NoStore if the disk is nearly full.
 
-        The index writes through memory maps: on a full disk that ends the process by a signal,
-        in the middle of anything, instead of with an error.
+        The index writes through memory maps: on a full disk a signal then kills the process at any
+        point, instead of an error.
         """
         existing = next(
             path for path in (self.path, *self.path.absolute().parents) if path.exists()
@@ -216,7 +216,7 @@ class StoreDirectory:
         os.pwrite(lock, str(os.getpid()).encode(), 0)
 
     def check(self, wanted: Manifest) -> None:
-        """Raise NoStore where the store was made for something else, or has lost a part."""
+        """Raise NoStore if the store was made for something else, or has lost a part."""
         made = self.manifest()
         if made is None:
             self._require_room()
@@ -240,7 +240,7 @@ class StoreDirectory:
         )
 
     def _require_room(self) -> None:
-        """Raise NoStore where a new store would share its directory with other files."""
+        """Raise NoStore if a new store would share its directory with other files."""
         ours = (self._manifest, self.log, self.index, self._policies, self._lock, self._key)
         stems = {path.name.split(".")[0] for path in ours}
         names = [path.name for path in self.path.iterdir()] if self.path.is_dir() else []
@@ -257,7 +257,7 @@ def _holder(lock: int) -> str:
 
 
 def _write(path: Path, content: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     unfinished = path.with_suffix(".unfinished")
     try:
         unfinished.write_text(content + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What the process tells of itself: metrics, log lines, and the clock."""
+"""The telemetry of the process: metrics and log lines."""
 
 import logging
 import sys
@@ -23,15 +23,15 @@ from streams.ports import Embedder, Extracting, NoAnswer
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _NAME = "memsieve"
 _BATCH_SECONDS = ContextVar("_BATCH_SECONDS", default=0.0)
-"""What the batch of a task took: partitions are worked on side by side, a task each."""
+"""The duration of a task's batch: partitions run concurrently, one task each."""
 _CHATTY = ("aiokafka", "httpx", "kafka", "uvicorn.error")
-"""Libraries that tell of a lost connection at every attempt; we tell once, with what to do."""
+"""Libraries that log a lost connection at every attempt; we log it once, with the remedy."""
 
-disable_created_metrics()  # a time of its own for each counter and histogram, which nobody asks for
+disable_created_metrics()  # a creation time for each counter and histogram, which nobody queries
 
 
 class Metrics:
-    """Every metric of a service, by the question that it answers."""
+    """Every metric of a service, named for the question that it answers."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -41,7 +41,7 @@ class Metrics:
             ["kind"],
             registry=self.registry,
         )
-        for kind in KINDS:  # there at 0, so that the first one is seen to be counted
+        for kind in KINDS:  # start at 0, so that the first increment is visible
             self.decisions.labels(kind)
         self.braked = Counter(
             "memsieve_braked_decisions",
@@ -157,7 +157,7 @@ class Metrics:
             ["outcome"],
             registry=self.registry,
         )
-        self.turns.labels("set-aside")  # there at 0, as with the decisions
+        self.turns.labels("set-aside")  # start at 0, as with the decisions
         self.triggers = Counter(
             "memsieve_turn_triggers",
             "How many turns had a sign that they are worth remembering, by the sign.",
@@ -195,7 +195,7 @@ class Metrics:
                     self.unanswered.labels(silent).inc()
 
     def turn(self, outcome: str, events: int, triggers: Iterable[str]) -> None:
-        """Count a turn: what came of it, its events, and its signs."""
+        """Count a turn: its outcome, its events and its triggers."""
         self.turns.labels(outcome).inc()
         self.turn_events.inc(events)
         for trigger in triggers:
@@ -309,7 +309,7 @@ class ConsolidationMetrics:
         )
 
     def passed(self, told: Mapping[str, Any]) -> None:
-        """Count a pass, by what it tells of itself."""
+        """Count a pass from its own report."""
         self.passes.inc()
         for scope in told["scopes"]:
             self.scopes.labels(scope["ended"]).inc()
@@ -324,7 +324,7 @@ class ConsolidationMetrics:
 
 
 class MeasuredEmbedder:
-    """Implements ports.Embedder over an embedder, and tells how long it takes."""
+    """Implements ports.Embedder over an embedder, and measures its duration."""
 
     def __init__(self, embedder: Embedder, metrics: Metrics) -> None:
         self._embedder = embedder
@@ -344,7 +344,7 @@ class MeasuredEmbedder:
 
 
 class MeasuredExtractor:
-    """Implements ports.Extracting over another, and tells how long it takes and what fails."""
+    """Implements ports.Extracting over another, and measures its duration and failures."""
 
     def __init__(self, model: Extracting, metrics: Metrics) -> None:
         self._model = model
@@ -366,9 +366,9 @@ class MeasuredExtractor:
 
 
 class DecisionLines:
-    """Logs what was found of repeats, what is like a memory but kept, and merges that failed.
+    """Logs repeats found, near matches that were kept, and merges that failed.
 
-    Where `debug`, each event, too, with titles and times.
+    With `debug` also each event, with titles and times.
     """
 
     def __init__(self, log: structlog.stdlib.BoundLogger, *, debug: bool) -> None:
@@ -377,11 +377,11 @@ class DecisionLines:
         self._titles: Mapping[MemoryId, str] = {}
 
     def named(self, titles: Mapping[MemoryId, str]) -> None:
-        """Note what the memories are called that the next decisions were compared with."""
+        """Set the titles of the memories that the next decisions were compared with."""
         self._titles = titles
 
     def took(self, seconds: float) -> None:
-        """Note how long the batch was decided on whose decisions this task tells next."""
+        """Set the duration of the batch whose decisions this task logs next."""
         _BATCH_SECONDS.set(seconds)
 
     def decided(self, decisions: Sequence[Decision]) -> None:
@@ -404,14 +404,14 @@ class DecisionLines:
             self._log.log(level, found.what, **fields)
 
     def rebuilt(self, memories: int, seconds: float) -> None:
-        """Tell that the index was brought level with the log, and how many memories it holds."""
+        """Log that the index was brought level with the log, and how many memories it holds."""
         self._log.info("index rebuilt", memories=memories, duration_s=round(seconds, 2))
 
 
 def log_lines(service: str, level: int = logging.INFO) -> structlog.stdlib.BoundLogger:
-    """Let this process log to standard error, JSON where that is no terminal; return the logger.
+    """Set up logging to standard error, as JSON unless it is a terminal; return the logger.
 
-    Lines hold ids, places and reasons, at DEBUG titles as well, never a memory's text.
+    Lines contain ids, places and reasons, at DEBUG also titles, but never a memory's text.
     """
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,

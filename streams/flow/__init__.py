@@ -1,1 +1,1 @@
-"""What happens: one file per step of the stream; effects through ports only."""
+"""The application flow: one file per step of the stream; effects through ports only."""

@@ -1,4 +1,4 @@
-"""The writer: decisions in, the store brought level, changes out. It never decides."""
+"""The writer: applies decisions to the store and returns the changes. It never decides."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,18 +20,17 @@ from streams.ports import Fatal, Index
 
 
 class Mismatch(Fatal):
-    """The store lacks what a decision builds on."""
+    """The store lacks a memory that a decision builds on."""
 
 
 async def apply(window: Sequence[Logged], *, index: Index) -> list[Applied]:
-    """Bring the store to the state after a window of decisions; return what they made of it.
+    """Bring the store to the state after a window of decisions; return the resulting changes.
 
-    Idempotent: what the store already has, by version, is not written again, so a window may be
-    applied twice or cut differently. Every successor is durable and searchable before a memory
+    Idempotent: a version that the store already has is not written again, so a window may be
+    applied twice or cut differently. Every successor is durable and searchable before the memory
     that it replaces is retired. The changes are those of the decisions, whether or not this call
-    was the one that wrote them; where a memory has changed since it was retired, that one is left
-    out, for the store does not know any more what it was. Raises Mismatch where the store lacks
-    what a decision builds on.
+    wrote them; a memory that has changed since it was retired is left out, because the store no
+    longer knows its retired state. Raises Mismatch if the store lacks what a decision builds on.
     """
     ids = list(dict.fromkeys(i for logged in window for i in touched(logged.decision)))
     state = await index.get(ids) if ids else {}
@@ -73,7 +72,7 @@ def _changes(
 
 
 def _left(known: Stored, effect: Effect) -> Memory | None:
-    """Return a memory as an effect leaves it; None where it was retired and changed since."""
+    """Return a memory as an effect leaves it; None if it was retired and has changed since."""
     if isinstance(effect, Stored):
         return effect.memory
     return known.memory if known.memory.version == version_after(effect) else None

@@ -1,6 +1,6 @@
-"""Near pairs of a scope become groups, each of which may be one fact: judged as on the write path.
+"""Groups near pairs of a scope that may state one fact, judged as on the write path.
 
-Whoever owns the scope judges them all again: what is found here only says what to look at.
+The owner of the scope judges every pair again: the groups only say what to look at.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from streams.core.survivorship import said_again
 from streams.flow.judging import Judging, Question
 
 _TOGETHER = 256
-"""Pairs judged at once; between two such, the budget is looked at."""
+"""Pairs judged per batch; the budget is checked between batches."""
 
 Known: TypeAlias = dict[tuple[MemoryId, int, MemoryId, int], Related]
 """Judged pairs, by the ids and versions of the newer and the older memory."""
@@ -35,17 +35,17 @@ _Pair: TypeAlias = tuple[Memory, Neighbour]
 
 @dataclass
 class Budget:
-    """What may still be spent: `is_over` tells whether the time is.
+    """What may still be spent: `is_over` says whether the time is used up.
 
-    `llm_questions` are the pairs that a language model may still be asked about, where the policy
-    has one in its chain of judges; None where that is no matter.
+    `llm_questions` is how many pairs a language model may still be asked about, if the policy has
+    one in its chain of judges; None means no limit.
     """
 
     is_over: Callable[[], bool] = lambda: False
     llm_questions: int | None = None
 
     def allowed(self, wanted: int, rules: Rules) -> int:
-        """Return how many of the pairs that somebody wants judged may be, and count them."""
+        """Return how many of the wanted pairs may be judged, and deduct them from the budget."""
         allowed = 0 if self.is_over() else wanted
         if self.llm_questions is not None and "llm" in rules.judges.chain:
             allowed = min(allowed, self.llm_questions)
@@ -57,8 +57,8 @@ class Budget:
 class Nominated:
     """Groups of a scope's memories that may each be one fact, the most important first.
 
-    `judged`: how many pairs that took. `complete`: the budget has left out none. `degraded`: some
-    judge did not answer, and might another time.
+    `judged`: how many pairs were judged. `complete`: the budget left out no pair. `degraded`: some
+    judge did not answer and might on a retry.
     """
 
     groups: tuple[tuple[Memory, ...], ...] = ()
@@ -69,9 +69,9 @@ class Nominated:
 
 @dataclass(frozen=True)
 class Nominating:
-    """Looks for memories that may be one fact, as `policy` judges that.
+    """Looks for memories that `policy` may judge to be one fact.
 
-    Of each memory the `neighbours_max` nearest are looked at; a group has `members_max` at most.
+    It considers each memory's `neighbours_max` nearest; a group has `members_max` at most.
     """
 
     judging: Judging
@@ -84,8 +84,8 @@ class Nominating:
     ) -> Nominated:
         """Return the groups of one scope's memories.
 
-        They share no memory; in each every pair was judged to be one fact. `known` are the pairs
-        that were judged before; it takes in those that are judged now.
+        Groups share no memory; every pair in a group was judged to be one fact. `known` holds the
+        pairs judged before; those judged now are added to it.
         """
         rules = self.policy.rules(scope)
         if not rules.enabled:
@@ -108,7 +108,7 @@ class Nominating:
 
 
 class _Looking:
-    """What is known so far of the pairs of one scope."""
+    """The state of one search: what is known so far of the pairs of one scope."""
 
     def __init__(
         self,
@@ -129,10 +129,9 @@ class _Looking:
         self.cut_short = False
 
     async def within(self, component: Sequence[MemoryId]) -> list[list[MemoryId]]:
-        """Return the cohesive groups of memories that hang together by chains of joinable pairs.
+        """Return the cohesive groups of a component, which chains of joinable pairs connect.
 
-        Of all pairs of a component, which may be many, only those are judged that would complete
-        a group.
+        A component may have many pairs; only those that would complete a group are judged.
         """
         inside = set(component)
         while True:
@@ -150,7 +149,7 @@ class _Looking:
                 return self._cohesive(relations, hopeful=False)
 
     async def judge(self, pairs: Sequence[_Pair]) -> bool:
-        """Judge pairs, as far as the budget goes; tell whether that was all of them."""
+        """Judge pairs as far as the budget allows; return whether all were judged."""
         new: list[_Pair] = []
         for pair in pairs:
             before = self._before.get(_versions(pair))
@@ -170,7 +169,7 @@ class _Looking:
             if len(some) < len(wanted):
                 self.cut_short = True
                 return False
-            await asyncio.sleep(0)  # whoever waits beside this may have a turn
+            await asyncio.sleep(0)  # let other tasks run
         return True
 
     def _note(self, related: Related) -> None:
@@ -196,6 +195,6 @@ def _versions(pair: _Pair) -> tuple[MemoryId, int, MemoryId, int]:
 
 
 def _most_important_first(group: Sequence[Memory]) -> tuple[float, list[MemoryId]]:
-    """Order groups by their mean importance: what the budget leaves out is what matters least."""
+    """Order groups by mean importance, so that the budget leaves out what matters least."""
     mean = sum(memory.importance or 0.0 for memory in group) / len(group)
     return -mean, [memory.id for memory in group]

@@ -1,4 +1,4 @@
-"""A record that can never succeed, turned into a dead letter with all it came with."""
+"""Turns a record that can never succeed into a dead letter with all that came with it."""
 
 import base64
 
@@ -10,33 +10,33 @@ from streams.core.identity import dead_letter_id
 from streams.ports import Outgoing, Poison, Record
 
 EVENT_BYTES_MAX = 1_048_576
-"""A longer event is refused unread: its decision, which repeats it, must fit into a record."""
+"""A longer event is refused unread: its decision repeats it and must fit into a record."""
 
 VALUE_BYTES_MAX = 8_388_608
-"""The longest value that is kept whole. A dead letter must fit into a record, too."""
+"""The longest value kept whole. A dead letter must fit into a record, too."""
 
 _KEY_BYTES_MAX = 65_536
 _HEADERS_BYTES_MAX = 1_048_576
 _LETTER_BYTES_MAX = 15_728_640
-"""What a letter may come to, encoded; a record takes 16 MiB."""
+"""The maximum encoded size of a letter; a record takes 16 MiB."""
 
 _ORIGIN_MAX = 4_096
 
 ROW_HEADER = "memsieve-row"
-"""The digest of the row that an event was made of."""
+"""The digest of the row that an event was made from."""
 
 ORIGIN_HEADER = "memsieve-origin"
-"""Says where a record was read: `FILE:LINE`."""
+"""Where a record was read: `FILE:LINE`."""
 
 ATTEMPTS_HEADER = "memsieve-attempts"
-"""How often an event that was published again has failed before."""
+"""How often a republished event has failed before."""
 
 ATTEMPTS_MAX = 999_999
-"""Attempts are counted up to here: the header is untrusted."""
+"""The maximum attempts counted: the header is untrusted."""
 
 
 def oversized(event: bytes) -> Poison | None:
-    """Tell whether an event is too long to be decided on."""
+    """Return the error if an event is too long to be decided on; None otherwise."""
     if len(event) <= EVENT_BYTES_MAX:
         return None
     return Poison(f"is {len(event):,} bytes long; at most {EVENT_BYTES_MAX:,} are read")
@@ -71,9 +71,9 @@ def describe(
     key: str | None = None,
     headers: tuple[tuple[str, str | None], ...] = (),
 ) -> DeadLetter:
-    """Describe bytes that failed; `origin` names the place a person would look at.
+    """Describe bytes that failed; `origin` names the place where a person should look.
 
-    `row` stands for what was read there, where that is not the value itself.
+    `row` identifies what was read there, if that is not the value itself.
     """
     letter = DeadLetter(
         id=dead_letter_id(stage.value, origin, row or value),
@@ -92,17 +92,17 @@ def describe(
 
 
 def letter_record(letter: DeadLetter, partition: int) -> Outgoing:
-    """Return the record that publishes a letter; it may lie in any partition."""
+    """Return the record that publishes a letter; it may go to any partition."""
     return Outgoing(DEAD_LETTERS.name, partition, None, DEAD_LETTER.encode(letter))
 
 
 def original(letter: DeadLetter) -> bytes:
-    """Return the bytes that failed, or their first part where `value_size` says that it is one."""
+    """Return the bytes that failed; only their first part if `value_size` is larger."""
     return base64.b64decode(letter.value)
 
 
 def _attempts(failed: bytes | None) -> int:
-    """Return how often a record has failed, this time included; what is no count counts nothing."""
+    """Return how often a record has failed, this time included; an invalid count counts as 0."""
     if failed is None or len(failed) > len(str(ATTEMPTS_MAX)) or not failed.isdigit():
         return 1
     return min(int(failed) + 1, ATTEMPTS_MAX)
@@ -113,18 +113,18 @@ def _size(letter: DeadLetter) -> int:
 
 
 def _cut(letter: DeadLetter) -> DeadLetter:
-    """Leave out what makes a letter too long to be published: control characters take six bytes."""
+    """Drop what makes a letter too long to publish: control characters encode to six bytes each."""
     named = f"{len(letter.headers):,} headers, left out: too long"
     return letter.model_copy(update={"headers": (("…", named),), "key": (letter.key or "")[:200]})
 
 
 def _shown(text: str) -> str:
-    """Write what names a poisoned record's parts on one line: its keys can be anything."""
+    """Escape the name of a poisoned record's part onto one line: its keys can be anything."""
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
 def _headers(record: Record) -> tuple[tuple[str, str | None], ...]:
-    """Keep the headers; of very many the first, and how many more there were."""
+    """Keep the headers; if there are very many, the first ones and the count of the rest."""
     kept: list[tuple[str, str | None]] = []
     size = 0
     for name, value in record.headers:
@@ -138,7 +138,7 @@ def _headers(record: Record) -> tuple[tuple[str, str | None], ...]:
 
 
 def _text(data: bytes | None) -> str | None:
-    """Show bytes as text, a very long one in part."""
+    """Return bytes as text, truncated if very long."""
     if data is None:
         return None
     shown = data[:_KEY_BYTES_MAX].decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""Which events were decided before, as the log itself remembers it."""
+"""Looks up in the log itself which events were decided before."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,8 +12,8 @@ from streams.ports import Lookup, Record
 class DecidedInLog:
     """Implements ports.Decided for a log that finds its records by header.
 
-    For a log with one writer at a time: it does not look whether a decision counts. As with an
-    index, an event that changed nothing is decided on again when it comes again.
+    For a log with one writer at a time: it does not check whether a decision counts. As with an
+    index, a redelivered event that changed nothing is decided again.
     """
 
     def __init__(self, lookup: Lookup) -> None:
@@ -21,7 +21,7 @@ class DecidedInLog:
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
         records = await self._lookup.find(DECISIONS.name, DECISION_ID_HEADER, ids)
-        # The first decision on an event is the one that counts; rejects are on no event.
+        # The first decision on an event is the one that counts; rejects have no event.
         return dict(reversed([pair for record in records if (pair := _pair(record)) is not None]))
 
 

@@ -1,7 +1,7 @@
-"""The decisions topic: how decisions and fences travel, and which of its records count.
+"""The decisions topic: how decisions and fences are encoded, and which of its records count.
 
-Whoever reads decisions reads them here: the owner that takes a partition, the writer, replays and
-audits. So all of them see the same decisions.
+Every reader of decisions uses this module: the owner that takes a partition, the writer, replays
+and audits. So all of them see the same decisions.
 """
 
 import re
@@ -24,19 +24,19 @@ CONTENT_KEY_HEADER = "memsieve-content-key"
 EVENT_ID_HEADER = "memsieve-event-id"
 MEMORY_ID_HEADER = "memsieve-memory-id"
 QUOTED_ID_HEADER = "memsieve-quoted-id"
-"""A memory whose words the decision repeats, without changing it."""
+"""A memory whose words the decision repeats without changing it."""
 KIND_HEADER = "memsieve-kind"
 EPOCH_HEADER = "memsieve-epoch"
-"""The fence that its owner decided under: `OFFSET/TOKEN`."""
+"""The fence under which the owner decided: `OFFSET/TOKEN`."""
 FENCE_HEADER = "memsieve-fence"
-"""Only fences have it: the token of the owner."""
+"""The owner's token; only fences have it."""
 
 INDEXED = {
     DECISIONS.name: frozenset(
         {DECISION_ID_HEADER, EVENT_ID_HEADER, MEMORY_ID_HEADER, QUOTED_ID_HEADER, FENCE_HEADER}
     ),
 }
-"""The headers by which a log that can look records up should do so."""
+"""The headers that a log with lookup should index."""
 
 _PAGE = 500
 _SEPARATOR = "\x1f"
@@ -44,11 +44,11 @@ _EPOCH = re.compile(r"([0-9]{1,19})/(.+)")
 
 
 def fence_record(owner: str, partition: int, partitions: int, end: int = 0) -> Outgoing:
-    """Return the record by which an owner takes a partition, of so many.
+    """Return the record with which an owner takes a partition, out of `partitions`.
 
-    `end` is where the partition ends then. An owner may take it again: without that its fences
-    would have one key, and where the topic is compacted all decisions under the earlier ones were
-    void.
+    `end` is the partition's end at that time. It makes the key unique when an owner takes the
+    partition again: with one key, compacting the topic would drop the earlier fences and void all
+    decisions made under them.
     """
     fence = Fence(owner=owner, partition=partition, partitions=partitions)
     headers = ((KIND_HEADER, fence.kind.encode()), (FENCE_HEADER, owner.encode()))
@@ -57,9 +57,9 @@ def fence_record(owner: str, partition: int, partitions: int, end: int = 0) -> O
 
 
 def decision_record(decision: Decision, value: bytes, partition: int, epoch: Epoch) -> Outgoing:
-    """Give an encoded decision its record, with headers to find it by.
+    """Return the record of an encoded decision, with headers to find it by.
 
-    Its key is no other record's: where it is erased in a compacted topic, nothing else goes.
+    Its key is unique: erasing it in a compacted topic removes nothing else.
     """
     headers = [
         (KIND_HEADER, decision.kind),
@@ -73,7 +73,7 @@ def decision_record(decision: Decision, value: bytes, partition: int, epoch: Epo
     elif not isinstance(decision, Reject):
         headers.append((EVENT_ID_HEADER, decision.event.event_id))
         headers.append((CONTENT_KEY_HEADER, event_key(decision.event)))
-    place = (str(decision.source.offset), str(epoch.offset))  # an event that came again has its id
+    place = (str(decision.source.offset), str(epoch.offset))  # a redelivered event keeps its id
     key = (_scope_of(decision), decision.decision_id, *place)
     return Outgoing(
         topic=DECISIONS.name,
@@ -92,9 +92,9 @@ def _scope_of(decision: Decision) -> str:
 
 @dataclass(frozen=True)
 class Logged:
-    """A decision that counts, and where the log holds it.
+    """A decision that counts, and its position in the log.
 
-    `holed`: offsets before it hold nothing, so what it builds on may have been erased.
+    `holed`: the log has gaps before it, so what it builds on may have been erased.
     """
 
     decision: Decision
@@ -104,7 +104,7 @@ class Logged:
 
 @dataclass(frozen=True)
 class Fenced:
-    """A fence, and where the log holds it."""
+    """A fence, and its position in the log."""
 
     fence: Fence
     position: Position
@@ -121,21 +121,21 @@ class Why(StrEnum):
 
 @dataclass(frozen=True)
 class Refused:
-    """A record that does not count, and where the log holds it."""
+    """A record that does not count, and its position in the log."""
 
     why: Why
     position: Position
 
 
 class DecisionsReader:
-    """Tells, record by record in the order of the log, which decisions of a partition count.
+    """Says, record by record in log order, which decisions of a partition count.
 
-    A decision counts where its epoch is the newest fence before it, and it is the first on its
-    event's record. Nothing of a record that does not count is read.
+    A decision counts if its epoch is the newest fence before it and it is the first on its event's
+    record. The content of a record that does not count is not read.
     """
 
     def __init__(self, reached: Reached = BEGINNING) -> None:
-        """Begin where somebody has got to before."""
+        """Start from a position that was reached before."""
         self._offset = reached.offset
         self._epoch = reached.epoch
         self._next_event = reached.next_event
@@ -152,7 +152,7 @@ class DecisionsReader:
         return self._refused
 
     def sort(self, record: Record) -> Logged | Fenced | Refused:
-        """Read one record. Fatal where it counts, or fences, and cannot be read."""
+        """Classify one record. Raises Fatal if it counts, or is a fence, and cannot be read."""
         self._holed = self._holed or record.offset > self._offset
         self._offset = record.offset + 1
         if record.value is None and not record.headers:
@@ -172,7 +172,7 @@ class DecisionsReader:
         return Logged(decision, record.position, self._holed)
 
     def window(self, records: Sequence[Record]) -> list[Logged]:
-        """Return those of the records that are decisions and count."""
+        """Return the records that are decisions and count."""
         return [entry for record in records if isinstance(entry := self.sort(record), Logged)]
 
     def _refuse(self, record: Record, why: Why) -> Refused:
@@ -181,10 +181,10 @@ class DecisionsReader:
 
 
 class Fences:
-    """All fences of a log: tells of single records, picked out of it, whether they count."""
+    """All fences of a log: says whether a single record picked out of it counts."""
 
     def __init__(self, fences: Sequence[Record]) -> None:
-        """Know the fences: every record that has FENCE_HEADER, partition by partition in order."""
+        """Take every record that has FENCE_HEADER, partition by partition in order."""
         self._epochs: dict[int, list[Epoch]] = {}
         for record in fences:
             reader = DecisionsReader()
@@ -200,18 +200,18 @@ class Fences:
 
 
 def scope_of(record: Record) -> ScopeName:
-    """Return the scope of the event that a record is a decision on, by its key alone."""
+    """Return the scope of the event that a decision record belongs to, from its key alone."""
     scope = (record.key or b"").split(_SEPARATOR.encode(), 1)[0]
     return ScopeName(scope.decode("utf-8", "replace"))
 
 
 def is_decision(record: Record) -> bool:
-    """Tell whether a record says that it is a decision: by its headers, whether or not it counts."""
+    """Return whether a record's headers mark it as a decision, whether or not it counts."""
     return record.value is not None and DECISION_ID_HEADER in dict(record.headers)
 
 
 def read_decision(record: Record) -> Decision:
-    """Read a decision that counts. Fatal where it is none: the log is damaged."""
+    """Read a decision that counts. Raises Fatal if it is none: the log is damaged."""
     kind = (dict(record.headers).get(KIND_HEADER) or b"").decode("utf-8", "replace")
     try:
         decision = DECISION.decode(record.value or b"", likely=kind)
@@ -225,7 +225,7 @@ def read_decision(record: Record) -> Decision:
 
 
 async def epoch_at(log: Log, partition: int, offset: int) -> Epoch | None:
-    """Return the newest fence before an offset, reading back to it; None where there is none."""
+    """Return the newest fence before an offset by reading backwards; None if there is none."""
     beginning = await log.beginning(DECISIONS.name, partition)
     end = offset
     while end > beginning:
@@ -264,6 +264,6 @@ def _read_fence(record: Record, owner: bytes | None) -> Fence:
 
 
 def _claimed(headers: Mapping[str, bytes | None]) -> Epoch | None:
-    """Read the epoch that a record claims; None where it claims none that could be one."""
+    """Read the epoch that a record claims; None if it claims no valid one."""
     found = _EPOCH.fullmatch((headers.get(EPOCH_HEADER) or b"").decode("utf-8", "replace"))
     return None if found is None else Epoch(int(found[1]), found[2])

@@ -1,7 +1,7 @@
 """The owner of a partition: events in, exactly one decision per event out.
 
-Map, map, fold: what can be asked for a whole batch is asked once; judging goes one by one in the
-order of the log, each event seeing the decisions before it.
+Map, map, fold: lookups run once for the whole batch; decisions are made one by one in log order,
+and each event sees the decisions before it.
 """
 
 import asyncio
@@ -80,19 +80,19 @@ from streams.flow.merging import Made, Merging
 from streams.ports import Decided, Embedder, Fatal, Index, Poison, Query, Record
 
 DECISION_BYTES_MAX = 14_680_064
-"""A longer decision would not fit into a record, with its headers."""
+"""A longer decision, with its headers, would not fit into a record."""
 
 _BREATH = 16
-"""Events that are decided on at a stretch: some milliseconds."""
+"""Events decided between two yields to the event loop: some milliseconds."""
 
 _OVERFETCH = 8
-"""Asked of the index beyond the policy's limit: memories that the overlay has retired since, and
-near ties that float32 orders differently from the measure."""
+"""Hits requested beyond the policy's limit: the overlay may have retired some of them, and float32
+may order near ties differently from the exact measure."""
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """An event that lies in another partition than its scope's, and is published anew there."""
+    """An event found outside its scope's partition; it is republished in that partition."""
 
     event: Event
     partition: int
@@ -100,7 +100,7 @@ class Elsewhere:
 
 @dataclass(frozen=True)
 class Withheld:
-    """An event that must not be kept, for what was found in it."""
+    """An event that must not be kept because of what was found in it."""
 
     event_id: EventId
     scope: ScopeName
@@ -109,10 +109,10 @@ class Withheld:
 
 @dataclass(frozen=True)
 class Received:
-    """One record of the events topic, read; `event` is what it says, or why it says nothing.
+    """One record of the events topic, read; `event` is its content, or why it has none.
 
-    `masked` are the kinds of what was masked in it. `erasable`: a request to forget names no records
-    but those of its own scope.
+    `masked` lists the kinds of data masked in it. `erasable`: a request to forget names only
+    records of its own scope.
     """
 
     record: Record
@@ -125,8 +125,8 @@ class Received:
 class Decisions:
     """One decision per received record, in order, with what they refer to.
 
-    `encoded` are the decisions as they travel; rejects refer to `dead_letters`, inserts to
-    `reviews`. `titles` are those of the memories that were compared with.
+    `encoded` are the serialized decisions; rejects refer to `dead_letters`, inserts to `reviews`.
+    `titles` are the titles of the memories that were compared.
     """
 
     decisions: list[Decision] = field(default_factory=list[Decision])
@@ -137,12 +137,12 @@ class Decisions:
 
 
 _Asked: TypeAlias = tuple[ScopeName, EventId, str, MemoryId, int]
-"""What a judgement is about: an event, by id and words, and a version of a memory."""
+"""The key of a judgement: an event, by id and text, and a version of a memory."""
 
 
 @dataclass
 class _Seen:
-    """What the world knew of a batch's events before the first was decided."""
+    """What was known of a batch's events before the first was decided."""
 
     decided: Mapping[DecisionId, Known]
     contents: Mapping[ContentKey, Sequence[Stored]]
@@ -159,7 +159,7 @@ class _Seen:
 
 @dataclass(frozen=True)
 class Deduplicator:
-    """What deciding needs of the world, bound once."""
+    """The dependencies of deciding, bound once."""
 
     embedder: Embedder
     index: Index
@@ -167,14 +167,14 @@ class Deduplicator:
     policy: Policy
     judging: Judging
     key: Key | None = None
-    """What tombstones are read with; where there is none, one that is met stops the process."""
+    """The key that reads tombstones; without one, meeting a tombstone stops the process."""
 
     @cached_property
     def _merging(self) -> Merging:
         return Merging(self.judging.readings, self.judging.wording)
 
     async def deduplicate(self, batch: Sequence[Received], fork: Fork) -> Decisions:
-        """Decide on a batch in the order of the log, recording each decision on the fork.
+        """Decide a batch in log order, recording each decision on the fork.
 
         Equal to deciding the records one by one. Changes nothing but the fork.
         """
@@ -183,7 +183,7 @@ class Deduplicator:
         made = Decisions(titles=seen.titles)
         for number, item in enumerate(batch):
             if number % _BREATH == 0:
-                await asyncio.sleep(0)  # heartbeats go out meanwhile
+                await asyncio.sleep(0)  # lets heartbeats go out
             decided = await self._outcome(item, seen, fork)
             outcome, encoded = _fitting(item.record, _telling_masked(decided, item.masked))
             if isinstance(outcome, DeadLetter):
@@ -196,9 +196,9 @@ class Deduplicator:
         return made
 
     async def _look_up(self, events: Sequence[Event], fork: Fork) -> _Seen:
-        """Ask, once for the whole batch, what log and index know; embed and search what is new."""
+        """Query log and index once for the whole batch; embed and search what is new."""
         ids = [decision_id(event.scope, event.event_id) for event in events]
-        # What a request of this batch erases is unknown behind it, and decided on like any other.
+        # What this batch erases counts as unknown after the request, and is decided like any other.
         erasing = {event.scope for event in events if isinstance(event, Forget)}
         asked = [
             identity
@@ -230,12 +230,12 @@ class Deduplicator:
         return seen
 
     async def _forgotten(self, events: Sequence[Event]) -> Mapping[ScopeName, Sequence[Stored]]:
-        """Return what is left in the scopes of what was said, be it said again."""
+        """Return the tombstones in the scopes of remember events, to catch what is said again."""
         scopes = list(dict.fromkeys(e.scope for e in events if isinstance(e, Remember)))
         return await self.index.forgotten(scopes) if scopes else {}
 
     async def _foresee(self, events: Sequence[Remember], seen: _Seen) -> None:
-        """Judge at once what the index alone nominates; what the batch itself adds comes later."""
+        """Judge the index's nominations in one call; those from the batch itself come later."""
         asked: list[Question] = []
         for event in events:
             rules = self.policy.rules(event.scope)
@@ -245,13 +245,13 @@ class Deduplicator:
         await self._judge(asked, seen)
 
     async def _judge(self, asked: Sequence[Question], seen: _Seen) -> None:
-        """Judge what was not judged yet."""
+        """Judge the questions that have no judgement yet."""
         new = {key: one for one in asked if (key := _asked(one)) not in seen.judgements}
         judged = await self.judging.judge(list(new.values()))
         seen.judgements.update(zip(new, judged, strict=True))
 
     async def _outcome(self, item: Received, seen: _Seen, fork: Fork) -> Decision | DeadLetter:
-        """Go down the ladder: seen before, addressed by name, known by its words, compared."""
+        """Try each case in turn: decided before, addressed by name, same words, compared."""
         source, event = item.record.position, item.event
         if isinstance(event, Poison):
             return dead_letter(item.record, Stage.DECODE, event)
@@ -266,7 +266,7 @@ class Deduplicator:
                 return block(source, event, gone)
         identity = decision_id(event.scope, event.event_id)
         if graves and memory_id(identity) in graves:
-            return _reused(item.record)  # its own memory was forgotten: there it would be lost
+            return _reused(item.record)  # its own memory was forgotten: accepting it would lose it
         before = fork.decided(identity, seen.decided.get(identity))
         if before is not None:
             again = before == event_key(event)
@@ -286,7 +286,7 @@ class Deduplicator:
     async def _recognised(
         self, event: Remember, found: Iterable[Stored], seen: _Seen
     ) -> MemoryId | None:
-        """Return the memory that was forgotten and that an event would bring back, if any."""
+        """Return the forgotten memory that an event would bring back, if any."""
         graves = [one for one in found if one.memory.metadata]
         if not graves:
             return None
@@ -301,7 +301,7 @@ class Deduplicator:
         return None if gone is None else gone.id
 
     def required_key(self, scope: ScopeName) -> Key:
-        """Return what tombstones of a scope are read with. Fatal where there is none."""
+        """Return the key that reads tombstones of a scope. Raises Fatal if there is none."""
         if self.key is None:
             raise Fatal(
                 f"something of {scope} is to be forgotten, or was, and forget.key is not set: set "
@@ -312,7 +312,7 @@ class Deduplicator:
     async def _requested(
         self, event: Request, source: Position, seen: _Seen, fork: Fork, *, erasable: bool
     ) -> Change | Revision | Ignore | Block:
-        """Change memories that are there, as they are now."""
+        """Change existing memories, based on their current state."""
         states = {i: fork.state(event.scope, i, seen.named.get(i)) for i in _named(event)}
         held = {identity: stored for identity, stored in states.items() if stored is not None}
         match event:
@@ -342,7 +342,7 @@ class Deduplicator:
                 return await self._consolidate(proposal, held, seen)
 
     async def _as_it_was(self, memory: Memory, held: Stored | None, seen: _Seen) -> Reworded:
-        """Return the embeddings of a memory's wordings: those that it has now, where it has them."""
+        """Return the embeddings of a memory's wordings; reuse those that it holds now."""
         known = {} if held is None else _as_held(held, self.embedder.model)
         texts = [memory.text, *(variant.text for variant in memory.variants)]
         await self._embed([text for text in texts if text not in known], seen)
@@ -350,7 +350,7 @@ class Deduplicator:
         return Reworded(shown, tuple(variant.embedding for variant in variants))
 
     async def _consolidate(self, proposal: Proposal, held: Held, seen: _Seen) -> Change | Ignore:
-        """Judge every pair of the memories that are still what was proposed, and join what fits."""
+        """Judge every pair of the proposed memories that are unchanged; merge those that fit."""
         if not proposal.rules.enabled:
             return ignore(proposal.event, proposal.source, self.policy, Reason.SWITCHED_OFF)
         members = unchanged(proposal, held)
@@ -385,7 +385,7 @@ class Deduplicator:
         return await self._compare(case, seen, fork)
 
     async def _compare(self, case: Case, seen: _Seen, fork: Fork) -> Change | Ignore:
-        """Judge an event against what is near it."""
+        """Judge an event against its nearest neighbours."""
         encoded = await self._encoded(case.event.text, seen)
         near = await self._near(case, encoded.vector, seen, fork)
         seen.titles.update((n.memory.id, n.memory.title) for n in near if n.memory.title)
@@ -409,8 +409,8 @@ class Deduplicator:
     ) -> Change | Ignore:
         """Make the text that a merge shows, and compare it with its parts before it is stored.
 
-        A text that lies far from one of them is about something else by now, and one that is not
-        read in full finds nothing: the better of the parts is shown instead.
+        A text far from one of its parts has drifted to another subject, and a truncated one would
+        not be found: then the better of the parts is shown instead.
         """
         rules = self.policy.rules(scope)
         made = await self._merging.make(unworded, scope, rules.merge)
@@ -422,7 +422,7 @@ class Deduplicator:
         return unworded.merged(made.joined, whole, made.degraded)
 
     async def _near(self, case: Case, vector: Vector, seen: _Seen, fork: Fork) -> list[Neighbour]:
-        """Return the nearest live memories, those of the batch's own decisions included."""
+        """Return the nearest live memories, including those that this batch decided."""
         event, nominate = case.event, case.rules.nominate
         wanted, floor = nominate.neighbours_max, nominate.similarity_min
         await self._search([event], seen)
@@ -432,7 +432,7 @@ class Deduplicator:
             candidates = fork.near(event.scope, vector, hits, wanted)
             near = _ranked(event, vector, candidates, case.rules)
             if parts := [n.memory.id for n in near if n.stored and not n.stored.is_whole]:
-                # Only the index has their other wordings, and did not find them near.
+                # Their other wordings are only in the index, which did not find those near.
                 held = await self.index.get(parts)
                 whole = (fork.current(event.scope, stored) for stored in held.values())
                 candidates = _replaced(candidates, whole)
@@ -440,12 +440,12 @@ class Deduplicator:
             least = near[-1].similarity if len(near) == wanted else floor
             if len(hits) < limit or _similarity(vector, hits[-1]) + NEAR_TIE < least:
                 return near
-            # Behind the last hit others may stand that are as near: many were retired, or tie.
+            # More hits as near may follow the last one: many were retired, or they tie.
             limit *= 2
             [hits] = await self.index.search([Query(event.scope, vector, limit, _least(nominate))])
 
     async def _encoded(self, text: str, seen: _Seen) -> Encoded:
-        """Return a text's embedding, made now where the batch did not foresee the need."""
+        """Return a text's embedding; compute it now if the batch did not."""
         await self._embed([text], seen)
         return seen.encoded[text]
 
@@ -458,7 +458,7 @@ class Deduplicator:
                 seen.encoded[text] = Encoded(made.vector, embedding, made.truncated)
 
     async def _search(self, events: Sequence[Remember], seen: _Seen) -> None:
-        """Ask the index for the neighbours of each event that was not asked about yet."""
+        """Query the index for the neighbours of each event not searched yet."""
         places = dict.fromkeys((event.scope, event.text) for event in events)
         asked = [place for place in places if place not in seen.hits]
         queries: list[Query] = []
@@ -489,14 +489,14 @@ def _asked(question: Question) -> _Asked:
 
 
 def _least(nominate: Nominate) -> float:
-    """Return what the index is asked for: also what only rounding lifts over the minimum."""
+    """Return the similarity floor for the index: rounding may lift a hit up to the minimum."""
     return nominate.similarity_min - 10.0**-SIMILARITY_DECIMALS
 
 
 def _telling_masked(
     outcome: Decision | DeadLetter, masked: tuple[str, ...]
 ) -> Decision | DeadLetter:
-    """Let the evidence tell what was masked in the event."""
+    """Record in the evidence what was masked in the event."""
     if not masked or isinstance(outcome, Marker | DeadLetter):
         return outcome
     evidence = outcome.evidence.model_copy(update={"masked": masked})
@@ -506,7 +506,7 @@ def _telling_masked(
 def _fitting(
     record: Record, outcome: Decision | DeadLetter
 ) -> tuple[Decision | DeadLetter, bytes | None]:
-    """Encode a decision; refuse one that no topic would take, before anything builds on it."""
+    """Encode a decision; refuse one too long for any topic, before anything builds on it."""
     if isinstance(outcome, DeadLetter):
         return outcome, None
     encoded = DECISION.encode(outcome)
@@ -526,7 +526,7 @@ def _similarity(vector: Vector, hit: Stored) -> float:
 
 
 def _replaced(candidates: Sequence[Stored], whole: Iterable[Stored | None]) -> list[Stored]:
-    """Return the candidates, with those whose vectors are all known by now in place of others."""
+    """Return the candidates, replacing those whose vectors are now all known."""
     known = {one.memory.id: one for one in whole if one is not None}
     return [known.get(one.memory.id, one) for one in candidates]
 
@@ -536,7 +536,7 @@ def _united(known: Iterable[Mapping[ContentKey, Vector]]) -> dict[ContentKey, Ve
 
 
 def _as_held(held: Stored, model: ModelId) -> dict[str, Encoded]:
-    """Return the embeddings that a memory holds of its wordings, by their texts."""
+    """Return the embeddings that a memory holds of its wordings, by text."""
     memory, wordings = held.memory, held.wordings
     texts = [(memory.content_key, memory.text)]
     texts += [(variant.content_key, variant.text) for variant in memory.variants]
@@ -552,7 +552,7 @@ def _as_held(held: Stored, model: ModelId) -> dict[str, Encoded]:
 
 
 def _has_words_of(held: Stored | None, memory: Memory) -> bool:
-    """Tell whether a memory says the same now, in each of its wordings."""
+    """Return whether a memory still has the same text and all of these wordings."""
     if held is None or held.memory.text != memory.text:
         return False
     return {one.text for one in memory.variants} <= {one.text for one in held.memory.variants}
@@ -584,7 +584,7 @@ def _named_id(event: Remember) -> MemoryId | None:
 
 
 def _free_name(event: Remember, seen: _Seen, fork: Fork) -> MemoryId | None:
-    """Return the id that the event's name stands for, where no memory has had it yet."""
+    """Return the id that the event's name stands for, if no memory has had it yet."""
     named = _named_id(event)
     if named is None or named in seen.named or named in fork.changed(event.scope):
         return None
@@ -592,20 +592,20 @@ def _free_name(event: Remember, seen: _Seen, fork: Fork) -> MemoryId | None:
 
 
 def _addressed(event: Remember, seen: _Seen, fork: Fork) -> Stored | None:
-    """Return the live memory that the event's producer addresses by name."""
+    """Return the live memory that the event's producer addresses by name; None if none."""
     named = _named_id(event)
     return None if named is None else _live(event.scope, named, seen, fork)
 
 
 def _graves(scope: ScopeName, seen: _Seen, fork: Fork) -> Mapping[MemoryId, Stored]:
-    """Return what is left of a scope's forgotten memories, in one order, applied or not."""
+    """Return a scope's tombstones in a fixed order, whether applied yet or not."""
     found = (*seen.forgotten.get(scope, ()), *fork.forgotten(scope))
     newest = {one.memory.id: one for one in found}
     return dict(sorted(newest.items()))
 
 
 def _live(scope: ScopeName, identity: str, seen: _Seen, fork: Fork) -> Stored | None:
-    """Return the newest state of a memory of a scope, where it is live."""
+    """Return the newest state of a memory of a scope; None if it is not live."""
     stored = seen.named.get(MemoryId(identity))
     here = stored if stored is not None and stored.memory.scope == scope else None
     current = fork.state(scope, MemoryId(identity), here)
@@ -613,13 +613,13 @@ def _live(scope: ScopeName, identity: str, seen: _Seen, fork: Fork) -> Stored | 
 
 
 def _with_content(event: Remember, seen: _Seen, fork: Fork) -> Stored | None:
-    """Return the live memory that says the very words of the event."""
+    """Return the live memory that has exactly the event's words."""
     key = content_key(event.scope, event.text)
     return fork.with_content(event.scope, key, seen.contents.get(key, ()))
 
 
 def _reused(record: Record) -> DeadLetter:
-    """Refuse an event id that comes with other words: ignoring it would lose what it says."""
+    """Reject an event id reused with other words: ignoring the event would lose its content."""
     poison = Poison(
         "event_id was used before in this scope for another text; give this event its own id",
         "event_id",

@@ -1,4 +1,4 @@
-"""Turns become events: sentence by sentence, or in the words of a model that is asked."""
+"""Turns become events: sentence by sentence, or in the words of a language model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,15 +20,15 @@ _REFUSES_US = frozenset({"http 401", "http 403", "http 404"})
 
 
 Made: TypeAlias = tuple[Remember, ...] | Declined | Refused
-"""The events that were made of a turn, or why there are none."""
+"""The events made from a turn, or why there are none."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What became of a turn: events, or why there are none.
+    """The result of a turn: events, or why there are none.
 
-    `place` is where a person finds it. `known` of its events were taken before. `letter` holds
-    what could not be used.
+    `place` is the turn's location as shown to a person. `known` counts its events that were taken
+    before. `letter` holds what could not be used.
     """
 
     place: str
@@ -48,7 +48,7 @@ class Taken:
 
     @property
     def kind(self) -> str:
-        """What came of it, in a word."""
+        """The result as one word."""
         if self.letter is not None:
             return "set-aside"
         if self.events:
@@ -58,7 +58,7 @@ class Taken:
 
 @dataclass
 class Asking:
-    """How far asking a model about a turn has got: answers that could not be taken, and why."""
+    """The state of asking a model about a turn: how many answers were rejected, and why."""
 
     answers: int = 0
     refused: str | None = None
@@ -66,10 +66,10 @@ class Asking:
 
 @dataclass(frozen=True)
 class Maker:
-    """Makes events of turns that were looked at.
+    """Makes events from turns.
 
-    Without a `model`, sentences are taken as they are. It is asked for `attempts_max` answers
-    about a turn, and may ask to retire `retired_max` memories.
+    Without a `model`, sentences are taken verbatim. The model gets `attempts_max` answers per turn
+    and may ask to retire `retired_max` memories.
     """
 
     model: Extracting | None = None
@@ -77,10 +77,10 @@ class Maker:
     retired_max: int = 3
 
     async def made(self, looked: Looked, known: Sequence[Known], asking: Asking) -> Made | NoAnswer:
-        """Return the events of a turn, or why there are none; none where no sign fired.
+        """Return the events of a turn, or why there are none; none if no trigger fired.
 
-        NoAnswer where the model was not asked, or said nothing: the same may succeed later, with
-        `asking` given again. Raises NoServer where it refuses us.
+        Returns NoAnswer if the model was not asked or said nothing: a retry with the same `asking`
+        may succeed later. Raises NoServer if the model's server refuses the request.
         """
         if self.model is None or not looked.fired:
             return sentences.events_of(looked.turn, looked.heard, looked.fired)
@@ -109,16 +109,16 @@ class Maker:
             await self.model.close()
 
     def is_known(self, turn: Turn, notes: Notes) -> bool:
-        """Tell whether a model has made its event of a turn before, in whatever words."""
+        """Return whether a model has made an event from a turn before, in whatever words."""
         return self.model is not None and notes.taken(turn.scope, synthesis.event_id_of(turn))
 
 
 def outcome(
     taken: Taken, made: Made, notes: Notes, letter: Callable[[Poison], DeadLetter]
 ) -> Taken:
-    """Return a turn with what was made of it; events that are new are noted.
+    """Return a turn with the events made from it; new events are added to the notes.
 
-    `letter` describes the turn where nothing could be made of it.
+    `letter` describes the turn if nothing could be made from it.
     """
     if isinstance(made, Refused):
         return replace(taken, letter=letter(Poison(made.reason)))
@@ -131,7 +131,7 @@ def outcome(
 
 
 def _is_silent(answer: NoAnswer) -> bool:
-    """Tell whether a model has said nothing at all. Raises NoServer where it refuses us."""
+    """Return whether a model gave no answer at all. Raises NoServer if it refuses the request."""
     if answer.reason in _REFUSES_US:
         raise NoServer(
             f"the language model refuses us ({answer.reason}): check llm.base_url, llm.model and "

@@ -1,7 +1,7 @@
 """The extractor as a process on the turns topic: turns become events.
 
-It commits what the log has acknowledged. What is repeated makes events of the same ids; a model,
-whose words differ from answer to answer, is asked about turns only whose event nobody has.
+It commits what the log has acknowledged. A repeated turn makes events with the same ids. A model's
+words differ from answer to answer, so it is asked only about turns that have no event yet.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _PAGE = 500
 
 @dataclass
 class _Attempts:
-    """What asking about a turn has come to, until its events are acknowledged."""
+    """The state of asking about a turn, until its events are acknowledged."""
 
     asking: Asking = field(default_factory=Asking)
     failures: int = 0
@@ -44,7 +44,7 @@ class _Attempts:
 
 @dataclass
 class _Held:
-    """A partition that is ours since the claim. `knowledge` is there where a model is asked."""
+    """A partition that was claimed. `knowledge` is present if a model is asked."""
 
     partitions: int
     letters_partitions: int
@@ -55,7 +55,7 @@ class _Held:
 
 @dataclass(frozen=True)
 class _Elsewhere:
-    """A turn that lies in another partition than its scope's, and is published anew there."""
+    """A turn found outside its scope's partition; it is republished in that partition."""
 
     scope: ScopeName
     partition: int
@@ -81,10 +81,11 @@ class Extractor:
         knowledge: Callable[[int], Knowledge] | None,
         observe: Callable[[Sequence[Taken]], None] = lambda _: None,
     ) -> None:
-        """`knowledge` gives what is known in a partition, where the maker asks a model.
+        """`knowledge` returns what is known in a partition; present if the maker asks a model.
 
-        `earlier_turns` of its scope and session are seen with a turn; after `failures_max` calls of
-        the model in vain it becomes a dead letter. `observe` is told what the log has acknowledged.
+        The maker sees `earlier_turns` of the same scope and session with a turn; after
+        `failures_max` failed model calls the turn becomes a dead letter. `observe` gets what the
+        log has acknowledged.
         """
         self._maker = maker
         self._log = log
@@ -96,9 +97,9 @@ class Extractor:
         self._held: dict[int, _Held] = {}
 
     async def claim(self, partition: int) -> int:
-        """Know again the turns before the next one, and what was taken of them.
+        """Rebuild the window of earlier turns, and what was extracted from them.
 
-        What a model has said since the last commit still holds: it belongs to what a turn says.
+        A model's answers since the last commit are kept: they depend only on the turn's content.
         """
         before = self._held.get(partition)
         position = await self._position(partition)
@@ -147,13 +148,13 @@ class Extractor:
         self._held.pop(partition, None)
 
     async def _position(self, partition: int) -> int:
-        """Return where the group goes on; at the beginning where the topic was made anew."""
+        """Return the group's position; 0 if the topic was recreated."""
         committed = await self._log.committed(self.group, TURNS.name, partition)
         position = 0 if committed is None else committed.offset
         return position if position <= await self._log.end(TURNS.name, partition) else 0
 
     async def _window(self, partition: int, position: int) -> Window:
-        """Read back as far as turns lean on those before them."""
+        """Read back as many turns as later turns may refer to."""
         window = Window(self._earlier_turns)
         at = max(position - REACH, await self._log.beginning(TURNS.name, partition))
         while at < position and (page := await self._log.read(TURNS.name, partition, at, _PAGE)):
@@ -176,7 +177,7 @@ class Extractor:
         return looked
 
     async def _taken(self, held: _Held, read: Sequence[_Read]) -> list[Taken]:
-        """Return what turns come to: the scopes side by side, the turns of each in their order."""
+        """Return the results of turns: scopes concurrently, the turns of each in order."""
         looked = [(record, said) for record, said in read if isinstance(said, Looked)]
         by_scope: defaultdict[ScopeName, list[tuple[Record, Looked]]] = defaultdict(list)
         for record, one in looked:
@@ -184,7 +185,7 @@ class Extractor:
                 by_scope[one.turn.scope].append((record, one))
         found = await asyncio.gather(
             *(self._of_scope(held, scope, turns) for scope, turns in by_scope.items()),
-            return_exceptions=True,  # what the others were told is kept
+            return_exceptions=True,  # keep the answers that the others got
         )
         for failure in found:
             if isinstance(failure, BaseException):
@@ -195,7 +196,7 @@ class Extractor:
     async def _of_scope(
         self, held: _Held, scope: ScopeName, turns: Sequence[tuple[Record, Looked]]
     ) -> list[Taken]:
-        """Let each turn see what was taken before it."""
+        """Process turns in order, so that each sees what was taken before it."""
         notes = Notes()
         if held.knowledge is not None:
             notes = await held.knowledge.of(scope, [looked.turn for _, looked in turns])
@@ -211,7 +212,7 @@ class Extractor:
         return outcome(taken, attempts.made, notes, partial(dead_letter, record, Stage.EXTRACT))
 
     async def _made(self, attempts: _Attempts, looked: Looked, notes: Notes) -> Made:
-        """Return what a turn comes to. Raises NotYet and Unreachable where the model is silent."""
+        """Return what is made of a turn. Raises NotYet or Unreachable if the model is silent."""
         known = notes.of(looked.turn.scope)
         answer = await self._maker.made(looked, known, attempts.asking)
         if not isinstance(answer, NoAnswer):
@@ -234,6 +235,6 @@ def _unreadable(read: Sequence[_Read]) -> list[Taken]:
 
 
 def _event_record(event: Remember, taken: Taken, partitions: int) -> Outgoing:
-    """Publish an event of a turn; it says where that lies."""
+    """Return the record of a turn's event, with the turn's location as origin."""
     origin = (ORIGIN_HEADER, taken.place.encode())
     return addressed(event.scope, EVENT.encode(event), partitions, (origin,))

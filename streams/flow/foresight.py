@@ -1,7 +1,6 @@
-"""The batch after this one: what of it has to be encoded is encoded while this one is decided on.
+"""Encodes the next batch's new texts while the current batch is being decided.
 
-A guess that costs nothing where it is wrong: what the events come to is decided later, on what is
-known by then.
+A wrong guess costs nothing: the decisions are made later, on what is known by then.
 """
 
 from collections.abc import Sequence
@@ -18,14 +17,14 @@ from streams.ports import Decided, Foreseeing, Index, Outgoing
 
 @dataclass(frozen=True)
 class Foresight:
-    """Knows what the index and the log have, and tells the embedder what they have not."""
+    """Finds the texts that neither index nor log knows, and passes them to the embedder."""
 
     embedder: Foreseeing
     index: Index
     decided: Decided
 
     async def look_at(self, records: Sequence[Outgoing]) -> None:
-        """Begin to encode the new texts of records that will be decided on soon."""
+        """Start to encode the new texts of records that will soon be decided."""
         events = [said for record in records if (said := _said(record)) is not None]
         new = [event for event in events if not self.embedder.is_known(event.text)]
         if not new:
@@ -45,7 +44,7 @@ class Foresight:
 
 
 class _Said(NamedTuple):
-    """What of an event tells whether its text is new."""
+    """The fields of an event that show whether its text is new."""
 
     scope: ScopeName
     event_id: EventId
@@ -53,7 +52,7 @@ class _Said(NamedTuple):
 
 
 def _said(record: Outgoing) -> _Said | None:
-    """Read what a record says, unchecked; nothing where that is no event: its own turn will tell."""
+    """Read a record unchecked; None if it is no event: its own turn will report that."""
     if record.topic != EVENTS.name:
         return None
     try:

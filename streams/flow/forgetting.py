@@ -1,4 +1,4 @@
-"""Requests to forget, as a partition's owner looks at them, and what its writer erases for them."""
+"""Requests to forget: how a partition's owner checks them, and what its writer erases for them."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from streams.flow.incoming import addressed
 from streams.ports import Log, Outgoing, Record
 
 _GAP_MAX = 64
-"""Records between two wanted ones that are read along: less than another request to the log."""
+"""The largest gap between two wanted records that is read through: cheaper than another request."""
 
 
 @dataclass(frozen=True)
 class Looked:
-    """What a request to forget asks to be erased, as it lies in the log.
+    """What a request to forget asks to be erased, as found in the log.
 
-    `fits`: all of it is of the request's scope, and what is to be published anew is there. `again`
-    is that, without the sentences that are forgotten: to be published before the decision, so that
-    no crash can lose it.
+    `fits`: all of it is in the request's scope, and everything to be republished is there. `again`
+    holds the events to republish, without the forgotten sentences: they are published before the
+    decision, so that no crash can lose them.
     """
 
     fits: bool
@@ -36,7 +36,7 @@ NOTHING = Looked(fits=True, again=())
 
 
 async def looked_at(log: Log, partition: int, request: Forget, key: Key) -> Looked:
-    """Read what a request to forget asks to be erased; `key` excuses what is published anew."""
+    """Read what a request to forget asks to be erased; `key` excuses what is republished."""
     wanted = {one.decision: one for one in request.erased}
     gone = {p for m in request.memories if m.tombstone for p in m.tombstone.fingerprints}
     again: dict[int, Remember] = {}
@@ -68,18 +68,18 @@ async def looked_at(log: Log, partition: int, request: Forget, key: Key) -> Look
 
 
 def _renaming(event: Remember, renamed: Mapping[str, str]) -> Remember:
-    """Let an event name the memories that it supersedes by the ids that they get now."""
+    """Replace the ids of superseded memories in an event with their new ids."""
     names = tuple(renamed.get(name, name) for name in event.supersedes)
     return event.model_copy(update={"supersedes": names})
 
 
 def published_anew(looked: Looked, partitions: int) -> list[Outgoing]:
-    """Return the records by which what stays is decided again, without what is forgotten."""
+    """Return the records that republish what stays, without what is forgotten."""
     return [addressed(one.scope, EVENT.encode(one), partitions) for one in looked.again]
 
 
 def erased(window: Sequence[Logged]) -> list[Position]:
-    """Return which records of its partition go, by the decisions of a window."""
+    """Return the records of a partition that the decisions of a window erase."""
     gone: list[Position] = []
     for logged in window:
         decision, partition = logged.decision, logged.position.partition
@@ -94,7 +94,7 @@ def erased(window: Sequence[Logged]) -> list[Position]:
 
 
 async def erase(log: Log, gone: Sequence[Position]) -> None:
-    """Let the log lose records, topic by topic."""
+    """Erase records from the log, topic by topic."""
     places = dict.fromkeys((one.topic, one.partition) for one in gone)
     for topic, partition in places:
         offsets = [one.offset for one in gone if (one.topic, one.partition) == (topic, partition)]
@@ -106,7 +106,7 @@ def _place(topic: str, partition: int, offset: int) -> Position:
 
 
 def _decision(record: Record) -> OnEvent | None:
-    """Read a decision on an event; None where the record is none."""
+    """Read a decision on an event; None if the record holds none."""
     try:
         found: Decision | Fence = DECISION.decode(record.value or b"")
     except Unreadable:
@@ -115,7 +115,7 @@ def _decision(record: Record) -> OnEvent | None:
 
 
 async def _at(log: Log, partition: int, offsets: Sequence[int]) -> AsyncIterator[Record]:
-    """Yield those of some decisions, by rising offsets, that are still there."""
+    """Yield the decisions at ascending offsets that still exist."""
     wanted = set(offsets)
     for first, last in _runs(offsets):
         start = first
@@ -129,7 +129,7 @@ async def _at(log: Log, partition: int, offsets: Sequence[int]) -> AsyncIterator
 
 
 def _runs(offsets: Sequence[int]) -> list[tuple[int, int]]:
-    """Return from where to where to read for offsets that rise."""
+    """Return the ranges to read for ascending offsets."""
     runs: list[tuple[int, int]] = []
     for offset in offsets:
         if runs and offset - runs[-1][1] <= _GAP_MAX:

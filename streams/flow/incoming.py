@@ -1,4 +1,4 @@
-"""What producers publish: whether it can be used, and where it belongs."""
+"""Incoming records: whether they can be used, and which partition they belong to."""
 
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -13,10 +13,10 @@ from streams.flow.dead_letters import oversized
 from streams.ports import Outgoing, Poison, Record
 
 FORWARDED_HEADER = "memsieve-forwarded"
-"""Where a record lay that was published anew in its scope's partition: TOPIC/PARTITION/OFFSET."""
+"""The original position of a republished record: TOPIC/PARTITION/OFFSET."""
 
 CLOCK_SKEW_MAX = timedelta(minutes=5)
-"""How far a record may be ahead of the log's clock: what is to come has not been observed."""
+"""How far a record's time may be ahead of the log's clock: the future cannot be observed."""
 
 
 def addressed(
@@ -27,7 +27,7 @@ def addressed(
     *,
     topic: Topic = EVENTS,
 ) -> Outgoing:
-    """Return the record that publishes an event, or a turn: where its scope belongs, keyed by it."""
+    """Return the record that publishes an event or turn, in its scope's partition and key."""
     return Outgoing(
         topic=topic.name,
         partition=partition_of(scope, partitions),
@@ -41,7 +41,7 @@ _Said = TypeVar("_Said", bound=Event | Turn)
 
 
 def read(record: Record, codec: Codec[_Said], *, likely: str) -> _Said | Poison:
-    """Read what a record says, or why it says nothing; `likely` is the kind that is tried first."""
+    """Return a record's content, or why it has none; `likely` is the kind to try first."""
     value = record.value or b""
     if too_long := oversized(value):
         return too_long
@@ -53,7 +53,7 @@ def read(record: Record, codec: Codec[_Said], *, likely: str) -> _Said | Poison:
 
 
 def _untimely(record: Record, occurred_at: datetime) -> Poison | None:
-    """Refuse what has not happened yet, by the clock of the log."""
+    """Reject what has not happened yet by the log's clock."""
     appended = record.appended_at
     if appended is None or occurred_at <= appended + CLOCK_SKEW_MAX:
         return None
@@ -65,10 +65,10 @@ def _untimely(record: Record, occurred_at: datetime) -> Poison | None:
 
 
 def misrouted(record: Record, scope: ScopeName, partitions: int) -> int | Poison | None:
-    """Return the partition where a record belongs that is not where its scope belongs.
+    """Return the partition that a misrouted record belongs to.
 
-    The place follows from the scope, by the partitioner of Kafka's Java client. Poison where the
-    record was sent on before, None where it lies right.
+    The scope determines it, with the partitioner of Kafka's Java client. Poison if the record was
+    forwarded before; None if its partition and key are right.
     """
     place = partition_of(scope, partitions)
     if record.partition == place and record.key == scope.encode():
@@ -83,7 +83,7 @@ def misrouted(record: Record, scope: ScopeName, partitions: int) -> int | Poison
 
 
 def forwarded(record: Record, scope: ScopeName, partition: int) -> Outgoing:
-    """Publish a record anew, byte for byte, where its scope belongs."""
+    """Return the record that republishes a record, byte for byte, in its scope's partition."""
     return Outgoing(
         topic=record.topic,
         partition=partition,

@@ -1,4 +1,4 @@
-"""What a model is to know of a scope: the memories of the index, and what it has not got yet."""
+"""What a model is shown of a scope: the index's memories and the events not yet applied."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ _FROM_A_TURN = f"{TURNS.name}/".encode()
 
 @dataclass(frozen=True)
 class Limits:
-    """A model sees `known_max` memories of a scope, those seen last.
+    """A model sees the `known_max` memories of a scope that were seen last.
 
-    Where `undecided_max` of a partition's events wait to be decided on and applied, it is not
-    asked: it would not see what they say.
+    If `undecided_max` of a partition's events are not yet decided and applied, the model is not
+    asked: it would not see their content.
     """
 
     known_max: int = 50
@@ -35,7 +35,7 @@ class Limits:
 class Knowledge:
     """What is known in the scopes of one partition.
 
-    The index says how far it has followed the events: those behind are kept here until it has them.
+    The index says how far it has followed the events: later ones are kept here until it has them.
     """
 
     def __init__(self, log: Log, index: Index, limits: Limits, partition: int) -> None:
@@ -46,9 +46,9 @@ class Knowledge:
         self._waiting: deque[tuple[int, Remember]] = deque()
 
     async def recall(self) -> None:
-        """Read the events of turns that the index has not got. Raises Transient where it lacks much.
+        """Read the events of turns that the index lacks. Raises Transient if it is far behind.
 
-        To be called before anything else.
+        Call it before any other method.
         """
         at = (await applied(self._index, self._partition)).reached.next_event
         end = await self._log.end(EVENTS.name, self._partition)
@@ -60,7 +60,7 @@ class Knowledge:
             at = page[-1].offset + 1
 
     async def settle(self) -> None:
-        """Leave to the index what it has. Raises NotYet where it lacks too much."""
+        """Drop the events that the index now has. Raises NotYet if it is far behind."""
         reached = (await applied(self._index, self._partition)).reached
         while self._waiting and self._waiting[0][0] < reached.next_event:
             self._waiting.popleft()
@@ -68,7 +68,7 @@ class Knowledge:
             raise NotYet(_behind(len(self._waiting)))
 
     def add(self, offsets: Sequence[int], events: Sequence[Remember]) -> None:
-        """Know events that the log has acknowledged."""
+        """Add events that the log has acknowledged."""
         self._waiting.extend(zip(offsets, events, strict=True))
 
     async def of(self, scope: ScopeName, turns: Sequence[Turn]) -> Notes:
@@ -85,7 +85,7 @@ class Knowledge:
 
 
 def _of_a_turn(record: Record) -> Remember | None:
-    """Return the event of a record, where it was made of a turn."""
+    """Return the event of a record if it was made from a turn; None otherwise."""
     if not (dict(record.headers).get(ORIGIN_HEADER) or b"").startswith(_FROM_A_TURN):
         return None
     try:

@@ -1,4 +1,4 @@
-"""A scope searched for whoever reads: what says one fact comes as one entry. Writes nothing."""
+"""Searches a scope for reading: memories that state one fact become one entry. Writes nothing."""
 
 import asyncio
 from collections import OrderedDict
@@ -26,36 +26,36 @@ from streams.flow.merging import Merging
 from streams.ports import Embedder, NoAnswer, Query, ToWord
 
 OVER_FETCH = 3
-"""So many times the wanted number are fetched first: what is left after three of a kind became one
-is still enough. What the source document takes."""
+"""The first fetch is this many times the wanted number: enough even if entries have three memories
+each. The factor is the source document's."""
 
 Verify: TypeAlias = Literal["built-in", "llm", "none"]
 _CHAINS: Mapping[Verify, tuple[JudgeName, ...]] = {
     "built-in": ("built-in",),
-    "llm": ("llm", "built-in"),  # who asks for a model still gets an answer where it is away
+    "llm": ("llm", "built-in"),  # the built-in judge answers if the model is unavailable
     "none": (),
 }
 
 _Versions: TypeAlias = tuple[tuple[MemoryId, int], ...]
-"""Memories at their versions: a version of a memory has one content."""
+"""Memories with their versions: a version of a memory has one content."""
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
 class Searchable(Protocol):
-    """What of an index is needed here."""
+    """The part of an index that a search needs."""
 
     async def search(self, queries: Sequence[Query]) -> list[list[Stored]]: ...
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much one search may take, whoever asks.
+    """The limits of one search, whoever asks.
 
-    `candidates_max` memories are fetched and `pairs_max` of their pairs judged, the nearest ones
-    that no search has asked about; what was not judged stays apart. `kept_max` verdicts, and as many
-    texts, are kept for the next search.
+    It fetches at most `candidates_max` memories and judges at most `pairs_max` of their pairs, the
+    nearest ones not judged before; unjudged pairs stay apart. `kept_max` verdicts, and as many
+    texts, are cached for later searches.
     """
 
     candidates_max: int
@@ -65,10 +65,10 @@ class Bounds:
 
 @dataclass(frozen=True)
 class How:
-    """How what was found is put together.
+    """How search results are combined.
 
-    Memories up to `distance` (cosine) apart are asked about, by `verify`, whom the policy believes
-    as it does where memories are stored. `deduplicate` false leaves every memory by itself.
+    `verify` judges memories up to `distance` (cosine) apart, and the policy trusts it as when
+    memories are stored. With `deduplicate` false every memory is its own entry.
     """
 
     deduplicate: bool
@@ -78,9 +78,9 @@ class How:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is searched for, in one scope: at most `limit` entries.
+    """A search in one scope for at most `limit` entries.
 
-    `lexical_weight` is that of the query's own words, from 0 (meaning alone) to 1.
+    `lexical_weight` is the weight of the query's own words, from 0 (meaning alone) to 1.
     """
 
     scope: ScopeName
@@ -92,11 +92,11 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What is shown, best first, and what it was made of.
+    """The entries to show, best first, and how they were made.
 
-    `found` counts the memories that were looked at, `beyond` those of them that came in entries
-    beyond the limit. `unjudged` pairs were near and not asked about. `degraded` tells who should
-    have judged or worded and did not.
+    `found` counts the memories considered, `beyond` those of them in entries beyond the limit.
+    `unjudged` counts pairs that were near but not judged. `degraded` names the judges and writers
+    that did not answer.
     """
 
     entries: tuple[Entry, ...]
@@ -108,7 +108,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class _Made:
-    """All entries that were made, and how many pairs were asked about for them."""
+    """All entries that were made, and the number of pairs judged for them."""
 
     entries: list[Entry]
     found: int
@@ -118,9 +118,9 @@ class _Made:
 
 
 class Loader:
-    """Searches, and shows as one entry what guards and judges hold for one fact.
+    """Searches, and shows as one entry what guards and judges take for one fact.
 
-    For one event loop; several searches may be under way.
+    For one event loop; searches may run concurrently.
     """
 
     def __init__(self, judging: Judging, policy: Policy, bounds: Bounds) -> None:
@@ -133,7 +133,7 @@ class Loader:
         self._wordings = _Kept[_Versions, Told](bounds.kept_max)
 
     async def load(self, index: Searchable, embedder: Embedder, wanted: Wanted) -> Loaded:
-        """Return the entries nearest to the query, refilled where few are left of many repeats."""
+        """Return the entries nearest to the query; fetch more if repeats leave too few."""
         [query] = await embedder.embed([wanted.query])
         fetch = wanted.limit * (OVER_FETCH if wanted.how.deduplicate else 1)
         pairs_left = self._bounds.pairs_max
@@ -148,7 +148,7 @@ class Loader:
             fetch *= 2
 
     async def group(self, found: Sequence[Found], scope: ScopeName, how: How) -> Loaded:
-        """Put together what is one fact among memories of one scope, in the order given."""
+        """Combine the memories of one scope that state one fact, in the order given."""
         made = await self._put_together(found, scope, how, self._bounds.pairs_max)
         return await self._shown(made, scope, how, len(found))
 
@@ -181,7 +181,7 @@ class Loader:
     async def _put_together(
         self, found: Sequence[Found], scope: ScopeName, how: How, pairs_max: int
     ) -> _Made:
-        """Ask about the nearest pairs that nobody has asked about before, and make the entries."""
+        """Judge the nearest pairs that have no judgement yet, and make the entries."""
         rules = _rules(self._policy.rules(scope), how)
         pairs = near(found, distance=how.distance) if how.deduplicate else []
         keys: list[tuple[_Versions, Verify]] = [
@@ -212,7 +212,7 @@ class Loader:
         )
 
     async def _shown(self, made: _Made, scope: ScopeName, how: How, limit: int) -> Loaded:
-        """Return the best entries, in a model's words where one is to be asked."""
+        """Return the best entries, worded by a model if `how` asks for one."""
         shown, degraded = made.entries[:limit], made.degraded
         if how.verify == "llm":
             rule = self._policy.rules(scope).merge
@@ -238,7 +238,7 @@ class Loader:
     async def _in_a_models_words(
         self, shown: Sequence[Entry], scope: ScopeName, rule: MergeRule
     ) -> tuple[list[Entry], tuple[str, ...]]:
-        """Let a model word what no member says alone, all at once; a faulty text is not taken."""
+        """Let a model word, concurrently, what no member says alone; faulty texts are rejected."""
         worded = await asyncio.gather(*(self._worded(entry, scope, rule) for entry in shown))
         silent = _each_once(who for _, degraded in worded for who in degraded)
         return [entry for entry, _ in worded], silent
@@ -262,7 +262,7 @@ class Loader:
 
 
 class _Kept(Generic[_Key, _Value]):
-    """The values that were wanted last, at most so many."""
+    """An LRU cache of at most `entries_max` values."""
 
     def __init__(self, entries_max: int) -> None:
         self._entries_max = entries_max
@@ -285,9 +285,9 @@ def _found(stored: Stored, vector: Vector, similarity: float, key: ContentKey) -
 
 
 def _rules(rules: Rules, how: How) -> Rules:
-    """Return a scope's rules as they hold for what is only shown.
+    """Return a scope's rules as they apply to search results.
 
-    Guards are always asked. What nobody settles stays apart, unless nobody was to be asked.
+    Guards always apply. Unsettled pairs stay apart, unless no judge was to be asked.
     """
     judges = rules.judges.model_copy(update={"chain": _CHAINS[how.verify]})
     unsettled: Act = "merge" if how.verify == "none" else "keep-both"

@@ -1,4 +1,4 @@
-"""The text that a merge shows: a model's wording that was checked, or what the policy takes without."""
+"""Makes the text that a merge shows: a checked wording by a model, or the policy's fallback."""
 
 from dataclasses import dataclass
 
@@ -18,26 +18,26 @@ from streams.core.policy import MergeRule, Plain
 from streams.ports import NoAnswer, ToWord, Wording
 
 _COMPARED_MAX = 4
-"""Texts this many times longer than their merge may be would not fit, and take seconds to compare."""
+"""Texts this many times the merge limit would not fit, and take seconds to compare."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """A text, and how it was made; `degraded` tells who should have worded it and did not."""
+    """A text, and how it was made; `degraded` names the model if it should have worded it."""
 
     joined: Joined
     degraded: tuple[str, ...] = ()
 
 
 class Merging:
-    """Makes one text of several."""
+    """Merges several texts into one."""
 
     def __init__(self, readings: Readings, wording: Wording | None) -> None:
         self._readings = readings
         self._wording = wording
 
     async def make(self, unworded: Unworded, scope: ScopeName, rule: MergeRule) -> Made:
-        """Follow the rule's strategy, then its fallback; too long a text gives way to the better."""
+        """Apply the rule's strategy, then its fallback; if too long, keep the better part."""
         if sum(len(part.text) for part in unworded.parts) > _COMPARED_MAX * rule.characters_max:
             return Made(self._plainly("keep-better", unworded))
         made = await self._by_strategy(unworded, scope, rule)
@@ -63,7 +63,7 @@ class Merging:
                 return newer_wins(unworded.parts)
 
     async def worded(self, request: ToWord) -> Joined | NoAnswer:
-        """Ask for a wording; where it leaves out or adds something, for one repair."""
+        """Ask for a wording, and for one repair if it leaves out or adds something."""
         tried = await self._attempt(request)
         if isinstance(tried, ToWord):
             tried = await self._attempt(tried)

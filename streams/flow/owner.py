@@ -1,4 +1,4 @@
-"""The deduplicator as a process on the events topic: read, decide, hand out what to append."""
+"""The deduplicator as a process on the events topic: read, decide, return what to append."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -40,10 +40,10 @@ _PAGE = 500
 
 @dataclass(frozen=True)
 class Limits:
-    """How many memories may wait for the writer: in all of a process's partitions, of one scope.
+    """How many memories may wait for the writer: in all partitions of a process, and per scope.
 
-    Each takes up to 4 KiB of memory at 384 dimensions, and a search compares with all of its
-    scope's.
+    Each takes up to 4 KiB of memory at 384 dimensions, and a search compares with all waiting
+    memories of its scope.
     """
 
     memories_max: int = 100_000
@@ -52,9 +52,9 @@ class Limits:
 
 @dataclass
 class _Owned:
-    """A partition that is ours since the claim; `next` is where its next decision should go.
+    """A partition that was claimed; `next` is the expected offset of its next decision.
 
-    `decided` holds when what was appended up to which offset, as long as it is not applied.
+    `decided` holds the end offset and time of each append that is not applied yet.
     """
 
     claim: Claim
@@ -70,7 +70,7 @@ class _Owned:
         return self.claim.overlay
 
     def settle(self, followed: Followed) -> None:
-        """Leave what the index has to it."""
+        """Drop from the overlay what the index now has."""
         self.overlay.settle(followed.reached.offset)
         while self.decided and self.decided[0][0] < followed.reached.offset:
             self.decided.popleft()
@@ -97,11 +97,11 @@ class Owner:
         warn: Callable[[str], None] = lambda _: None,
         screener: Screener | None = None,
     ) -> None:
-        """`observe` is told the decisions that the log has acknowledged, `claimed` each claim.
+        """`observe` gets the decisions that the log has acknowledged, `claimed` each claim.
 
-        `named` is told, before them, the titles of the memories that they were compared with.
-        `token` is this process's alone: its fences carry it. `warn` is told, in a line, where the
-        brake goes on or off. `screener` looks through events, where the policy wants it.
+        `named` gets, before `observe`, the titles of the memories that were compared. `token` is
+        unique to this process: its fences carry it. `warn` gets one line when the brake engages or
+        releases. `screener` screens events, if the policy wants it.
         """
         self._deduplicator = deduplicator
         self._log = log
@@ -169,7 +169,7 @@ class Owner:
         return Handled([*before, *decisions], appended)
 
     async def _looked_at(self, partition: int, batch: Sequence[Received]) -> list[Looked]:
-        """Read what requests to forget ask to be erased."""
+        """Read the records that requests to forget ask to be erased."""
         looked: list[Looked] = []
         for event in (item.event for item in batch):
             here = NOTHING
@@ -185,10 +185,10 @@ class Owner:
             self._warn(line)
 
     async def _require_owned(self, partition: int, owned: _Owned, own: Sequence[int]) -> None:
-        """Raise Transient where another owner has fenced the partition meanwhile.
+        """Raise Transient if another owner has fenced the partition in the meantime.
 
-        Offsets that follow on each other show that nobody else wrote. A hole is read: late
-        records of an owner that was fenced out do not matter, a fence does.
+        Contiguous offsets prove that no other process wrote. A gap is read: late records of a
+        fenced-out owner do not matter, a fence does.
         """
         if own[-1] - owned.next + 1 > len(own):
             reader = DecisionsReader(Reached(owned.next, owned.claim.epoch))
@@ -204,7 +204,7 @@ class Owner:
         owned.next = own[-1] + 1
 
     async def _followed(self, partition: int, owned: _Owned) -> Followed:
-        """Return what the index holds. Transient where that is less than was left to it."""
+        """Return the level of the index. Raises Transient if it has lost what it held."""
         followed = await applied(self._index, partition)
         level, settled = followed.reached.offset, owned.overlay.settled
         if level < settled:
@@ -215,9 +215,9 @@ class Owner:
         return followed
 
     async def _require_same(self, partition: int, owned: _Owned, before: Followed) -> None:
-        """Raise Transient where the index that was asked was lost, or swapped, meanwhile.
+        """Raise Transient if the index was lost or swapped while it was queried.
 
-        Its answers would be those of two: what neither had at its time would be unknown.
+        The answers would come from two indexes: what either lacked at the time would be missed.
         """
         after = await self._followed(partition, owned)
         if before.index and after.index != before.index:
@@ -227,7 +227,7 @@ class Owner:
             )
 
     def _require_room(self, owned: _Owned, batch: Sequence[Received]) -> None:
-        """Raise NotYet where too much waits for the writer: the overlay is held in memory."""
+        """Raise NotYet if too much waits for the writer: the overlay is held in memory."""
         if (waiting := self.unapplied) >= self._limits.memories_max:
             raise NotYet(f"{waiting:,} memories wait to be applied: is the writer running?")
         for scope in {
@@ -242,25 +242,25 @@ class Owner:
         self._owned.pop(partition, None)
 
     async def settle(self, partition: int) -> None:
-        """Leave to the index what it has got meanwhile.
+        """Drop from the overlay what the index has by now.
 
-        What it has lost matters with the next event; until then its writer may have it back.
+        A loss in the index matters only with the next event; its writer may restore it until then.
         """
         self._owned[partition].settle(await applied(self._index, partition))
 
     @property
     def unapplied(self) -> int:
-        """How many memories the overlays hold: the store does not have their newest state."""
+        """How many memories the overlays hold: those whose newest state the store lacks."""
         return sum(len(owned.overlay) for owned in self._owned.values())
 
     @property
     def rates(self) -> Rates:
-        """What the newest changes of this process's partitions wanted, as the brake sees them."""
+        """The rates of the newest changes in this process's partitions, as the brake sees them."""
         return sum((owned.overlay.recent.overall for owned in self._owned.values()), Rates())
 
     @property
     def unapplied_seconds(self) -> float:
-        """How long the oldest decision that is not applied has been waiting, as far as known."""
+        """How long the oldest unapplied decision has been waiting, as far as known."""
         oldest = [owned.decided[0][1] for owned in self._owned.values() if owned.decided]
         return (self._clock.now() - min(oldest)).total_seconds() if oldest else 0.0
 

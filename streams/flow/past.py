@@ -1,4 +1,4 @@
-"""What a log has decided so far, read again: for those who decide anew, or compare."""
+"""Past decisions of a log, read back to decide again or to compare."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ _PAGE = 500
 
 @dataclass(frozen=True)
 class Decided:
-    """An event's record, and what was decided on it; None where nothing was, yet."""
+    """An event's record and the decision on it; None if there is none yet."""
 
     record: Record
     event: Event | None
@@ -29,13 +29,13 @@ class Decided:
 
 @dataclass(frozen=True)
 class Bound:
-    """A place in every partition of events: an offset, or the first event that happened then."""
+    """A position in every partition of events: an offset, or the first event at or after a time."""
 
     offset: int | None = None
     time: datetime | None = None
 
     def reached_by(self, offset: int, event: Event | None) -> bool:
-        """Tell whether an event lies at or behind the place."""
+        """Return whether an event is at or after the position."""
         if self.offset is not None:
             return offset >= self.offset
         return event is not None and self.time is not None and event.occurred_at >= self.time
@@ -43,22 +43,22 @@ class Bound:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which events are meant: of a scope and those below it, from a place on, before another."""
+    """Selects events: those of a scope and the scopes below it, from `start` until `end`."""
 
     scope: str | None = None
     start: Bound | None = None
     end: Bound | None = None
 
     def begins_with(self, one: Decided) -> bool:
-        """Tell whether the selection begins here, at the latest."""
+        """Return whether the selection begins here or earlier."""
         return self.start is None or self.start.reached_by(one.record.offset, one.event)
 
     def ends_before(self, one: Decided) -> bool:
-        """Tell whether the selection has ended before this."""
+        """Return whether the selection ends before this event."""
         return self.end is not None and self.end.reached_by(one.record.offset, one.event)
 
     def wants(self, event: Event | None) -> bool:
-        """Tell whether an event is of the scope; what cannot be read is of none."""
+        """Return whether an event is in the scope; an unreadable one is in none."""
         if self.scope is None:
             return True
         return event is not None and (
@@ -67,7 +67,7 @@ class Selection:
 
 
 class Past:
-    """A partition's decisions that count, in their order, each asked for by its event's offset."""
+    """A partition's decisions that count, in order, looked up by their event's offset."""
 
     def __init__(self, log: Log, partition: int) -> None:
         self._log = log
@@ -76,7 +76,7 @@ class Past:
         self._ahead = deque[Logged]()
 
     async def page(self) -> list[Logged]:
-        """Return the decisions that come next; empty only at the end of the log."""
+        """Return the next decisions; empty only at the end of the log."""
         while not self._ahead and await self._fetch():
             pass
         page = list(self._ahead)
@@ -84,7 +84,7 @@ class Past:
         return page
 
     async def of(self, offset: int) -> Decision | None:
-        """Return the decision on an event; offsets are asked for in rising order."""
+        """Return the decision on an event; offsets must be asked for in ascending order."""
         while True:
             while self._ahead and self._ahead[0].decision.source.offset < offset:
                 self._ahead.popleft()
@@ -102,17 +102,17 @@ class Past:
 
 
 class Events(Protocol):
-    """A partition's events with what was decided on them, page by page."""
+    """A partition's events with the decisions on them, page by page."""
 
     async def page(self) -> list[Decided]:
-        """Return what comes next; empty only at the end, for now."""
+        """Return the next page; empty only at the current end."""
         ...
 
 
 class DecidedEvents:
-    """Implements Events by the decisions, which hold the events and are kept forever.
+    """Implements Events from the decisions, which contain the events and are kept forever.
 
-    Records that were no events are left out: their decisions do not hold them.
+    Records that were no events are left out: their decisions do not contain them.
     """
 
     def __init__(self, log: Log, partition: int) -> None:
@@ -127,7 +127,7 @@ class DecidedEvents:
 
 
 class KeptEvents:
-    """Implements Events by the events topic itself, as far back as it has its records."""
+    """Implements Events from the events topic itself, as far back as it is retained."""
 
     def __init__(self, log: Log, partition: int) -> None:
         self._log = log
@@ -143,21 +143,21 @@ class KeptEvents:
 
 
 class Lane:
-    """A partition's events on their way: those that are selected, and not taken in yet."""
+    """A partition's selected events that have not been taken in yet."""
 
     def __init__(self, events: Events, selection: Selection, taken: int) -> None:
-        """`taken` is the offset behind the last event that was taken in before."""
+        """`taken` is the offset after the last event that was taken in before."""
         self._events = events
         self._selection = selection
         self._taken = taken
         self._ahead = deque[Decided]()
 
     async def before(self, limit: int) -> list[Decided]:
-        """Return what comes next of that which lies before the selection, up to so many."""
+        """Return up to `limit` of the next events before the selection."""
         return await self._take(limit, self._selection.begins_with)
 
     async def batch(self, limit: int) -> list[Decided]:
-        """Return what comes next, up to so many; empty at the end, for now."""
+        """Return up to `limit` of the next selected events; empty at the current end."""
         return await self._take(limit, self._selection.ends_before)
 
     async def _take(self, limit: int, ends: Callable[[Decided], bool]) -> list[Decided]:
@@ -186,7 +186,7 @@ def _record_of(decision: OnEvent) -> Record:
 
 
 def _event_of(record: Record) -> Event | None:
-    """Read an event; None where the record is none."""
+    """Read an event; None if the record holds none."""
     try:
         return EVENT.decode(record.value or b"")
     except Unreadable:
@@ -194,9 +194,9 @@ def _event_of(record: Record) -> Event | None:
 
 
 class KnownVectors:
-    """Implements ports.Embedder: texts that were decided on have their vector from then.
+    """Implements ports.Embedder: reuses the vectors that past decisions stored for their texts.
 
-    Vectors of another model are not taken.
+    Vectors of another model are ignored.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -212,7 +212,7 @@ class KnownVectors:
         return self._embedder.dimension
 
     def learn(self, decisions: Sequence[Decision]) -> None:
-        """Know the vectors of these decisions' texts, and no others any more."""
+        """Replace the known vectors with those of these decisions' texts."""
         self._known = {text: known for one in decisions for text, known in self._of(one)}
 
     def _of(self, decision: Decision) -> list[tuple[str, Embedded]]:
@@ -231,7 +231,7 @@ class KnownVectors:
 
 
 def _texts_of(decision: Decision) -> list[tuple[str, Embedding | None, bool]]:
-    """Return the texts that a decision has embedded, and whether the model read but a part."""
+    """Return the texts that a decision embedded, and whether each was truncated."""
     if isinstance(decision, Revise):
         return [text for revised in decision.memories for text in _texts_of_revised(revised)]
     if not isinstance(decision, Change) or not isinstance(decision.event, Remember):

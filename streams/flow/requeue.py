@@ -1,4 +1,4 @@
-"""Which dead letters are open, and how what they hold is published again."""
+"""Finds the open dead letters and republishes their content."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ Inputs: TypeAlias = Codec[Event | Turn] | Codec[Event]
 
 @dataclass(frozen=True)
 class Letter:
-    """A dead letter as its topic tells of it: how often it was seen, and what became of it.
+    """A dead letter as recorded in its topic: how often it was seen, and its state.
 
     `partitions` are those that hold it.
     """
@@ -38,22 +38,22 @@ class Letter:
 
 @dataclass(frozen=True)
 class _Place:
-    """What one partition says of a letter."""
+    """The state of a letter in one partition."""
 
     newest: DeadLetter
     seen: int
     state: State
 
     def settled(self, record: Settled) -> "_Place":
-        """Settle what was seen to; what has failed once more meanwhile is not it."""
+        """Settle the attempts that the record covers; a later failure stays open."""
         return self if self.newest.attempts > record.attempts else replace(self, state=record.how)
 
 
 class Letters:
-    """The fold of the topic: a letter is open until it is settled, and open when written again.
+    """The fold of the topic: a letter is open until it is settled, and again when it is rewritten.
 
-    The records of a partition are added in order; those of several partitions have none, so a
-    letter is open where any of them says so.
+    The records of one partition are added in order; across partitions there is no order, so a
+    letter is open if any partition says so.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Letters:
                 places[partition] = places[partition].settled(record)
 
     def all(self) -> list[Letter]:
-        """Return the letters, each once, in the order in which they were added first."""
+        """Return each letter once, in the order of first appearance."""
         return [_letter(places) for places in self._places.values()]
 
 
@@ -88,14 +88,14 @@ def _letter(places: dict[int, _Place]) -> Letter:
 
 @dataclass(frozen=True)
 class Readable:
-    """The bytes of an event or a turn that can be used, and what they say."""
+    """The bytes of a usable event or turn, and their decoded content."""
 
     value: bytes
     said: Event | Turn
 
 
 def readable(value: bytes, inputs: Inputs = INPUT) -> Readable | Poison:
-    """Read what somebody may publish, or tell why it would fail again."""
+    """Decode what is to be published, or return why it would fail again."""
     if too_long := oversized(value):
         return too_long
     try:
@@ -107,10 +107,10 @@ def readable(value: bytes, inputs: Inputs = INPUT) -> Readable | Poison:
 def again(
     letter: Letter, mended: Readable | None = None, inputs: Inputs = INPUT
 ) -> Readable | Poison:
-    """Return what a letter is published as: its own bytes or mended ones; or tell why it is not.
+    """Return what to republish for a letter, its own bytes or mended ones, or why not.
 
-    One that was requeued and has not failed since is not published twice. `inputs` are the kinds
-    of records that somebody reads there.
+    A letter that was requeued and has not failed since is not published twice. `inputs` are the
+    kinds of records that consumers read there.
     """
     if letter.state == "requeued":
         return Poison("was requeued already; should it fail again, it is open again")
@@ -136,14 +136,14 @@ def _unchanged(letter: DeadLetter, inputs: Inputs) -> Readable | Poison:
 
 
 def given_up(letter: Letter) -> Poison | None:
-    """Tell why a letter cannot be dropped, if so."""
+    """Return why a letter cannot be dropped; None if it can."""
     return None if letter.state == "open" else Poison(f"was {letter.state} already")
 
 
 def input_record(letter: Letter, readable: Readable, partitions: int) -> Outgoing:
-    """Return the record that publishes an event or a turn once more; it says where it came from.
+    """Return the record that republishes an event or turn, with its origin in the headers.
 
-    Events and turns have as many `partitions`.
+    The topics of events and of turns both have `partitions` partitions.
     """
     content = letter.content
     kept = dict(content.headers)
@@ -158,7 +158,7 @@ def input_record(letter: Letter, readable: Readable, partitions: int) -> Outgoin
 
 
 def settled_records(letter: Letter, how: Literal["requeued", "dropped"]) -> list[Outgoing]:
-    """Return the records that settle a letter, behind it in each partition that holds it."""
+    """Return the records that settle a letter, one in each partition that holds it."""
     content = letter.content
     record = Settled(dead_letter_id=content.id, how=how, attempts=content.attempts)
     value = DEAD_LETTER.encode(record)

@@ -1,4 +1,4 @@
-"""Events looked through for what must not be kept, before anything is made of them."""
+"""Screens events for what must not be kept, before anything is made of them."""
 
 from dataclasses import replace
 from functools import partial
@@ -13,9 +13,9 @@ from streams.ports import Poison, Screener
 
 
 def screen(item: Received, policy: Policy, screener: Screener | None) -> Received:
-    """Do with an event what the policy of its scope wants done with what is found in it.
+    """Screen an event and treat the findings as the policy of its scope says.
 
-    What a person has looked at and published again is not set aside once more.
+    An event that a person has reviewed and requeued is not set aside again.
     """
     event = item.event
     if screener is None or not isinstance(event, Remember):
@@ -40,7 +40,7 @@ def screen(item: Received, policy: Policy, screener: Screener | None) -> Receive
 
 
 def _masked(item: Received, event: Remember, found: tuple[str, ...]) -> Received:
-    """Go on with an event whose masks may have made it longer than an event can be."""
+    """Return a masked event, or Poison if the masks made it too long."""
     value = EVENT.encode(event)
     poison = oversized(value)
     try:

@@ -1,4 +1,4 @@
-"""Rows of a file become events on memory.events; the place of each is remembered."""
+"""Rows of a file become events on memory.events, each with its place in the file."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,9 @@ def records_of(
 ) -> list[Outgoing]:
     """Return what a source's lines publish: an event each, or a dead letter naming the line.
 
-    Without a mapping a row that names its `kind` is an event already and travels as it is; any
-    other row is mapped by the default names. A row without an id gets one from its place and
-    content, so that the same line always is the same event.
+    Without a mapping, a row that names its `kind` is already an event and is published unchanged;
+    any other row is mapped by the default names. A row without an id gets one from its place and
+    content, so that the same line is always the same event.
     """
     return [_record(line, source, mapping, partitions, clock) for line in lines]
 
@@ -57,7 +57,7 @@ def _record(
 def _event(
     event: Mapping[str, Any], value: bytes, line: Line, origin: str, partitions: int
 ) -> Outgoing:
-    """Address an event by its scope; one without goes anywhere, to be refused there."""
+    """Address an event by its scope; without one it goes to any partition, to be rejected there."""
     if too_long := oversized(value):
         return _dead_letter(line, too_long, origin)
     headers = (

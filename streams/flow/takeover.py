@@ -1,4 +1,4 @@
-"""Taking a partition: what its owner must know before the first decision, read from the log."""
+"""Partition takeover: what the owner must read from the log before its first decision."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _READ = 500
 
 @dataclass(frozen=True)
 class Claim:
-    """A partition taken: its fence, its unapplied decisions, and the event to go on from.
+    """A claimed partition: its fence, its unapplied decisions, and the next event.
 
     `records` were read for it, of which `refused` did not count.
     """
@@ -39,12 +39,12 @@ class Claim:
 
 
 async def take_over(log: Log, index: Index, partition: int, owner: str) -> Claim:
-    """Fence the partition, and rebuild the overlay from the decisions that the index lacks.
+    """Fence the partition and rebuild the overlay from the decisions that the index lacks.
 
-    The fence comes first: what any earlier owner appends behind it does not count, so what lies
-    before it is all there is. The next event follows from the decisions themselves; the group's
-    commit only counts where it is further, because a person moved it past a record. Where it is
-    behind, an owner died between its decisions and its commit, which is made up for.
+    The fence comes first: whatever an earlier owner appends after it does not count, so the
+    decisions before it are complete. The next event follows from the decisions themselves; the
+    group's commit is used only if it is ahead, because a person moved it past a record. If it is
+    behind, an owner died between its decisions and its commit, and the commit is made up for.
     """
     level = (await applied(index, partition)).reached
     await require_log(log, level, partition)
@@ -63,7 +63,7 @@ async def take_over(log: Log, index: Index, partition: int, owner: str) -> Claim
     overlay.settle(level.offset)
     next_event = max(position, reader.reached.next_event)
     await _require_events(log, partition, next_event)
-    if next_event > position:  # else whoever watches the group sees a lag until an event comes
+    if next_event > position:  # else monitoring shows a lag until the next event
         committed = Committed(next_event)
         await log.commit(DEDUPLICATOR_GROUP, EVENTS.name, partition, committed)
     records = offset + 1 - level.offset
@@ -79,7 +79,7 @@ async def applied(index: Index, partition: int) -> Followed:
 async def require_log(
     log: Log, reached: Reached, partition: int, *, who: str = "the index"
 ) -> None:
-    """Raise Fatal where the log is not the one that somebody, `who`, has followed so far."""
+    """Raise Fatal if this is not the log that `who` has followed so far."""
     place = f"{DECISIONS.name}/{partition}"
     end = await log.end(DECISIONS.name, partition)
     if reached.offset > end:
@@ -100,9 +100,9 @@ async def require_log(
 
 
 async def require_model(log: Log, model: ModelId) -> None:
-    """Raise Fatal where the newest vectors in the log are another model's.
+    """Raise Fatal if the newest vectors in the log are another model's.
 
-    An index built from it would hold both, and what is near could not be told.
+    An index built from it would hold vectors of both, which cannot be compared.
     """
     for partition in range(await log.partitions(DECISIONS.name)):
         made = await _newest_model(log, partition)
@@ -115,7 +115,7 @@ async def require_model(log: Log, model: ModelId) -> None:
 
 
 async def _newest_model(log: Log, partition: int) -> ModelId | None:
-    """Return whose vector the newest decision that has one carries, reading back to it."""
+    """Return the model of the newest vector in the decisions, by reading backwards."""
     beginning = await log.beginning(DECISIONS.name, partition)
     end = await log.end(DECISIONS.name, partition)
     while end > beginning:
@@ -128,7 +128,7 @@ async def _newest_model(log: Log, partition: int) -> ModelId | None:
 
 
 async def _models(log: Log, partition: int, start: int, end: int) -> AsyncIterator[ModelId]:
-    """Yield whose vectors the decisions from one offset to another carry."""
+    """Yield the models of the vectors in the decisions between two offsets."""
     while start < end and (
         records := await log.read(DECISIONS.name, partition, start, end - start)
     ):
@@ -140,7 +140,7 @@ async def _models(log: Log, partition: int, start: int, end: int) -> AsyncIterat
 
 
 async def _require_fence(log: Log, epoch: Epoch, partition: int, who: str) -> None:
-    """Raise Fatal where the log does not have the fence that somebody saw there."""
+    """Raise Fatal if the log does not have the fence that `who` saw there."""
     records = await log.read(DECISIONS.name, partition, epoch.offset, 1)
     found = [DecisionsReader().sort(record) for record in records]
     if not any(isinstance(f, Fenced) and f.fence.owner == epoch.owner for f in found):
@@ -152,7 +152,7 @@ async def _require_fence(log: Log, epoch: Epoch, partition: int, who: str) -> No
 
 
 async def _require_partitions(log: Log, partitions: int) -> None:
-    """Raise Fatal where the number has changed: a scope's decisions would lie in two partitions."""
+    """Raise Fatal if the number has changed: a scope's decisions would be in two partitions."""
     beginning = await log.beginning(DECISIONS.name, 0)
     records = await log.read(DECISIONS.name, 0, beginning, 1)
     fences = [e.fence for e in map(DecisionsReader().sort, records) if isinstance(e, Fenced)]
@@ -183,7 +183,7 @@ async def _require_events(log: Log, partition: int, next_event: int) -> None:
 
 
 async def _recall(log: Log, partition: int, overlay: Overlay, until: int) -> None:
-    """Read what was decided of late, that the index has: the brake is told by it."""
+    """Read the recent decisions that the index already has: the brake counts them."""
     beginning = await log.beginning(DECISIONS.name, partition)
     back = WINDOW
     while True:
@@ -191,12 +191,12 @@ async def _recall(log: Log, partition: int, overlay: Overlay, until: int) -> Non
         changes = await _changes(log, partition, start, until)
         if len(changes) >= WINDOW or start == beginning:
             break
-        back *= 2  # what else lies there changed nothing: events that came again, fences
+        back *= 2  # the other records there changed nothing: redelivered events, fences
     overlay.recall(changes[-WINDOW:])
 
 
 async def _changes(log: Log, partition: int, start: int, until: int) -> list[Change]:
-    """Return the decisions that count and that the brake looks at, from one offset to another."""
+    """Return the changes between two offsets that count and that the brake considers."""
     reader = DecisionsReader(Reached(start, await epoch_at(log, partition, start)))
     changes: list[Change] = []
     while (offset := reader.reached.offset) < until:
@@ -212,7 +212,7 @@ async def _changes(log: Log, partition: int, start: int, until: int) -> list[Cha
 async def _follow(
     log: Log, partition: int, reader: DecisionsReader, overlay: Overlay, until: Epoch
 ) -> None:
-    """Read up to the own fence. What lies behind it shows when something is appended."""
+    """Read up to this owner's fence. The first append shows what comes after it."""
     while reader.reached.offset <= until.offset:
         start = reader.reached.offset
         records = await log.read(DECISIONS.name, partition, start, _READ)

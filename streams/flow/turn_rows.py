@@ -21,7 +21,7 @@ _SCOPE: TypeAdapter[ScopeName] = TypeAdapter(Scope)
 
 
 def scope_of_turns(template: str) -> str:
-    """Check the scope of turns that name none. Raises ValueError where it is none."""
+    """Check the default scope of turns. Raises ValueError if it is invalid."""
     try:
         _SCOPE.validate_python(template.replace(_LOCATION, "0"))
     except ValidationError as error:
@@ -32,9 +32,9 @@ def scope_of_turns(template: str) -> str:
 
 
 def read_turn(line: Line, scope: str | None) -> Turn:
-    """Read a line's turn; kind, version and scope are filled in. Raises Poison and Unreadable.
+    """Read a line's turn; kind, version and scope are filled in. Raises Poison or Unreadable.
 
-    `scope` is that of turns that name none; `{location}` in it stands for the place's number.
+    `scope` is the scope of turns without one; `{location}` in it stands for the place's number.
     """
     if isinstance(line.row, Poison):
         raise line.row
@@ -55,7 +55,7 @@ def read_turn(line: Line, scope: str | None) -> Turn:
 
 
 def row_letter(content: bytes, place: str, stage: Stage, error: Poison | Unreadable) -> DeadLetter:
-    """Describe a line that failed; `place` is where a person finds it."""
+    """Describe a line that failed; `place` is its location as shown to a person."""
     poison = error if isinstance(error, Poison) else Poison(str(error), error.field)
     return describe(value=content, stage=stage, poison=poison, origin=place)
 

@@ -30,13 +30,13 @@ from streams.ports import (
 WRITER_GROUP = "memsieve-writer"
 _WINDOW = 1_000
 _KEPT_EVERY = 10_000
-"""Records that are applied to catch up before they are made durable, which takes a while."""
+"""Records applied between two durable writes while catching up: a durable write is slow."""
 
 
 class Note(BaseModel):
-    """What the writer notes with its commit: what a reader must know who begins there.
+    """The metadata of the writer's commit: the state needed to continue reading from there.
 
-    Later versions may note more; a reader takes what it knows.
+    Later versions may add fields; a reader uses those it knows.
     """
 
     epoch: Epoch | None
@@ -45,10 +45,10 @@ class Note(BaseModel):
 
 @dataclass
 class _Follower:
-    """What brings index and sinks level with a partition, window by window.
+    """Brings index and sinks level with a partition, window by window.
 
-    `since` is the index that it brings level, and how far that was durable at last; `done` is how
-    far all of it was applied: not what a window that failed had read.
+    `since` is the index, and the level that was last made durable in it; `done` is the level up to
+    which index and sinks are applied: a window that failed is not counted.
     """
 
     partition: int
@@ -63,14 +63,13 @@ class _Follower:
 
     @property
     def pending(self) -> int:
-        """How many records are applied that a loss of power would take from the index again."""
+        """How many applied records the index would lose in a power failure."""
         return self.done.offset - self.since.reached.offset
 
     async def follow(self, records: Sequence[Record]) -> tuple[list[Logged], list[Applied]]:
         """Bring index and sinks level with a window of records.
 
-        Returns the decisions that count, and what they changed. The index is not durable before
-        `keep`.
+        Returns the decisions that count, and their changes. The index is durable only after `keep`.
         """
         window = self.reader.window(records)
         try:
@@ -84,11 +83,11 @@ class _Follower:
         return window, changes
 
     async def keep(self) -> None:
-        """Let the index remember how far it has got."""
+        """Make the index durable up to the applied level."""
         self.since = await self.index.keep_level(self.partition, self.done, since=self.since)
 
     async def require_index(self) -> None:
-        """Raise Transient where the index is another one than a moment ago, or was set back."""
+        """Raise Transient if the index was replaced or set back in the meantime."""
         there = await applied(self.index, self.partition)
         if there.index != self.since.index or there.reached.offset < self.since.reached.offset:
             raise Transient(
@@ -114,11 +113,11 @@ class Writer:
         observe: Callable[[Sequence[Applied]], None] = lambda _: None,
         refused: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`report` is told how far a copy has got that is built anew.
+        """`report` gets the progress of a copy that is being rebuilt.
 
-        The index is made durable after so many records, `kept_every`, or when `settle` is called:
-        that takes as long as to apply a hundred of them. What it then lacks after a loss of power,
-        the log has. `observe` is told the changes that the log has acknowledged, `refused` how many
+        The index is made durable every `kept_every` records, and when `settle` is called: that
+        takes as long as applying a hundred records. What it lacks after a power failure is still in
+        the log. `observe` gets the changes that the log has acknowledged, `refused` how many
         records of a batch did not count.
         """
         self._index = index
@@ -132,7 +131,7 @@ class Writer:
         self._changes_partitions = 1
 
     async def claim(self, partition: int) -> int:
-        """Bring index and sinks to where the group has committed: one may be new, or behind."""
+        """Bring index and sinks to the group's committed offset: either may be new or behind."""
         place = await written(self._log, partition)
         reached = _telling(self._report, partition, place.offset)
         since = await catch_up(
@@ -147,10 +146,10 @@ class Writer:
         self._followers.pop(partition, None)
 
     async def settle(self, partition: int) -> None:
-        """Make durable what is applied, and see that the index still has it.
+        """Make applied changes durable, and check that the index still has them.
 
-        Nobody else would: where one was lost after the last decision, memories would be missing
-        until the next, and an owner that waits for them makes none.
+        Otherwise a loss after the last decision would go unnoticed until the next one, and an owner
+        that waits for the missing memories decides nothing.
         """
         follower = self._followers[partition]
         if follower.pending:
@@ -168,7 +167,7 @@ class Writer:
             await follower.keep()
         await erase(self._log, gone)
         refused = reader.refused - before
-        # A memory is of one scope, so of one partition: its changes stay in order.
+        # A memory belongs to one scope and so to one partition: its changes stay in order.
         place = partition % self._changes_partitions
         outgoing = [_change(change, place) for change in changes]
 
@@ -182,11 +181,11 @@ class Writer:
 
 
 async def written(log: Log, partition: int) -> Reached:
-    """Return where the writer's group goes on from.
+    """Return the position from which the writer's group continues.
 
-    Where it never committed, or its commit has expired, from the beginning: which changes were
-    published nobody knows, and to repeat them harms nobody. A commit without a note was made by a
-    person; the fence that holds there is looked up.
+    If it never committed, or its commit has expired, that is the beginning: the published changes
+    are unknown, and repeating them is harmless. A commit without metadata was made by a person;
+    then the fence in force there is looked up.
     """
     committed = await log.committed(WRITER_GROUP, DECISIONS.name, partition)
     if committed is None:
@@ -199,12 +198,12 @@ async def written(log: Log, partition: int) -> Reached:
 
 
 async def restore(index: Index, log: Log, report: Callable[[str], None]) -> None:
-    """Bring the index to where the writer has committed, from the decisions alone.
+    """Bring the index to the writer's committed position, from the decisions alone.
 
-    It may be behind: new, lost, or not all on disk when the power went. It may hold what the log
-    does not: the log was restored from a copy. Then it is built anew. Commits and publishes
-    nothing: all of it happened before. Once level, the two go on together. `report` is told how
-    far it has got.
+    The index may be behind: new, lost, or not fully on disk when the power failed. If it holds
+    what the log does not, because the log was restored from a copy, it is rebuilt. Nothing is
+    committed or published: all of that happened before. Once level, the writer keeps it so.
+    `report` gets the progress.
     """
     if not await _agrees(index, log):
         for partition in range(await log.partitions(DECISIONS.name)):
@@ -217,7 +216,7 @@ async def restore(index: Index, log: Log, report: Callable[[str], None]) -> None
 
 
 async def is_level(index: Index, log: Log) -> bool:
-    """Tell whether `restore` would find nothing to do."""
+    """Return whether `restore` would have nothing to do."""
     for partition in range(await log.partitions(DECISIONS.name)):
         place = await written(log, partition)
         if (await applied(index, partition)).reached.offset < place.offset:
@@ -234,14 +233,14 @@ async def catch_up(
     *,
     reached: Callable[[int], None],
 ) -> Followed:
-    """Bring index and sinks to offset `goal`, from wherever the last of them is.
+    """Bring index and sinks to offset `goal`, starting from the one that is furthest behind.
 
-    Publishes and commits nothing. `reached` is told each offset that it has got to. Returns how
-    far the index has got.
+    Publishes and commits nothing. `reached` gets each offset that is reached. Returns the level
+    of the index.
     """
     followed = await applied(index, partition)
     await require_log(log, followed.reached, partition)
-    if not followed.index:  # so that it can be told from any other before something is written
+    if not followed.index:  # give it an identity before anything is written
         followed = await index.keep_level(partition, BEGINNING, since=UNFOLLOWED)
     start = followed.reached
     for sink in sinks:
@@ -267,7 +266,7 @@ def _telling(report: Callable[[str], None], partition: int, goal: int) -> Callab
 
 
 async def _agrees(index: Index, log: Log) -> bool:
-    """Tell whether the index still holds what it held, and nothing that the log does not have."""
+    """Return whether the index still has all it held, and nothing that the log lacks."""
     level = await index.level()
     if level is None:
         return await index.count() == 0
@@ -281,7 +280,7 @@ async def _agrees(index: Index, log: Log) -> bool:
 
 
 def _note_of(committed: Committed) -> Note:
-    """Read the writer's note. Fatal where somebody else committed for its group."""
+    """Read the writer's note. Raises Fatal if another program committed for its group."""
     try:
         return Note.model_validate_json(committed.metadata)
     except ValidationError as error:

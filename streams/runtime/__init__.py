@@ -1,1 +1,1 @@
-"""What any consumer needs; knows nothing of memories."""
+"""What any consumer needs, independent of memories."""

@@ -1,15 +1,16 @@
-"""Python's search for cycles, set for a process that holds much and makes hardly any."""
+"""Garbage collection tuned for a process with much data and few reference cycles."""
 
 import gc
 
 _YOUNG, _MIDDLE, _OLD = 50_000, 20, 50
-"""Objects made between two searches of the youngest; how many of those make one of the older."""
+"""Allocations between two collections of the youngest generation; how many of a generation's
+collections trigger one of the next."""
 
 
 def search_seldom() -> None:
-    """Leave out what is there already, and search less often: a full search stops all for 0.2 s.
+    """Freeze existing objects and collect less often: a full collection stops everything for 0.2 s.
 
-    For a process of our own: it changes the whole interpreter.
+    Only for a dedicated process: it changes the whole interpreter.
     """
     gc.freeze()
     gc.set_threshold(_YOUNG, _MIDDLE, _OLD)

@@ -7,9 +7,9 @@ from streams.runtime.failures import RetryPolicy
 
 
 class Consumer:
-    """One process on one partition of a log that is asked for its records.
+    """Runs one process on one partition of a log by polling.
 
-    After any failure the partition is claimed anew before the next batch.
+    After any failure it claims the partition again before the next batch.
     """
 
     def __init__(
@@ -22,7 +22,7 @@ class Consumer:
         sleep: Callable[[float], Awaitable[None]],
         report: Callable[[str], None],
     ) -> None:
-        """`report` is told, in a line, what is waited for."""
+        """`report` gets one line that says what the consumer is waiting for."""
         self._process = process
         self._log = log
         self._partition = partition
@@ -32,7 +32,7 @@ class Consumer:
         self._next: int | None = None
 
     async def step(self, records_max: int) -> int:
-        """Handle one batch; return how many records it had, 0 at the end of the partition."""
+        """Handle one batch; return its number of records, 0 at the end of the partition."""
         attempt = 0
         while True:
             try:
@@ -57,7 +57,7 @@ class Consumer:
     async def _step(self, records_max: int) -> int:
         process, partition = self._process, self._partition
         position = self._next
-        self._next = None  # until the commit below, only the log knows where we are
+        self._next = None  # until the commit below, only the log knows the position
         if position is None:
             position = await process.claim(partition)
         records = await self._log.read(process.topic, partition, position, records_max)
@@ -86,5 +86,5 @@ async def acknowledged(process: Process, log: Log, records: Sequence[Record]) ->
 
 
 async def commit(process: Process, log: Log, partition: int, done: Committed) -> None:
-    """Commit what is acknowledged, and nothing else: the one place where a group's commit is."""
+    """Commit what is acknowledged, and nothing else: the only place that commits for a group."""
     await log.commit(process.group, process.topic, partition, done)

@@ -23,17 +23,17 @@ from streams.runtime.consumer import acknowledged, commit
 from streams.runtime.failures import RetryPolicy
 
 _WAIT_SECONDS = 0.5
-"""Until those who are waited for are looked at again."""
+"""The delay before a partition that waits for another process is retried."""
 
 
 @dataclass
 class Held:
-    """A partition that is ours; `next` is where its records go on, None until it is claimed.
+    """An assigned partition; `next` is the next offset to process, None until it is claimed.
 
     `waits_for` says what it waits for, "" while it works; `paused` until it is resumed. `busy` is
-    held by the one batch or claim that is under way, `step`. `fresh` until the first batch after
-    a claim. `done` is what `committing` will commit next: the commit of a batch goes out beside the
-    next batch.
+    held by the one batch or claim in progress, `step`. `fresh` until the first batch after a
+    claim. `done` is what `committing` commits next: the commit of a batch runs concurrently with
+    the next batch.
     """
 
     next: int | None = None
@@ -48,7 +48,7 @@ class Held:
     cut_off: bool = False
 
     def cut(self) -> None:
-        """Cancel what is under way."""
+        """Cancel what is in progress."""
         self.cut_off = True
         for task in (self.step, self.committing):
             if task is not None:
@@ -56,12 +56,12 @@ class Held:
 
 
 class Partitions:
-    """Implements ports.Assignee: one process on the partitions that a group hands it.
+    """Implements ports.Assignee: one process on the partitions that a group assigns to it.
 
-    A partition is paused until it is claimed, and whenever something fails for a while; it is
-    claimed anew before it goes on. A partition is let go of only between two batches, with what
-    they did committed. What cannot be mended is told to `stop`, and from then on nothing is done
-    any more. A batch that takes too long is cut off: cancelled, and gone before somebody else may
+    A partition is paused until it is claimed, and after every transient failure; it is claimed
+    again before it continues. A partition is released only between two batches, with their work
+    committed. A permanent failure is passed to `stop`, and from then on nothing more is done. A
+    batch that takes too long is cut off: it is cancelled and ended before another member may
     begin.
     """
 
@@ -81,9 +81,9 @@ class Partitions:
     ) -> None:
         """Bind a process to the member that feeds it.
 
-        `revoke_seconds`: how long a batch may hold up a rebalance, or the end. `report` is told,
-        in a line, what is waited for. `measured` surrounds each batch: its topic, its number of
-        records; `claiming` each claim: its topic.
+        `revoke_seconds`: how long a batch may delay a rebalance or the shutdown. `report` gets one
+        line that says what is waited for. `measured` wraps each batch and gets its topic and number
+        of records; `claiming` wraps each claim and gets its topic.
         """
         self._process = process
         self._log = log
@@ -103,12 +103,12 @@ class Partitions:
 
     @property
     def held(self) -> dict[int, Held]:
-        """The partitions that are ours now."""
+        """The partitions that are assigned now."""
         return dict(self._held)
 
     @property
     def joined(self) -> bool:
-        """Whether the group has given us partitions, be it none."""
+        """Whether the group has made an assignment, even an empty one."""
         return self._joined
 
     def assigned(self, partitions: Sequence[int]) -> None:
@@ -128,7 +128,7 @@ class Partitions:
             self._process.release(partition)
 
     async def handle(self, records: Sequence[Record]) -> None:
-        """Work on what was fetched, the partitions side by side: one waits while another works."""
+        """Process the fetched records, partitions concurrently: one waits while another works."""
         batches = groupby(records, key=lambda record: record.partition)
         await asyncio.gather(*[self._batch(partition, list(batch)) for partition, batch in batches])
 
@@ -138,7 +138,7 @@ class Partitions:
             await self._guarded(partition, held, partial(self._work, partition, held, batch))
 
     async def settle(self) -> None:
-        """Let the process look after the partitions on which nothing is under way."""
+        """Let the process maintain the partitions that have nothing in progress."""
         idle = [(p, held) for p, held in self._held.items() if not held.busy.locked()]
         await asyncio.gather(
             *[self._guarded(p, held, partial(self._settle, p, held)) for p, held in idle]
@@ -149,7 +149,7 @@ class Partitions:
             await self._process.settle(partition)
 
     async def close(self) -> None:
-        """Wait for the batches under way, and settle what they did; do nothing after them."""
+        """Wait for the batches in progress and settle their work; do nothing afterwards."""
         self._over = True
         held = dict(self._held)
         self._forget(list(held))
@@ -164,12 +164,12 @@ class Partitions:
                 await self._settle(partition, held)
 
     def _forget(self, partitions: Sequence[int]) -> None:
-        """Begin nothing more on these."""
+        """Start nothing more on these partitions."""
         self._end_steps(partitions)
         self._gone += [held for p in partitions if (held := self._held.pop(p, None)) is not None]
 
     async def _finish(self) -> None:
-        """Return once nothing is under way any more on what was forgotten."""
+        """Return once nothing is in progress on the forgotten partitions."""
         gone, self._gone = self._gone, []
         try:
             async with asyncio.timeout(self._revoke_seconds):
@@ -181,7 +181,7 @@ class Partitions:
             await _between_batches(gone)
 
     async def _work(self, partition: int, held: Held, batch: Sequence[Record]) -> None:
-        """Work on what lies ahead; what was fetched before a claim moved us is left out."""
+        """Process the records ahead; skip those fetched before a claim moved the position."""
         if held.next is None or held.paused:
             return
         ahead = [record for record in batch if record.offset >= held.next]
@@ -197,19 +197,19 @@ class Partitions:
             held.committing = asyncio.create_task(self._commit(partition, held))
 
     async def _commit(self, partition: int, held: Held) -> None:
-        """Commit the newest place that is acknowledged, one request at a time."""
+        """Commit the newest acknowledged offset, one request at a time."""
         try:
             while held.done is not None:
                 done, held.done = held.done, None
                 await commit(self._process, self._log, partition, done)
                 held.failures = 0
-        except Exception as error:  # noqa: BLE001 - else nobody would hear of it
+        except Exception as error:  # noqa: BLE001 - else it would go unnoticed
             self._failed(partition, held, error)
 
     async def _guarded(
         self, partition: int, held: Held, step: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
-        """Do a step if the partition is still ours; pause it where the step fails for a while."""
+        """Run a step if the partition is still assigned; handle its failure."""
         async with held.busy:
             if self._held.get(partition) is not held:
                 return
@@ -223,7 +223,7 @@ class Partitions:
                 self._failed(partition, held, error)
 
     def _failed(self, partition: int, held: Held, error: Exception) -> None:
-        """Wait where that may mend it, and stop where nothing does."""
+        """Wait if that may help; stop if nothing does."""
         if isinstance(error, Poison):
             topic = self._process.topic
             self._give_up(Fatal(f"a poisoned record of {topic} was not set aside: {error}"))
@@ -237,14 +237,14 @@ class Partitions:
             self._back_off(partition, held, error)
 
     def _give_up(self, error: Exception) -> None:
-        """Do nothing more: the next batch must not be committed behind one that failed."""
+        """Do nothing more: the next batch must not be committed after one that failed."""
         self._forget(list(self._held))
         if not self._over:
             self._over = True
             self._stop(error)
 
     def _wait(self, partition: int, held: Held, error: NotYet) -> None:
-        """Ask for the same records again, later: nothing has failed."""
+        """Retry the same records later: nothing has failed."""
         if not held.waits_for:
             self._report(f"{self._process.topic}/{partition} waits: {error}")
         held.waits_for = str(error)
@@ -295,13 +295,13 @@ class Partitions:
 
 
 async def _between_batches(gone: Sequence[Held]) -> None:
-    """Wait until nothing is under way on these partitions, and what was done is committed."""
+    """Wait until nothing is in progress on these partitions, and their work is committed."""
     for held in gone:
         async with held.busy:
             await _committed(held)
 
 
 async def _committed(held: Held) -> None:
-    """Wait until no commit is under way; why one failed was told where it did."""
+    """Wait until no commit is in progress; a failed one has reported its error itself."""
     if held.committing is not None:
         await asyncio.wait([held.committing])

@@ -1,4 +1,4 @@
-"""Blocking work beside the event loop."""
+"""Blocking work outside the event loop."""
 
 import asyncio
 import threading
@@ -9,10 +9,10 @@ Result = TypeVar("Result")
 
 
 async def abandonable(work: Callable[[], Result]) -> Result:
-    """Do work that may wait forever, such as reading a pipe, and await its result.
+    """Do work that may block forever, such as reading a pipe, and await its result.
 
-    Cancelling the wait abandons the work: its thread does not keep the process alive, as one of
-    the loop's own executor would.
+    Cancelling the wait abandons the work: its daemon thread does not keep the process alive, as a
+    thread of the loop's own executor would.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()

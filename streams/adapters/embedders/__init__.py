@@ -1,16 +1,16 @@
-"""The embedders: what turns texts into vectors, and how their models reach this machine."""
+"""The embedders: how texts become vectors, and how their models get onto this machine."""
 
 import os
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 HASHING = "memsieve/hashing-ngrams-v1"
-"""The model that is none: what adapters/embedders/hashing.py makes of a text."""
+"""The name of the embedder without a model: adapters/embedders/hashing.py."""
 
 ENDPOINT = "endpoint:"
-"""Begins the name of a model that is asked for at an endpoint; its own name there ends it."""
+"""Prefix for the name of a model at an endpoint; the model's own name there follows it."""
 
 FOLDER = "folder:"
-"""Begins the name of a model that is a folder of one's own; its path ends it."""
+"""Prefix for the name of a model in the user's own folder; the path follows it."""
 
-# The encoder's library reports its use to its maker unless this is set before it is imported.
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # noqa: TID251 - it can be told no other way
+# The encoder's library sends telemetry to its vendor unless this is set before the import.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # noqa: TID251 - there is no other way

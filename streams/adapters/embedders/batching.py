@@ -1,38 +1,39 @@
-"""Which texts share a run of the encoder, so that little is computed for nothing."""
+"""Groups texts into runs of the encoder with little padding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 LENGTH_STEP = 8
-"""Texts are padded to a multiple of so many tokens, and share a run with their like alone.
+"""Texts are padded to a multiple of so many tokens, and share a run only with texts of equal
+length.
 
-How far a text is padded follows from the text, so its vector does, too: bf16 kernels round
-differently for other lengths, by up to 8e-6 of a cosine. Steps of 4, 8 and 16 are equally fast,
-and no slower than sorting by length and padding to the longest (`benchmarks/encoder.py`).
+The padding follows from the text alone, and so does its vector: bf16 kernels round differently for
+other lengths, by up to 8e-6 of a cosine. Steps of 4, 8 and 16 are equally fast, and no slower than
+sorting by length and padding to the longest (`benchmarks/encoder.py`).
 """
 
 TOKENS_MAX = 1_024
-"""Padded tokens of a run at most: 512 and 2,048 are equally fast within a tenth."""
+"""The maximum of padded tokens per run: 512 and 2,048 are equally fast within a tenth."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The places of texts that are encoded in one run, each padded to `length` tokens."""
+    """A batch for one run: the positions of its texts, each padded to `length` tokens."""
 
     places: tuple[int, ...]
     length: int
 
     @property
     def tokens(self) -> int:
-        """What the run computes, padding included."""
+        """The tokens that the run computes, padding included."""
         return len(self.places) * self.length
 
 
 def batches(lengths: Sequence[int]) -> list[Batch]:
-    """Return the runs for texts that are padded to these lengths, the costliest kind first.
+    """Return the runs for texts padded to these lengths, the longest first.
 
-    A long text delays nothing but itself, and the short ones at the end fill what cores are left.
+    A long text then delays only itself, and the short ones at the end fill the remaining cores.
     """
     by_length = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
     return [

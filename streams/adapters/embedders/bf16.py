@@ -1,4 +1,4 @@
-"""Runs an ONNX graph in bf16, by OpenVINO."""
+"""Runs an ONNX graph in bf16, with OpenVINO."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from types import ModuleType
 
-# OpenVINO reports each import to its maker, unless the package that does is out of reach.
+# OpenVINO sends telemetry on each import, unless the package that does so cannot be imported.
 sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
 
 from openvino import Core, InferRequest, Type  # noqa: E402 - not before it is silenced
@@ -21,7 +21,7 @@ _DEVICE = "CPU"
 
 
 def is_supported() -> bool:
-    """Tell whether this processor computes in bf16."""
+    """Return whether this processor supports bf16."""
     return "BF16" in Core().get_property(_DEVICE, "OPTIMIZATION_CAPABILITIES")
 
 
@@ -33,10 +33,10 @@ class Port:
 
 
 class Bf16Session:
-    """Speaks as much of onnxruntime's InferenceSession as fastembed asks for.
+    """The part of onnxruntime's InferenceSession that fastembed uses.
 
     Each run has one thread, so that no run waits for a core that another process took; `threads`
-    of them go side by side. Safe to share between threads.
+    runs go in parallel. Safe to share between threads.
     """
 
     def __init__(self, graph: Path, threads: int) -> None:

@@ -1,4 +1,4 @@
-"""Embeds texts with the models of fastembed, on the processor."""
+"""Embeds texts with fastembed's models, on the CPU."""
 
 import asyncio
 import os
@@ -26,17 +26,17 @@ from streams.core.embedding import Embedded, units
 from streams.ports import NoModel
 
 Matrix = NDArray[np.float32]
-"""One vector a row."""
+"""One vector per row."""
 
 
 class FastembedEmbedder:
     """An Embedder over an installed model.
 
-    fastembed loads the model, and says what goes into its graph and what becomes of the output;
-    which texts share a run is ours. Each run has one thread, and as many runs as there are
-    threads go side by side: threads that share a run wait for the slowest of them at each of its
-    steps, so one core that another process takes stops them all. Safe to share between tasks
-    and threads: after the constructor nothing here is written to.
+    fastembed loads the model, prepares the graph's inputs and post-processes its output; this class
+    groups texts into runs. Each run has one thread, and as many runs as there are threads go in
+    parallel: threads that share a run wait for the slowest at each step, so one core taken by
+    another process stops them all. Safe to share between tasks and threads: nothing is written
+    after construction.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class FastembedEmbedder:
         threads: int | None = None,
         precision: Wanted = "exact",
     ) -> None:
-        """Load the model, verified, and try it. NoModel says in one line why it cannot serve.
+        """Load and verify the model, and try it. Raises NoModel with a one-line reason.
 
-        `threads` is how many runs go side by side; None takes one for each core.
+        `threads` is the number of parallel runs; None means one per core.
         """
         description = describe(model)
         folder = verify(model, cache_dir)
@@ -109,23 +109,23 @@ class FastembedEmbedder:
 
 
 class _OnnxEncoder:
-    """A model of fastembed that is a graph over tokens."""
+    """A fastembed model that is a graph over tokens."""
 
     def __init__(self, model: OnnxTextEmbedding) -> None:
-        """Take over a model whose tokenizer and session are there."""
+        """Take over a model whose tokenizer and session are loaded."""
         self._model = model
         self.tokenizer = PaddingTokenizer(cast("Tokenizer", model.tokenizer))
         model.tokenizer = cast("Tokenizer", self.tokenizer)
 
     def encode(self, texts: list[str], read: list[Encoding]) -> Matrix:
-        """Return the vectors of texts that are padded alike."""
+        """Return the vectors of texts padded to one length."""
         del texts
-        documents = cast("list[str]", read)  # what its tokenizer takes, here ours
+        documents = cast("list[str]", read)  # its tokenizer, replaced by ours, takes these
         return units(np.array(list(self._model.embed(documents, batch_size=len(read)))))
 
 
 class _StaticEncoder:
-    """A model of fastembed that is a table of word vectors: nothing is padded."""
+    """A fastembed model that is a table of word vectors: it needs no padding."""
 
     def __init__(self, model: StaticTextEmbedding) -> None:
         self._model = model
@@ -166,9 +166,9 @@ def _load(
 
 
 def _require_tokens(model: CustomTextEmbedding) -> None:
-    """Raise ValueError where a graph of one's own does not give a vector for each token."""
+    """Raise ValueError if a user's own graph does not give a vector for each token."""
     if model.model is None:
-        return  # in bf16 the exact session is never made; the trial run tells
+        return  # in bf16 the exact session is never created; the trial run checks the model
     first = cast("Any", model.model).get_outputs()[0]
     if len(first.shape) != _TOKENS_RANK:
         raise ValueError(
@@ -178,7 +178,7 @@ def _require_tokens(model: CustomTextEmbedding) -> None:
 
 
 _TOKENS_RANK = 3
-"""Texts, tokens, dimensions."""
+"""The rank of (texts, tokens, dimensions)."""
 
 
 def _compute_in_bf16(model: OnnxTextEmbedding, graph: Path, threads: int) -> None:

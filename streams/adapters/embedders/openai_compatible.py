@@ -1,6 +1,6 @@
 """Embeds texts with a model behind an OpenAI-compatible endpoint.
 
-Nothing of an answer is believed unseen: a vector for each text, of one dimension, finite, not zero.
+Every answer is validated: one vector per text, all of one dimension, finite, not zero.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ _REMEDY = "set embedder.endpoint.base_url, which mostly ends in /v1, and the mod
 
 @dataclass(frozen=True)
 class EmbeddingEndpoint(Server):
-    """A server and its embedding model, and what may be sent at once.
+    """A server with its embedding model and request limits.
 
-    `batch_texts` in a request, `tokens_max` bytes of a text: a token is hardly ever less than a
+    `batch_texts` per request, `tokens_max` bytes per text: a token is hardly ever shorter than a
     byte, so the model reads all that is sent.
     """
 
@@ -50,12 +50,12 @@ class EmbeddingEndpoint(Server):
 class EndpointEmbedder:
     """An Embedder over an endpoint. Its calls raise Unreachable or NoServer.
 
-    Each call has a client of its own, whose connections its requests share: nothing is left open
-    between calls, and any event loop may call. Safe to share between tasks and threads.
+    Each call has its own client, whose connections its requests share: nothing stays open between
+    calls, and any event loop may call. Safe to share between tasks and threads.
     """
 
     def __init__(self, endpoint: EmbeddingEndpoint, clock: Clock, dimension: int) -> None:
-        """Take an endpoint that gives vectors of this dimension; `connect` asks for it."""
+        """Wrap an endpoint that gives vectors of this dimension; `connect` finds it out."""
         self._endpoint = endpoint
         self._clock = clock
         self._dimension = dimension
@@ -86,16 +86,16 @@ class EndpointEmbedder:
 
 
 async def connect(endpoint: EmbeddingEndpoint, clock: Clock) -> EndpointEmbedder:
-    """Return the embedder of an endpoint, which tells its dimension by a first vector.
+    """Return the embedder of an endpoint; a first vector shows its dimension.
 
-    Raises Unreachable where it does not answer, NoServer where it refuses or gives no vectors.
+    Raises Unreachable if it does not answer, NoServer if it refuses or gives no vectors.
     """
     [vector] = await _vectors(endpoint, clock, [_PROBE])
     return EndpointEmbedder(endpoint, clock, vector.shape[0])
 
 
 async def _vectors(endpoint: EmbeddingEndpoint, clock: Clock, texts: Sequence[str]) -> list[Vector]:
-    """Return the vectors of texts, in order; all of one dimension."""
+    """Return the vectors of texts in order, all of one dimension."""
     size = endpoint.batch_texts
     batches = [texts[at : at + size] for at in range(0, len(texts), size)]
     slots = asyncio.Semaphore(endpoint.concurrency_max)
@@ -119,7 +119,7 @@ async def _vectors(endpoint: EmbeddingEndpoint, clock: Clock, texts: Sequence[st
 async def _ask(
     endpoint: EmbeddingEndpoint, clock: Clock, client: httpx.AsyncClient, texts: Sequence[str]
 ) -> bytes:
-    """Return an answer to a batch; untrusted."""
+    """Return the untrusted answer to a batch."""
     body = {"model": endpoint.model, "input": list(texts), "encoding_format": "float"}
     url = endpoint.url("embeddings")
     send = partial(post, client, url, body, endpoint.response_bytes_max, clock)
@@ -136,7 +136,7 @@ async def _ask(
 
 
 def _raise(endpoint: EmbeddingEndpoint, failed: Failed) -> Never:
-    """Raise what a failure means: to be waited for, or for a person to mend."""
+    """Raise Unreachable if a retry may help, NoServer if a person must act."""
     if failed.again:
         raise Unreachable(f"{_place(endpoint)} gives no vectors now: {failed.reason}")
     remedy = _REMEDIES.get(failed.status, _REMEDY)
@@ -153,7 +153,7 @@ class _Answer(BaseModel):
 
 
 def _read(endpoint: EmbeddingEndpoint, content: bytes, count: int) -> list[Vector]:
-    """Return the vectors of an answer at length one, where it has them all."""
+    """Return the normalized vectors of a complete answer."""
     try:
         items = sorted(_Answer.model_validate_json(content).data, key=lambda item: item.index)
     except ValidationError as error:
@@ -174,7 +174,7 @@ def _unit(endpoint: EmbeddingEndpoint, values: list[float]) -> Vector:
         raise NoServer(
             f"{_place(endpoint)} gives a vector that is zero, empty or not finite: see to the server"
         )
-    [vector] = units(exact[np.newaxis] / np.abs(exact).max())  # else its square may be too large
+    [vector] = units(exact[np.newaxis] / np.abs(exact).max())  # else its square may overflow
     vector.flags.writeable = False
     return vector
 

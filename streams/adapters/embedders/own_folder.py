@@ -1,7 +1,8 @@
-"""An embedding model of one's own: any folder with an ONNX graph and its tokenizer.
+"""A user's own embedding model: any folder with an ONNX graph and its tokenizer.
 
-The folder is read where it lies and never written to. In the log its model has the folder's own name
-and a digest of what it holds, not its path: other files are another model, on another machine or later.
+The folder is read in place and never written to. The log identifies the model by the folder's name
+and a digest of its content, not by its path: other files are another model, on another machine or
+later.
 """
 
 import hashlib
@@ -24,14 +25,14 @@ _POOLINGS = {
     "pooling_mode_cls_token": PoolingType.CLS,
     "pooling_mode_lasttoken": PoolingType.LAST_TOKEN,
 }
-"""As sentence-transformers calls them; a folder that says nothing is pooled by the mean."""
+"""Names from sentence-transformers; without any, the default is the mean."""
 
 
 @cache
 def described(folder: Path) -> DenseModelDescription:
-    """Make a folder's model known to fastembed, and return its description.
+    """Register a folder's model with fastembed, and return its description.
 
-    NoModel says what is missing.
+    Raises NoModel with what is missing.
     """
     if not folder.is_dir():
         raise NoModel(f"{folder} is no folder: name the one that holds the model's ONNX graph")
@@ -43,7 +44,7 @@ def described(folder: Path) -> DenseModelDescription:
         raise NoModel(f"{folder / 'config.json'} does not tell hidden_size, the vectors' dimension")
     name = f"folder/{re.sub(r'[^A-Za-z0-9._-]+', '-', folder.name)}-{_digest(folder, graph)}"
     source, known = ModelSource(url=folder.as_uri()), TextEmbedding.list_supported_models()
-    if name not in {str(one["model"]) for one in known}:  # the same files may lie in two folders
+    if name not in {str(one["model"]) for one in known}:  # two folders may hold the same files
         TextEmbedding.add_custom_model(
             model=name,
             pooling=pooling,
@@ -71,7 +72,7 @@ def _present(folder: Path, names: tuple[str, ...], lack: str) -> str:
 
 
 def _pooling(folder: Path) -> PoolingType:
-    """Return how the vectors of tokens become one. NoModel for a way that is not known here."""
+    """Return how token vectors are pooled. Raises NoModel for an unsupported method."""
     if not (folder / _POOLING).is_file():
         return PoolingType.MEAN
     told = _json(folder / _POOLING)
@@ -85,7 +86,7 @@ def _pooling(folder: Path) -> PoolingType:
 
 
 def _digest(folder: Path, graph: str) -> str:
-    """Return what names the files that the vectors depend on."""
+    """Return the digest of the files that the vectors depend on."""
     digest = hashlib.sha256(graph.encode())
     weights = sorted(path.name for path in (folder / graph).parent.glob("*.onnx*"))
     read = [*((folder / graph).parent / name for name in weights)]

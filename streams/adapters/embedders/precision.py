@@ -1,4 +1,4 @@
-"""Exact or fast: what each needs, and that their vectors are never taken for the same."""
+"""Exact or fast precision: the requirements, and separate identities for their vectors."""
 
 from importlib.util import find_spec
 from typing import Literal
@@ -16,7 +16,7 @@ EXACT_HINT = "set embedder.precision to exact"
 
 
 def settled(wanted: Wanted, model: DenseModelDescription) -> Precision:
-    """Return the precision that this machine gives. NoModel where it cannot be `fast`."""
+    """Return the precision to use on this machine. Raises NoModel if it must be fast but cannot."""
     if wanted == "exact":
         return "exact"
     hindrance = _hindrance(model)
@@ -28,12 +28,12 @@ def settled(wanted: Wanted, model: DenseModelDescription) -> Precision:
 
 
 def identity(model: DenseModelDescription, precision: Precision) -> ModelId:
-    """Return the name that the vectors carry."""
+    """Return the model name that the vectors carry."""
     return ModelId(f"{model.model}{BF16}" if precision == "fast" else model.model)
 
 
 def _hindrance(model: DenseModelDescription) -> str | None:
-    """Return what keeps this model on this machine from being fast, and the remedy."""
+    """Return why this model cannot be fast on this machine, with the remedy; None if it can."""
     if not model.model_file.endswith(".onnx"):
         return f"is for ONNX graphs, and {model.model} is a table: {EXACT_HINT}"
     if find_spec("openvino") is None:

@@ -1,4 +1,4 @@
-"""Spares the encoder: what it has done of late is remembered, what it will have to do begins early."""
+"""Caches recent embeddings, and starts to encode expected texts early."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -8,20 +8,20 @@ from streams.core.embedding import Embedded
 from streams.ports import Embedder
 
 TEXTS_MAX = 16_384
-"""Texts remembered by default: 25 MiB at 384 dimensions, beside the texts themselves."""
+"""The default cache size in texts: 25 MiB at 384 dimensions, plus the texts themselves."""
 
 _CHARACTERS_MAX = 16_777_216
-"""Of the texts themselves, in all, where their number is limited."""
+"""The maximum of cached characters in all, if the number of texts is limited."""
 
 
 class RememberingEmbedder:
     """Implements ports.Embedder and ports.Foreseeing over an embedder.
 
-    A text has the vector that it was given first, as long as it is remembered. For one event loop.
+    A cached text keeps its first vector. For one event loop.
     """
 
     def __init__(self, embedder: Embedder, *, texts_max: int | None = TEXTS_MAX) -> None:
-        """Remember the newest `texts_max` texts; all of them where that is None."""
+        """Cache the newest `texts_max` texts; all of them if it is None."""
         self._embedder = embedder
         self._texts_max = texts_max
         self._known: dict[str, Embedded] = {}
@@ -59,7 +59,7 @@ class RememberingEmbedder:
     async def _encode_ahead(self, texts: Sequence[str]) -> None:
         try:
             self._remember(texts, await self._embedder.embed(texts))
-        except Exception:  # noqa: BLE001, S110 - whoever asks for the texts will meet it
+        except Exception:  # noqa: BLE001, S110 - the caller of embed will meet it
             pass
         finally:
             for text in texts:

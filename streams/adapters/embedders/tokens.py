@@ -1,4 +1,4 @@
-"""Texts as tokens: each is tokenised once, and padded by itself."""
+"""Tokenizes each text once, and pads it independently of others."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,26 +15,26 @@ _TOKENIZER_FILE = "tokenizer.json"
 
 
 class _Settings(Protocol):
-    """What a Tokenizer tells of itself, with types."""
+    """The typed settings of a Tokenizer."""
 
     padding: dict[str, Any] | None
     truncation: dict[str, Any] | None
 
 
 class _Padded(Protocol):
-    """What an Encoding is asked for, with types."""
+    """The typed interface of an Encoding."""
 
     def pad(self, length: int, **settings: object) -> None: ...
 
 
 class PaddingTokenizer:
-    """Stands where a model of fastembed has its tokenizer, and takes texts tokenised before.
+    """Replaces the tokenizer of a fastembed model, and takes texts that are already tokenized.
 
-    fastembed tokenises batch by batch, when it is too late to ask how long the texts are.
+    fastembed tokenizes batch by batch, too late to group texts by length.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, special: bool = True) -> None:
-        """Take a model's tokenizer over. `special` adds the tokens that open and close a text."""
+        """Take over a model's tokenizer. `special` adds the tokens that open and close a text."""
         self._tokenizer = tokenizer
         self._special = special
         settings = cast("_Settings", tokenizer)
@@ -43,17 +43,17 @@ class PaddingTokenizer:
         tokenizer.no_padding()
 
     def read(self, texts: Sequence[str]) -> list[Encoding]:
-        """Return the tokens that the model reads of each text."""
+        """Return the tokens of each text that the model reads."""
         return self._tokenizer.encode_batch_fast(texts, add_special_tokens=self._special)
 
     def padded_length(self, tokens: Encoding) -> int:
-        """Return to how many tokens a text is padded; no other text has a say in it."""
+        """Return the padded length of a text; it does not depend on other texts."""
         if (fixed := self._padding.get("length")) is not None:
             return max(len(tokens), int(fixed))
         return min(-(-len(tokens) // LENGTH_STEP) * LENGTH_STEP, self._tokens_max)
 
     def encode_batch(self, batch: Sequence[Encoding]) -> Sequence[Encoding]:
-        """Pad texts of one length: what fastembed asks its tokenizer for."""
+        """Pad texts to one length: the call that fastembed makes to its tokenizer."""
         for tokens in batch:
             cast("_Padded", tokens).pad(
                 self.padded_length(tokens),
@@ -66,7 +66,7 @@ class PaddingTokenizer:
 
 
 def counter(folder: Path) -> Callable[[str], int]:
-    """Return what counts the tokens of a text, however long, by an installed model's tokenizer."""
+    """Return a counter of a text's tokens, of any length, with an installed model's tokenizer."""
     try:
         tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER_FILE))
     except Exception as error:
@@ -82,21 +82,21 @@ def counter(folder: Path) -> Callable[[str], int]:
 
 
 def estimated(text: str) -> int:
-    """Return about how many tokens a text has, rather more than fewer, where no tokenizer is there.
+    """Return a high estimate of a text's tokens, for use without a tokenizer.
 
-    English has about four bytes to a token, Chinese three.
+    English has about four bytes per token, Chinese three.
     """
     return -(-len(text.encode()) // 3)
 
 
 def readable(text: str) -> str:
-    """Return what a tokenizer is given of a text: as much as a memory may have.
+    """Return the part of a text that is tokenized: at most the length of a memory.
 
-    So no memory's vector can change by it, and no text takes longer than the longest memory.
+    So no memory's vector is affected, and no text takes longer than the longest memory.
     """
     return text[:TEXT_MAX]
 
 
 def is_truncated(text: str, tokens: Encoding) -> bool:
-    """Tell whether the model does not read the whole text."""
+    """Return whether the model reads only part of the text."""
     return len(text) > TEXT_MAX or bool(tokens.overflowing)

@@ -1,1 +1,1 @@
-"""Where memories are searched."""
+"""The search indexes of the memories."""

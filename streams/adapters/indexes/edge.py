@@ -1,7 +1,7 @@
 """Qdrant's engine in this process, on disk: the index of the embedded mode.
 
-One directory, one process: the engine locks it. The keyword index on the scope makes a search cost
-what the scope holds; up to about 100,000 memories in one scope no graph is needed.
+One directory, one process: the engine locks it. With the keyword index on the scope, the cost of a
+search depends on its scope only; up to about 100,000 memories per scope need no graph.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _LEVEL = TypeAdapter(Level)
 _REMEDY = "delete this directory, and the next run builds it anew from the log"
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SEARCH_BATCH = 64
-"""Queries per call: the engine holds the interpreter for a whole call, about 0.2 ms a query."""
+"""Queries per call: the engine holds the GIL for a whole call, about 0.2 ms per query."""
 _WRITE_BATCH = 256
 _SCAN_PAGE = 1_000
 
@@ -47,9 +47,9 @@ class EdgeIndex:
     """Implements ports.Index."""
 
     def __init__(self, path: Path, dimension: int) -> None:
-        """Open the index, or create it where the directory is absent or empty.
+        """Open the index, or create it if the directory is absent or empty.
 
-        Raises NoStore where another process has it open, or it is damaged.
+        Raises NoStore if another process has it open, or if it is damaged.
         """
         self._path = path
         self._dimension = dimension
@@ -111,11 +111,11 @@ class EdgeIndex:
             return self._shard.info().points_count
 
     def optimise(self) -> bool:
-        """Build graphs for the scopes that have grown large; tell whether there was one.
+        """Build HNSW graphs for the scopes that have grown large; return whether there was one.
 
-        From then on their searches follow the graph, where before each of their memories was
-        looked at; what is written later is looked at as before, until the next time. Holds the
-        interpreter for minutes where the scopes are large: nothing for a process that serves.
+        Their searches then use the graph instead of a full scan; later writes are scanned as before
+        until the next call. Holds the GIL for minutes if the scopes are large: not for a process
+        that serves.
         """
         with _meanings(self._path):
             built = self._shard.optimize()
@@ -124,7 +124,7 @@ class EdgeIndex:
 
     @property
     def in_graphs(self) -> int:
-        """How many memories lie where graphs were built."""
+        """How many memories are covered by graphs."""
         with _meanings(self._path):
             return self._shard.info().indexed_vectors_count
 
@@ -161,8 +161,8 @@ class EdgeIndex:
     def _newer(self, changes: Sequence[Stored]) -> list[Stored]:
         """Return the changes that are newer than what is stored, or not stored at all.
 
-        No condition in the engine is needed: nobody else has it open, and no other task runs
-        before they are written.
+        The engine needs no condition: no other process has it open, and no other task runs before
+        they are written.
         """
         versions = self._versions([change.memory.id for change in changes])
         return [
@@ -178,7 +178,7 @@ class EdgeIndex:
             return {str(record.id): (record.payload or {})[VERSION] for record in records}
 
     def _scroll(self, condition: engine.Filter | None, *, with_vector: bool) -> Iterator[Stored]:
-        """Yield what fits the condition in the order of ids."""
+        """Yield what matches the condition, ordered by id."""
         offset: engine.PointId | None = None
         while True:
             request = engine.ScrollRequest(
@@ -197,7 +197,7 @@ class EdgeIndex:
 
 
 def _create(path: Path, dimension: int) -> engine.EdgeShard:
-    """Make an index beside its place and move it there whole: a kill leaves none, or all of it."""
+    """Create an index next to its path and rename it: a kill leaves none, or a complete one."""
     unfinished = path.with_name(f"{path.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
@@ -226,7 +226,7 @@ def _open(path: Path) -> engine.EdgeShard:
 
 @contextmanager
 def _meanings(path: Path) -> Generator[None]:
-    """Say what the engine's failures mean; it raises nothing more precise than Exception."""
+    """Translate the engine's failures; it raises nothing more specific than Exception."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):

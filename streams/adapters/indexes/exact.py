@@ -1,7 +1,7 @@
-"""Every vector compared with every other, in numpy: the reference, and right for small jobs.
+"""Exact search in numpy, comparing all vectors: the reference, and enough for small jobs.
 
-Lives in memory only: whoever opens it applies the decisions to it from the first. The live vectors
-of a scope are kept as one matrix from a search until the scope changes.
+It exists only in memory: its user applies all decisions to it. The live vectors of a scope are
+cached as one matrix from a search until the scope changes.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from streams.ports import FLOAT32_SLACK, Followed, Level, Query
 
 @dataclass(frozen=True)
 class _Searched:
-    """The live memories of a scope, and the vectors of all their wordings, one a row.
+    """The live memories of a scope, and the vectors of all their wordings, one per row.
 
     `sizes`: how many rows each memory has, in the same order.
     """
@@ -63,7 +63,7 @@ class ExactIndex:
 
     async def write(self, changes: Sequence[Stored]) -> None:
         for change in changes:
-            vectors_of(change)  # as the others do, refuse a state without one
+            vectors_of(change)  # like the other indexes, refuse a state without vectors
             before = self._stored.get(change.memory.id)
             if before is None or before.memory.version < change.memory.version:
                 self._replace(before, change)

@@ -1,4 +1,4 @@
-"""How far an index has followed the log, and what it says when it turns out to be another one."""
+"""Tracks how far an index has followed the log, and detects that it was replaced."""
 
 import secrets
 
@@ -8,16 +8,16 @@ from streams.ports import UNFOLLOWED, Followed, Level, Transient
 
 
 def new_token() -> str:
-    """Make what tells an index from every other; given with the first level that it keeps."""
+    """Create the unique token of an index, stored with the first level that it keeps."""
     return secrets.token_hex(8)
 
 
 def raised(
     level: Level | None, partition: int, reached: Reached, since: Followed, index: str
 ) -> dict[int, Followed]:
-    """Return what an index that kept `level` keeps next. Raises as Index.keep_level.
+    """Return the levels that an index with `level` keeps next. Raises like Index.keep_level.
 
-    `index` is its token where it has none yet.
+    `index` is its token, used if it has none yet.
     """
     kept = {} if level is None else dict(level.partitions)
     before = kept.get(partition, UNFOLLOWED)
@@ -28,7 +28,7 @@ def raised(
 
 
 def require_followed(partition: int, kept: Followed, since: Followed) -> None:
-    """Raise Transient where what is kept is not of the index, or goes less far, than `since`."""
+    """Raise Transient if `kept` is of another index than `since`, or behind it."""
     if kept.index == since.index and kept.reached.offset >= since.reached.offset:
         return
     raise Transient(

@@ -1,4 +1,4 @@
-"""A Qdrant collection of another program: read whole, and written anew under another name."""
+"""A Qdrant collection of another program: read as a whole, and rewritten under another name."""
 
 import asyncio
 import shutil
@@ -40,7 +40,7 @@ class Collections:
         return there[0]
 
     async def rows(self, name: str) -> list[dict[str, Any]]:
-        """Return all points of a collection: what is kept beside their vectors, and their `id`."""
+        """Return all points of a collection: their payloads with their `id`, without vectors."""
         found: list[dict[str, Any]] = []
         offset: Any = None
         while True:
@@ -52,7 +52,7 @@ class Collections:
                 return found
 
     async def write(self, name: str, rows: Sequence[tuple[Mapping[str, Any], Vector]]) -> None:
-        """Make a collection of such rows. Raises NoStore where there is one of that name."""
+        """Create a collection of such rows. Raises NoStore if one of that name exists."""
         if await self._client.collection_exists(name):
             raise NoStore(f"{self.place} has a collection {name} already: name another one")
         size = len(rows[0][1]) if rows else 1
@@ -87,11 +87,11 @@ async def of_server(client: AsyncQdrantClient, url: str) -> AsyncGenerator[Colle
 
 @asynccontextmanager
 async def of_directory(path: Path) -> AsyncGenerator[Collections]:
-    """Open a copy of a local directory of Qdrant's Python client: opening would write into it."""
+    """Open a copy of a local directory of Qdrant's Python client: opening it writes into it."""
     if not (path / "meta.json").is_file():
         raise NoStore(f"{path} is no directory of Qdrant's Python client: it has no meta.json")
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of many points it says that a server is faster
+        warnings.simplefilter("ignore")  # with many points it warns that a server is faster
         copy = Path(scratch) / "copy"
         ignored = shutil.ignore_patterns(".lock")
         await asyncio.to_thread(shutil.copytree, path, copy, ignore=ignored)

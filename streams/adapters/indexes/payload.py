@@ -1,6 +1,6 @@
-"""How a memory lies in Qdrant, whether its engine runs here or as a server.
+"""The payload of a memory in Qdrant, for the embedded engine and the server alike.
 
-One point a memory, with a vector for each wording: a multivector, compared by the nearest of them.
+One point per memory, with a vector for each wording: a multivector, compared by the nearest one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,20 +18,20 @@ from streams.ports import NoStore
 SCOPE, CONTENT_KEY, STATUS, DECISION_IDS = "scope", "content_key", "status", "decision_ids"
 VERSION = "version"
 KEYWORDS = (SCOPE, CONTENT_KEY, STATUS, DECISION_IDS)
-"""The fields that are searched by, each with an index; the scope is the tenant."""
+"""The fields to filter by, each with an index; the scope is the tenant."""
 
 _CONTENTS = "decided_on"
 _MEMORY = "memory"
 SEARCHED = (_MEMORY,)
-"""What a search needs of a payload."""
+"""The payload fields that a search needs."""
 WHOLE = (_MEMORY, DECISION_IDS, _CONTENTS)
-"""What a payload is read back from."""
+"""The payload fields from which a memory is restored."""
 
 
 def to_payload(stored: Stored) -> dict[str, Any]:
-    """Give the engine what it filters by, and the memory as one text.
+    """Return the fields that the engine filters by, and the memory as one JSON text.
 
-    The engine's own JSON is narrower than ours: it would round large numbers.
+    The engine's own JSON would round large numbers.
     """
     memory = stored.memory
     return {
@@ -46,9 +46,9 @@ def to_payload(stored: Stored) -> dict[str, Any]:
 
 
 def vectors_of(stored: Stored) -> list[Vector]:
-    """Return the vectors that a memory is written with, its text's first, then its variants'.
+    """Return the vectors to write for a memory: its text's first, then its variants'.
 
-    Raises TypeError where one is not known.
+    Raises TypeError if one is missing.
     """
     if not stored.is_whole:
         raise TypeError(f"memory {stored.memory.id} is written without a vector of each wording")
@@ -56,9 +56,9 @@ def vectors_of(stored: Stored) -> list[Vector]:
 
 
 def from_payload(payload: Mapping[str, Any] | None, vectors: object) -> Stored:
-    """Read a point; `vectors` is None where they were not asked for.
+    """Read a point; `vectors` is None if they were not requested.
 
-    NoStore where somebody else wrote it.
+    Raises NoStore if another program wrote it.
     """
     try:
         fields = payload or {}
@@ -76,7 +76,7 @@ def from_payload(payload: Mapping[str, Any] | None, vectors: object) -> Stored:
 def with_contents(
     found: Iterable[Stored], keys: Sequence[ContentKey]
 ) -> dict[ContentKey, list[Stored]]:
-    """Return memories by those of the keys that one of their wordings has."""
+    """Return memories grouped by those of the keys that one of their wordings has."""
     held: dict[ContentKey, list[Stored]] = {}
     wanted = set(keys)
     for stored in found:
@@ -94,7 +94,7 @@ def _read(memory: Memory, vectors: object) -> tuple[Vector | None, dict[ContentK
 
 
 def remembered(found: Iterable[Stored], ids: Sequence[DecisionId]) -> dict[DecisionId, Known]:
-    """Return what memories remember of these decisions."""
+    """Return what memories hold about these decisions."""
     contents: dict[DecisionId, ContentKey] = {}
     holders: dict[DecisionId, set[MemoryId]] = {}
     for stored in found:

@@ -1,8 +1,8 @@
 """A collection of a Qdrant server: the index of several processes.
 
 One collection for all scopes, each scope a tenant: no graph over all points (m=0), one per scope
-(payload_m). A scope that takes less than FULL_SCAN_KILOBYTES is searched exactly, so for all but
-the largest scopes the answer is that of `exact`.
+(payload_m). A scope smaller than FULL_SCAN_KILOBYTES is searched exactly, so for all but the
+largest scopes the answer is the same as from `exact`.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ _PAUSE_SECONDS = 0.1
 _SEARCH_BATCH = 64
 _WRITE_BATCH = 256
 _WRITE_CHARACTERS = 4_000_000
-"""The server takes 32 MB; a character may be six bytes, and once more as text inside JSON."""
+"""The server takes 32 MB; a character may take six bytes, and is escaped again inside JSON."""
 _SCAN_PAGE = 500
 _PAYLOAD_LINKS = 16
 _LEVEL = "level"
@@ -90,9 +90,9 @@ def connect(
     grpc_port: int,
     timeout_seconds: float,
 ) -> AsyncQdrantClient:
-    """Return a client; nothing is asked of the server yet. An `https` url is TLS for both ways."""
+    """Return a client that has not connected yet. An `https` url means TLS for HTTP and gRPC."""
     with warnings.catch_warnings():
-        # A key over plain HTTP is right inside one machine; docs/operations.md says when it is not.
+        # A key over plain HTTP is fine inside one machine; docs/operations.md says when it is not.
         warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
         return AsyncQdrantClient(
             url=url,
@@ -100,12 +100,12 @@ def connect(
             prefer_grpc=prefer_grpc,
             grpc_port=grpc_port,
             timeout=max(1, round(timeout_seconds)),
-            check_compatibility=False,  # `open` checks the version, and says what to do
+            check_compatibility=False,  # `open` checks the version and reports the remedy
         )
 
 
 def collection_name(prefix: str, model: ModelId, dimension: int) -> str:
-    """Return the name of the collection: vectors of two models are never in one."""
+    """Return the collection's name: vectors of two models are never in the same one."""
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", model).strip("-")
     return f"{prefix}-{slug}-{dimension}"
 
@@ -113,13 +113,13 @@ def collection_name(prefix: str, model: ModelId, dimension: int) -> str:
 class QdrantIndex:
     """Implements ports.Index.
 
-    `name` is an alias of the collection, so that another can take its place at once.
+    `name` is an alias of the collection, so that another can replace it atomically.
     """
 
     def __init__(
         self, client: AsyncQdrantClient, name: str, dimension: int, place: str = "here"
     ) -> None:
-        """`place` is where the server is, for those who read an error."""
+        """`place` is the server's location for error messages."""
         self._client = client
         self._place = place
         self._name = name
@@ -127,14 +127,14 @@ class QdrantIndex:
 
     @property
     def name(self) -> str:
-        """What it is called in the server: an alias, or a collection."""
+        """The name in the server: an alias or a collection."""
         return self._name
 
     async def open(self) -> None:
-        """Check the server, and make the collection where it is not there.
+        """Check the server, and create the collection if it does not exist.
 
-        Raises NoServer where the server is too old or refuses us, NoStore where the collection
-        was made for something else, Unreachable where nobody answers.
+        Raises NoServer if the server is too old or refuses the request, NoStore if the collection
+        was made for something else, Unreachable if there is no answer.
         """
         await self._require_version()
         if await self._found() is None:
@@ -143,9 +143,9 @@ class QdrantIndex:
         await self._make_whole()
 
     async def beside(self) -> "QdrantIndex":
-        """Return a collection beside the one in use, to be filled and then put in its place.
+        """Return a second collection, to be filled and then put in place of the current one.
 
-        A new one, or the one that was begun before. Closing either closes the client of both.
+        It is new, or the one that was begun before. Closing either closes the client of both.
         """
         used = await self.collection()
         number = int(used.removeprefix(f"{self._name}.")) + 1
@@ -156,9 +156,9 @@ class QdrantIndex:
         return fresh
 
     async def put_in_place(self, fresh: "QdrantIndex") -> str:
-        """Let the alias stand for another collection, at once for everybody.
+        """Point the alias to another collection, atomically for all clients.
 
-        Returns the name of the one that it stood for; it is kept.
+        Returns the name of the previous collection, which is kept.
         """
         before = await self.collection()
         await self._ask(lambda: self._point_alias_to(fresh.name, instead=True))
@@ -169,7 +169,7 @@ class QdrantIndex:
         await self._ask(lambda: self._client.delete_collection(collection))
 
     async def collection(self) -> str:
-        """Return the name of the collection that the alias stands for."""
+        """Return the name of the collection that the alias points to."""
         aliases = (await self._ask(self._client.get_aliases)).aliases
         found = [one.collection_name for one in aliases if one.alias_name == self._name]
         if not found:
@@ -183,7 +183,7 @@ class QdrantIndex:
                 await self._ask(partial(self._create_index, field, schema))
 
     async def check(self) -> models.CollectionInfo:
-        """Return what the collection is, changing nothing. Raises as `open`."""
+        """Return the collection's description; change nothing. Raises like `open`."""
         await self._require_version()
         return await self._fitting()
 
@@ -230,7 +230,7 @@ class QdrantIndex:
         return found
 
     async def write(self, changes: Sequence[Stored]) -> None:
-        """Write whole points: all of a request are judged and written as one."""
+        """Write whole points: the server checks and writes a request's points as one."""
         for batch in _batches(changes):
             points = [_point(change) for change in batch]
             upsert = partial(
@@ -254,9 +254,9 @@ class QdrantIndex:
         return Level(partitions, 0) if partitions else None
 
     async def keep_level(self, partition: int, reached: Reached, *, since: Followed) -> Followed:
-        """Note the level as a point of the collection, so that an alias moves both.
+        """Store the level as a point of the collection, so that an alias moves both.
 
-        Its token is made with the point; a collection that an alias is moved to has others.
+        Its token is created with the point; the other collection of an alias has other tokens.
         """
         begun = bool(since.index)
         index = since.index or new_token()
@@ -292,7 +292,7 @@ class QdrantIndex:
         await self._client.close()
 
     async def _kept(self, partition: int) -> Followed:
-        """Return what is kept of one partition."""
+        """Return the kept level of one partition."""
         records = await self._ask(
             lambda: self._client.retrieve(self._name, [_level_id(partition)], with_payload=[_LEVEL])
         )
@@ -308,7 +308,7 @@ class QdrantIndex:
     async def _points(
         self, condition: models.Filter, *, with_vectors: bool, fields: Sequence[str]
     ) -> AsyncIterator[models.Record]:
-        """Yield what fits the condition in the order of ids."""
+        """Yield what matches the condition, ordered by id."""
         offset: Offset = None
         while True:
             request = partial(
@@ -346,7 +346,7 @@ class QdrantIndex:
             return None
 
     async def _create(self, collection: str) -> None:
-        """Make a collection. Whoever else makes it meanwhile makes the same."""
+        """Create a collection. A concurrent creator makes the same one."""
         await self._ask_unless_there(
             lambda: self._client.create_collection(
                 collection,
@@ -362,7 +362,7 @@ class QdrantIndex:
         )
 
     async def _point_alias_to(self, collection: str, *, instead: bool = False) -> None:
-        """Let the alias stand for a collection, in one step where it stood for another."""
+        """Point the alias to a collection, in one step if it pointed to another."""
         operations: list[models.AliasOperations] = []
         if instead:
             gone = models.DeleteAlias(alias_name=self._name)
@@ -397,7 +397,7 @@ class QdrantIndex:
             return
 
     async def _ask(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Ask the server; once more where a connection broke. Every call may be repeated."""
+        """Query the server; retry if a connection broke. Every call may be repeated."""
         for attempt in range(1, _ATTEMPTS):
             try:
                 return await self._asked(call)
@@ -442,15 +442,15 @@ class QdrantIndex:
 
 
 class _Misunderstood(Fatal):
-    """What answers does not speak as Qdrant does."""
+    """The server that answers is not Qdrant."""
 
 
 class _Gone(NoStore, _Misunderstood):
-    """There is nothing of that name."""
+    """The name does not exist."""
 
 
 class _AlreadyThere(Fatal):
-    """Somebody else made it first."""
+    """Another process created it first."""
 
 
 _BY_NEAREST = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
@@ -484,14 +484,14 @@ _STATUS_OF_CODE = {
 
 
 def _status(error: grpc.RpcError) -> int:
-    """Return the HTTP status that means the same."""
-    # Neither form of the error is a kind of the other.
+    """Return the equivalent HTTP status."""
+    # Neither class of the error is a subclass of the other.
     code = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else None
     return _STATUS_OF_CODE.get(code, 0) if isinstance(code, grpc.StatusCode) else 0
 
 
 def _line(error: object) -> str:
-    """Say an error on one line; of a call over gRPC what the server said, not the whole dump."""
+    """Format an error on one line; for a gRPC call, the server's message, not the whole dump."""
     if isinstance(error, grpc.aio.AioRpcError):
         said = f"{error.code().name} {error.details()}"
     else:
@@ -511,7 +511,7 @@ def _request(query: Query) -> models.QueryRequest:
 
 
 def _batches(changes: Sequence[Stored]) -> Iterator[list[Stored]]:
-    """Cut changes into requests that the server takes: so many, and not too large."""
+    """Split changes into requests within the server's limits of count and size."""
     batch: list[Stored] = []
     size = 0
     for change in changes:
@@ -531,7 +531,7 @@ def _point(change: Stored) -> models.PointStruct:
 
 
 def _are_newer(batch: Sequence[Stored]) -> models.Filter:
-    """Let through the changes that are newer than what is stored, or not stored at all."""
+    """Match the changes that are newer than what is stored, or not stored at all."""
     ids: dict[int, list[models.ExtendedPointId]] = {}
     for change in batch:
         ids.setdefault(change.memory.version, []).append(change.memory.id)
@@ -539,13 +539,13 @@ def _are_newer(batch: Sequence[Stored]) -> models.Filter:
 
 
 def _has(version: int, ids: list[models.ExtendedPointId]) -> models.Filter:
-    """Fit those of the memories that are stored in this version or a later one."""
+    """Match the memories that are stored in this version or a later one."""
     reached = models.FieldCondition(key=VERSION, range=models.Range(gte=version))
     return models.Filter(must=[reached, models.HasIdCondition(has_id=ids)])
 
 
 def _is_behind(reached: Reached, since: Followed) -> models.Filter:
-    """Let through a level of the same index that goes as far as `since`, and less far than now."""
+    """Match a level of the same index that is not behind `since`, but behind `reached`."""
     between = models.Range(gte=since.reached.offset, lt=reached.offset)
     lower = models.FieldCondition(key=_LEVEL_OFFSET, range=between)
     return models.Filter(must=[_is(_LEVEL_INDEX, since.index), lower])

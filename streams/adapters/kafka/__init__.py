@@ -1,1 +1,1 @@
-"""Kafka: the only folder that knows its client libraries."""
+"""Kafka: the only folder that uses its client libraries."""

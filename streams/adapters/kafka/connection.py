@@ -1,4 +1,4 @@
-"""Where the cluster is and how it is spoken to; what its failures mean."""
+"""The connection to the cluster: its address and credentials, and the meaning of its failures."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable
@@ -38,7 +38,7 @@ _MEMBERSHIP = (
     errors.RebalanceInProgressError,
     errors.UnknownMemberIdError,
 )
-"""What is met by a member that is about to lose its partitions."""
+"""Errors of a member that is about to lose its partitions."""
 
 _MENDED_BY_TIME = (
     errors.BrokerNotAvailableError,
@@ -50,10 +50,10 @@ _MENDED_BY_TIME = (
     errors.UnknownError,
     errors.UnknownProducerId,
 )
-"""What the client does not call retriable, and a new producer or a moment mends."""
+"""Errors that the client does not call retriable, but that a new producer or a delay fixes."""
 
 _SHARED = {topic.name for topic in INPUTS}
-"""The topics that all runs have in common."""
+"""The topics that all runs share."""
 
 _PROBE_SECONDS = 3.0
 STOP_SECONDS = 5.0
@@ -61,12 +61,12 @@ STOP_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Connection:
-    """A cluster, and the names that memsieve's topics and groups have there.
+    """A cluster, and the naming of memsieve's topics and groups in it.
 
-    `prefix` is put before each name, so that several installations can share a cluster. `run` is
-    put behind all names but those of what producers publish, so that two may decide on the same. With
-    `tls`, `ca_file` names the authorities to trust instead of the system's. `request_seconds` is
-    how long an answer may take before it is given up.
+    `prefix` starts each name, so that several installations can share a cluster. `run` ends all
+    names but those of the topics that producers publish to, so that two runs may decide the same
+    events. With `tls`, `ca_file` names the authorities to trust instead of the system's.
+    `request_seconds` is the timeout of an answer.
     """
 
     bootstrap: str
@@ -80,7 +80,7 @@ class Connection:
     request_seconds: float = 30.0
 
     def named(self, name: str) -> str:
-        """Return what a topic or group of ours is called in the cluster."""
+        """Return the name of a topic or group in the cluster."""
         run = f".{self.run}" if self.run and name not in _SHARED else ""
         return f"{self.prefix}{name}{run}"
 
@@ -88,7 +88,7 @@ class Connection:
         return TopicPartition(self.named(topic), partition)
 
     def security(self) -> BaseSecurity:
-        """Return the credentials. Raises Fatal where the file of authorities cannot be read."""
+        """Return the credentials. Raises Fatal if the CA file cannot be read."""
         try:
             context = create_ssl_context(cafile=self.ca_file) if self.tls else None
         except OSError as error:
@@ -98,7 +98,7 @@ class Connection:
         return _SASL[self.mechanism](self.username, self.password, context, self.tls)
 
     def options(self) -> dict[str, Any]:
-        """Return what every client of the cluster is made with."""
+        """Return the options of every client of the cluster."""
         return {
             "bootstrap_servers": self.bootstrap,
             "client_id": "memsieve",
@@ -108,9 +108,9 @@ class Connection:
 
     @asynccontextmanager
     async def meanings(self, *, bounded: bool = True) -> AsyncGenerator[None]:
-        """Say what the failures of a call mean: NoServer, Fatal or Unreachable.
+        """Translate the failures of a call to NoServer, Fatal or Unreachable.
 
-        One that is `bounded` is given up after `request_seconds`.
+        A `bounded` call times out after `request_seconds`.
         """
         try:
             async with asyncio.timeout(self.request_seconds if bounded else None):
@@ -148,7 +148,7 @@ class Connection:
         return Fatal(f"Kafka at {self.bootstrap}: {_line(error)}")
 
     async def _unreachable(self, error: errors.KafkaError) -> Exception:
-        """Find out why: the client says the same of a closed door and of a wrong password."""
+        """Find the reason: the client reports the same for a closed port and a wrong password."""
         options = self.options()
         del options["bootstrap_servers"], options["request_timeout_ms"]
         for server in self.bootstrap.split(","):
@@ -172,9 +172,9 @@ def _line(error: BaseException) -> str:
 
 
 async def bounded(stopping: Awaitable[object]) -> None:
-    """Let a client end, which it may not do while its cluster is away; give it STOP_SECONDS.
+    """Wait up to STOP_SECONDS for a client to stop: it may hang while its cluster is away.
 
-    Its own tasks that it cancels come out of it as if the caller had been cancelled.
+    A client that cancels its own tasks looks as if the caller had been cancelled.
     """
     ending = asyncio.ensure_future(stopping)
     await asyncio.wait({ending}, timeout=STOP_SECONDS)

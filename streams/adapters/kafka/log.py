@@ -1,4 +1,4 @@
-"""Topics of a cluster as a log: read from any offset, append to a partition, commit, look up."""
+"""The topics of a cluster as a log: read from any offset, append, commit, look up."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -17,14 +17,14 @@ from streams.adapters.kafka.connection import STOP_SECONDS, Connection, bounded
 from streams.ports import Committed, Fatal, NoStore, Outgoing, Record, Unreachable
 
 REQUEST_BYTES_MAX: Final = 16_777_216
-"""The largest record that is sent: `topics create` makes topics that take it."""
+"""The largest record that is sent: `topics create` makes topics that accept it."""
 
 _READ_BYTES = 16_777_216
-"""A page of records is not read on past this: it is held in memory whole."""
+"""The size at which a page of records ends: it is held in memory as a whole."""
 
 _POLL_MILLISECONDS = 200
 _FETCH_WAIT_MILLISECONDS = 10
-"""What is read is there: a request that waits for more holds up the next, of another partition."""
+"""Reads do not wait for more data: that would delay the next read, of another partition."""
 _SCAN_PAGE = 1_000
 _COORDINATOR_ATTEMPTS = 20
 _COORDINATOR_PAUSE = 0.25
@@ -38,9 +38,9 @@ Client = TypeVar("Client", "AIOKafkaConsumer[bytes, bytes]", AIOKafkaProducer)
 
 @dataclass(frozen=True)
 class Sending:
-    """How records are gathered before they are sent.
+    """How records are batched before they are sent.
 
-    The reasons are with the settings of the same names.
+    The settings of the same names document the reasons.
     """
 
     linger_milliseconds: int = 5
@@ -51,9 +51,9 @@ class Sending:
 class KafkaLog:
     """Implements ports.Log and ports.Lookup over a cluster.
 
-    Names and positions are memsieve's own: the connection's prefix stays in here. Commits of a
-    group go out through its member where this process has one, else they are those of a reader
-    that is no member. Every call raises Unreachable, NoServer or Fatal.
+    Names and positions are memsieve's own: the connection's prefix does not leave this class. A
+    group's commits go through its member if this process has one, else through a reader that is not
+    a member. Every call may raise Unreachable, NoServer or Fatal.
     """
 
     def __init__(self, connection: Connection, sending: Sending = Sending()) -> None:
@@ -70,11 +70,11 @@ class KafkaLog:
         self._opening = asyncio.Lock()
 
     def member(self, group: str, consumer: Reader) -> None:
-        """Let a group's commits go out through its member, which alone may make them."""
+        """Send a group's commits through its member, which alone may make them."""
         self._members[group] = consumer
 
     async def close(self) -> None:
-        """Send what was appended; forget the rest. Bounded in time."""
+        """Flush what was appended; drop the rest. Bounded in time."""
         for consumer in (self._consumer, *self._readers.values()):
             if consumer is not None:
                 await bounded(consumer.stop())
@@ -122,7 +122,7 @@ class KafkaLog:
                 )
                 for record in run
             ]
-            # What follows in another topic may refer to these: it must not be there without them.
+            # The next topic's records may refer to these, and must not exist without them.
             offsets += [place.offset for place in await asyncio.gather(*sent)]
         return offsets
 
@@ -134,9 +134,9 @@ class KafkaLog:
             raise Fatal(f"topic {name} has no partition {partition}: memsieve topics check")
 
     async def _retire(self, producer: AIOKafkaProducer) -> None:
-        """End a producer that failed: what it holds must not follow what is decided on again.
+        """Stop a producer that failed: what it buffers must not follow newer decisions.
 
-        Whoever else sends with it fails as well, and waits for the same end.
+        Concurrent senders on it fail as well, and wait for the same stop.
         """
         if self._producer is producer:
             self._producer = None
@@ -161,7 +161,7 @@ class KafkaLog:
                     self._next = (place, page[-1].offset + 1) if len(page) == len(found) else None
                     return [record_of(one, topic) for one in page]
                 if await consumer.position(place) >= end:
-                    return []  # only markers of transactions were left
+                    return []  # only transaction markers were left
 
     async def _seek(self, place: TopicPartition, offset: int) -> Reader:
         consumer = await self._opened_consumer()
@@ -184,9 +184,9 @@ class KafkaLog:
             return await self._end(self._connection.place(topic, partition))
 
     async def erase(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
-        """Let compaction take records of a compacted topic; those of others expire.
+        """Mark records of a compacted topic for compaction; those of other topics expire.
 
-        Behind each lies a record with its key and no value from now on.
+        For each it appends a tombstone: a record with the same key and no value.
         """
         if topic not in _COMPACTED or not offsets:
             return
@@ -215,10 +215,10 @@ class KafkaLog:
             await consumer.commit({place: (position.offset, position.metadata)})
 
     async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
-        """Return the group's place, asked of its coordinator.
+        """Return the group's committed offset, as its coordinator reports it.
 
-        Kafka says -1 where nothing was committed. An answer without the partition is unknown: it
-        is what a coordinator gives that is still loading.
+        Kafka reports -1 if nothing was committed. An answer without the partition means unknown: a
+        coordinator that is still loading gives it.
         """
         place = self._connection.place(topic, partition)
         name = self._connection.named(group)
@@ -233,7 +233,7 @@ class KafkaLog:
         return None if found.offset < 0 else Committed(found.offset, found.metadata)
 
     async def find(self, topic: str, header: str, values: Sequence[str]) -> list[Record]:
-        """Read the whole topic: Kafka keeps no index of headers."""
+        """Scan the whole topic: Kafka has no index of headers."""
         wanted = {value.encode("utf-8", "surrogatepass") for value in values}
         return [
             record
@@ -244,7 +244,7 @@ class KafkaLog:
     async def find_beginning(
         self, topic: str, headers: Sequence[str], beginning: str
     ) -> list[Record]:
-        """Read the whole topic: Kafka keeps no index of headers."""
+        """Scan the whole topic: Kafka has no index of headers."""
         wanted = beginning.encode("utf-8", "surrogatepass")
         return [
             record
@@ -328,7 +328,7 @@ async def _started(client: Client) -> Client:
 
 
 async def _discard(producer: AIOKafkaProducer) -> None:
-    """End a producer, so that afterwards it sends nothing any more."""
+    """Stop a producer so that it sends nothing afterwards."""
     try:
         await asyncio.wait_for(producer.stop(), STOP_SECONDS)
     except (TimeoutError, OSError, KafkaError):
@@ -337,7 +337,7 @@ async def _discard(producer: AIOKafkaProducer) -> None:
 
 
 async def _coordinated(ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Ask a group's coordinator; the first question ever makes the cluster choose one."""
+    """Query a group's coordinator; the first query ever makes the cluster choose one."""
     for _ in range(_COORDINATOR_ATTEMPTS):
         with suppress(GroupCoordinatorNotAvailableError):
             return await ask()
@@ -346,7 +346,7 @@ async def _coordinated(ask: Callable[[], Awaitable[Answer]]) -> Answer:
 
 
 def _page(found: "Sequence[ConsumerRecord[bytes, bytes]]") -> "list[ConsumerRecord[bytes, bytes]]":
-    """Return the first of the records: what came compressed may be large."""
+    """Return the first records up to the size limit: compressed records may be large."""
     page: list[ConsumerRecord[bytes, bytes]] = []
     size = 0
     for record in found:

@@ -1,6 +1,6 @@
-"""A consumer group's member on FastStream: batches in, rebalances told, nothing committed here.
+"""A consumer group's member on FastStream: it delivers batches and rebalances, and never commits.
 
-Nothing on the way to the assignee decodes a record: a parser that raises would lose its batch.
+No record is decoded before the assignee gets it: a parser that raises would lose its batch.
 """
 
 import asyncio
@@ -20,16 +20,16 @@ from streams.adapters.kafka.log import KafkaLog, record_of
 from streams.ports import Assignee, Fatal
 
 _GRACE_SECONDS = 2.0
-"""The batch under way has ended before; this is for what little comes after it."""
+"""The current batch has already ended; this covers the little that follows it."""
 
 Raw: TypeAlias = "tuple[ConsumerRecord[bytes, bytes], ...]"
 
 
 @dataclass(frozen=True)
 class Fetching:
-    """How a member asks for records, and shows that it is alive.
+    """How a member fetches records and sends heartbeats.
 
-    The reasons are with the settings of the same names.
+    The settings of the same names document the reasons.
     """
 
     poll_milliseconds: int = 15
@@ -41,7 +41,7 @@ class Fetching:
 
 
 class Membership:
-    """This process in the groups of a cluster: it only consumes; what is sent goes by KafkaLog."""
+    """This process in the groups of a cluster: it only consumes; KafkaLog sends."""
 
     def __init__(
         self,
@@ -53,15 +53,15 @@ class Membership:
     ) -> None:
         """Prepare; `start` joins.
 
-        A member that is silent for the session loses its partitions; one that drains may hold up
-        a rebalance for so long.
+        A member that is silent for `session_seconds` loses its partitions; one that drains may
+        delay a rebalance by `drain_seconds`.
         """
         self._connection = connection
         self._fetching = fetching
         self._session = session_seconds * 1_000
         margin = fetching.rebalance_margin_seconds
         self._rebalance = round((drain_seconds + margin) * 1_000)
-        # Joining a group takes until the slowest member has let go, or is given up for dead.
+        # Joining a group takes until the slowest member has released its partitions or is expired.
         patience = max(self._session, self._rebalance) + margin * 1_000
         self._broker = KafkaBroker(
             connection.bootstrap,
@@ -88,7 +88,7 @@ class Membership:
         )
 
     async def start(self) -> None:
-        """Join the groups, however long that takes; may be called again where it failed."""
+        """Join the groups, however long that takes; may be retried after a failure."""
         try:
             async with self._connection.meanings(bounded=False):
                 await self._broker.start()
@@ -149,9 +149,9 @@ class Subscription:
         log: KafkaLog,
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Say who gets the records, and let its commits go out by this member.
+        """Set the receiver of the records, and send its commits through this member.
 
-        `report` is told which partitions come and go.
+        `report` gets the partitions that are assigned and revoked.
         """
         self._assignee = assignee
         self._log = log
@@ -159,13 +159,13 @@ class Subscription:
 
     @property
     def polling(self) -> bool:
-        """Tell whether the loop that asks for records is running."""
+        """Whether the loop that fetches records is running."""
         tasks = self._subscriber.tasks
         return self._subscriber.running and any(not task.done() for task in tasks)
 
     @property
     def trouble(self) -> Fatal | None:
-        """Return why the loop cannot go on: it met a record that its client cannot read."""
+        """Why the loop cannot continue: it met a record that its client cannot read."""
         failed = [task.exception() for task in self._subscriber.tasks if _has_failed(task)]
         if not failed:
             return None
@@ -188,7 +188,7 @@ class Subscription:
             self._consumer.resume(place)
 
     def behind(self, partition: int, offset: int) -> int:
-        """Return how many records lie from the offset on, as far as the broker has told."""
+        """Return how many records follow from the offset on, by the last known high watermark."""
         place = self._connection.place(self._topic, partition)
         known = place in self._consumer.assignment()
         return max(0, (self._consumer.highwater(place) or 0) - offset) if known else 0
@@ -239,12 +239,12 @@ def _has_failed(task: asyncio.Task[Any]) -> bool:
 
 
 async def _raw(message: KafkaMessage) -> Any:  # noqa: ANN401 - whatever came
-    """Decode nothing. A coroutine: FastStream would give a plain function to a thread."""
+    """Decode nothing. A coroutine, because FastStream would run a plain function in a thread."""
     return message.raw_message
 
 
 class _Listener(ConsumerRebalanceListener):
-    """Tells of rebalances. Nobody gets a partition before its last owner has let go of it."""
+    """Passes rebalances on. A partition is assigned only after its last owner has released it."""
 
     def __init__(self, subscription: Subscription) -> None:
         self._subscription = subscription

@@ -1,4 +1,4 @@
-"""The registry's topics in a cluster: made once, and checked before anything is read or written."""
+"""Creates the registry's topics in a cluster, and checks them before any of them is used."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from streams.adapters.kafka.log import REQUEST_BYTES_MAX
 from streams.ports import NoServer, NoStore
 
 EVENT_BYTES: Final = 1_048_576
-"""What clients send by default; larger events are refused anyway."""
+"""The default limit of clients; larger events are refused anyway."""
 
 _REPLICAS = 3
 _REPLICAS_IN_SYNC = 2
@@ -30,13 +30,13 @@ _LOOKED_AT = {
     "retention.ms",
 }
 _COMPACTED_WITHIN = timedelta(days=1)
-"""How long what is forgotten may stay in a compacted topic, but for the time that cleaning takes."""
+"""How long erased records may stay in a compacted topic, apart from the cleaning time itself."""
 _PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class Found:
-    """A topic as the cluster has it; `partitions` 0 where it is not there."""
+    """A topic as found in the cluster; `partitions` is 0 if it does not exist."""
 
     name: str
     partitions: int
@@ -46,9 +46,9 @@ class Found:
 
 
 async def create(connection: Connection, partitions: int, replicas: int | None) -> list[str]:
-    """Create the topics that are not there; return their names.
+    """Create the missing topics; return their names.
 
-    `replicas` None means three, or as many as there are brokers.
+    `replicas` None means three, or the number of brokers if there are fewer.
     """
     async with connection.meanings(), _Admin(connection) as admin:
         there = await _described(admin, connection)
@@ -57,16 +57,16 @@ async def create(connection: Connection, partitions: int, replicas: int | None) 
         missing = [topic for topic in TOPICS if connection.named(topic.name) not in there]
         for topic in missing:
             await _create(admin, connection.named(topic.name), topic, partitions, wanted)
-        # Every broker has to hear of a new topic first.
+        # Every broker must learn of a new topic first.
         while len(await _described(admin, connection)) < len(TOPICS):  # noqa: ASYNC110
             await asyncio.sleep(_PAUSE_SECONDS)
     return [connection.named(topic.name) for topic in missing]
 
 
 async def inspect(connection: Connection, partitions: int | None = None) -> list[Found]:
-    """Return each topic with what is wrong about it, if anything.
+    """Return each topic with its problems, if any.
 
-    `partitions` is how many events, turns and decisions should have; None for any equal number.
+    `partitions` is the required number for events, turns and decisions; None for any equal number.
     """
     async with connection.meanings(), _Admin(connection) as admin:
         there = await _described(admin, connection)
@@ -79,7 +79,7 @@ async def inspect(connection: Connection, partitions: int | None = None) -> list
 
 
 async def require(connection: Connection) -> int:
-    """Return the partitions of events, turns and decisions. Raises NoStore where the layout is wrong."""
+    """Return the partitions of events, turns and decisions. Raises NoStore for a wrong layout."""
     found = await inspect(connection)
     problems = [f"{topic.name} {problem}" for topic in found for problem in topic.problems]
     if problems:
@@ -129,7 +129,7 @@ def _problems(
 def _require_partitions(
     connection: Connection, there: Mapping[str, Sequence[object]], wanted: int
 ) -> None:
-    """Raise NoStore before anything is made that could not work with what is there."""
+    """Raise NoStore before creating topics that would not match the existing ones."""
     for topic in (topic for topic in TOPICS if topic.partitions == "as events"):
         found = len(there.get(connection.named(topic.name), ()))
         if found not in {0, wanted}:
@@ -144,7 +144,7 @@ def _cleanup(topic: Topic) -> str:
 
 
 def _wrong_cleanup(topic: Topic, found: str) -> str | None:
-    """Tell what is wrong with how a topic loses records."""
+    """Return what is wrong with a topic's cleanup policy; None if it is right."""
     if topic is CHANGES or found == _cleanup(topic):
         return None
     if not topic.compacted:
@@ -169,7 +169,7 @@ async def _create(
 
 
 def _wanted(topic: Topic, replicas: int) -> dict[str, str]:
-    """Return a new topic's settings; the times of what comes in are those of the broker's clock."""
+    """Return a new topic's settings; incoming records get the broker's time."""
     retention = topic.retention
     settings = {
         "cleanup.policy": _cleanup(topic),
@@ -192,7 +192,7 @@ def _wanted(topic: Topic, replicas: int) -> dict[str, str]:
 async def _described(
     admin: AIOKafkaAdminClient, connection: Connection
 ) -> dict[str, Sequence[Mapping[str, Any]]]:
-    """Return the partitions of those of our topics that are there."""
+    """Return the partitions of our topics that exist."""
     names = [connection.named(topic.name) for topic in TOPICS]
     found = await admin.describe_topics(names)
     return {
@@ -215,7 +215,7 @@ async def _settings(admin: AIOKafkaAdminClient, names: Sequence[str]) -> dict[st
 
 
 class _Admin:
-    """An admin client for as long as it is needed."""
+    """An admin client as a context manager."""
 
     def __init__(self, connection: Connection) -> None:
         self._client = AIOKafkaAdminClient(**connection.options())

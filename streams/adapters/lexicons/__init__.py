@@ -1,4 +1,4 @@
-"""The dictionaries that are shipped: cut from WordNet by `training/lexicon.py`."""
+"""The bundled dictionaries, extracted from WordNet by `training/lexicon.py`."""
 
 import gzip
 from functools import cache
@@ -9,6 +9,6 @@ from streams.core.language.lexicon import Lexicon
 
 @cache
 def english() -> Lexicon:
-    """Return the English lexicon; it is read when it is first asked for."""
+    """Return the English lexicon; it is loaded on first use."""
     table = resources.files(__name__).joinpath("english.txt.gz").read_bytes()
     return Lexicon.parse(gzip.decompress(table).decode())

@@ -1,1 +1,1 @@
-"""Where other programs read the memories."""
+"""The sinks: copies of the memories for other programs."""

@@ -1,11 +1,11 @@
-"""The changes of the memories as files of lines, for programs that follow them.
+"""The changes of the memories as JSON Lines files, for programs that follow them.
 
-DIRECTORY/memories-N.jsonl        partition N's changes in the order of the log, one a line
-DIRECTORY/memories-N.level.json   how far they go; up to `size` bytes the lines are complete
+DIRECTORY/memories-N.jsonl        partition N's changes in log order, one per line
+DIRECTORY/memories-N.level.json   their log position; up to `size` bytes the lines are complete
 DIRECTORY/memories-N.lock         held by the process that appends
 
-A feed only grows, up to its size. Which of a memory's lines is the latest, its version tells. The
-lines of a memory that was forgotten are overwritten with spaces, but for the last.
+A feed only grows, up to its size. The version tells which of a memory's lines is the latest. When a
+memory is forgotten, all its lines but the last are overwritten with spaces.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ _ANEW = "and it is written anew from the log"
 class JsonlSink:
     """Implements ports.Sink over a directory.
 
-    Versions are told apart by where they were decided: what lies before a feed's level is in it.
-    So the feed is the same however the windows were cut, and a change that the log holds twice
-    stands there twice.
+    Changes are identified by log position: those before a feed's level are already in it. So the
+    feed is the same however the windows were cut, and a change that the log holds twice is in it
+    twice.
     """
 
     def __init__(self, directory: Path) -> None:
-        """Use the directory, or make it. NoStore where no files can be made there."""
+        """Use or create the directory. Raises NoStore if no files can be created there."""
         self._directory = directory
         self._told: dict[int, int] = {}
         with _meanings(directory):
@@ -86,7 +86,7 @@ class JsonlSink:
             feed.keep(_Level(reached=reached, size=feed.append(lines, size)))
 
     def _require_what_was_told(self, partition: int, level: Reached | None) -> None:
-        """Raise Transient where a window would follow on what is no longer there."""
+        """Raise Transient if the feed no longer has what the window builds on."""
         if (0 if level is None else level.offset) < self._told.get(partition, 0):
             raise Transient(
                 f"{self._directory} was emptied or replaced: partition {partition} is followed "
@@ -95,7 +95,7 @@ class JsonlSink:
 
 
 class _Level(Record):
-    """How far a feed has followed the log, and its size there; nothing yet where it was begun."""
+    """A feed's log position and its size there; `reached` is None if it was only begun."""
 
     format: Literal[1] = 1
     reached: Reached | None
@@ -113,7 +113,7 @@ class _Feed:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Keep other processes from appending. Transient where one does it now."""
+        """Lock the feed against other processes. Raises Transient if one is appending."""
         lock = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             _hold(lock, self._lines)
@@ -122,9 +122,9 @@ class _Feed:
             os.close(lock)
 
     def level(self) -> _Level | None:
-        """Return the level, None where none was kept.
+        """Return the level; None if none was kept.
 
-        Raises NoStore where it cannot be read, or the feed is not what it says.
+        Raises NoStore if it cannot be read, or if the feed does not match it.
         """
         try:
             level = _Level.model_validate_json(self._level.read_bytes(), strict=True)
@@ -137,7 +137,7 @@ class _Feed:
         return level
 
     def begin(self) -> _Level:
-        """Say that the feed will be ours, before its first byte. NoStore where one is there."""
+        """Claim the feed before its first byte. Raises NoStore if there is one already."""
         if self._lines.exists():
             raise NoStore(f"{self._lines} has no level beside it: move it away, {_ANEW}")
         level = _Level(reached=None, size=0)
@@ -145,9 +145,9 @@ class _Feed:
         return level
 
     def append(self, lines: Sequence[bytes], size: int) -> int:
-        """Append lines behind the first `size` bytes, durably; return the size then.
+        """Append lines after the first `size` bytes, durably; return the new size.
 
-        What lies there was torn by a crash, or never acknowledged.
+        Whatever was there had been torn by a crash or never acknowledged.
         """
         with self._lines.open("ab") as file:
             file.truncate(size)
@@ -157,7 +157,7 @@ class _Feed:
             return os.fstat(file.fileno()).st_size
 
     def blank(self, gone: Mapping[MemoryId, int], size: int) -> None:
-        """Overwrite the lines of memories that lie before these versions, durably."""
+        """Overwrite the lines of memories that are older than these versions, durably."""
         if not gone or not size:
             return
         with self._lines.open("r+b") as lines:
@@ -170,7 +170,7 @@ class _Feed:
             os.fsync(lines.fileno())
 
     def keep(self, level: _Level) -> None:
-        """Replace the level, durably."""
+        """Replace the level durably."""
         unfinished = self._level.with_suffix(".unfinished")
         with unfinished.open("wb") as file:
             file.write(level.model_dump_json().encode() + b"\n")
@@ -185,13 +185,13 @@ def _is_before(memory: Memory, gone: Mapping[MemoryId, int]) -> bool:
 
 
 def _forgotten(changes: Sequence[Applied]) -> dict[MemoryId, int]:
-    """Return the memories that a window forgets, and from which version on."""
+    """Return the memories that a window forgets, each with the version that does so."""
     memories = [change.memory for change in changes]
     return {one.id: one.version for one in memories if one.status is Standing.FORGOTTEN}
 
 
 def _line(change: Applied, gone: Mapping[MemoryId, int]) -> bytes:
-    """Return the line of a change; of what is forgotten in the same window, its length alone."""
+    """Return the line of a change; only blanks if the same window forgets the memory."""
     line = APPLIED.encode(change)
     return (b" " * len(line) if _is_before(change.memory, gone) else line) + b"\n"
 
@@ -204,7 +204,7 @@ def _hold(lock: int, held: Path) -> None:
 
 
 def _byte(path: Path, at: int) -> bytes:
-    """Return one byte of a file; none where it is shorter, or not there."""
+    """Return one byte of a file; empty if it is shorter or does not exist."""
     try:
         with path.open("rb") as file:
             file.seek(at)
@@ -214,7 +214,7 @@ def _byte(path: Path, at: int) -> bytes:
 
 
 def _sync(directory: Path) -> None:
-    """Make durable which files a directory has."""
+    """Make a directory's entries durable."""
     opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(opened)
@@ -236,7 +236,7 @@ _REMEDIES = {
 
 @contextmanager
 def _meanings(directory: Path) -> Generator[None]:
-    """Say what the file system's errors mean for the caller."""
+    """Translate the file system's errors for the caller."""
     try:
         yield
     except OSError as error:

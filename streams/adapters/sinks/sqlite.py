@@ -1,6 +1,6 @@
-"""The memories as a table in one SQLite file, for programs that ask in SQL.
+"""The memories as a table in one SQLite file, for programs that query it with SQL.
 
-In write-ahead mode: any number of programs read while some processes write, each its partitions.
+In WAL mode: any number of programs read while some processes write, each its own partitions.
 """
 
 import asyncio
@@ -89,7 +89,7 @@ WHERE excluded."offset" > levels."offset"
 """
 
 _BUSY_SECONDS = 2.0
-"""How long a write waits for another process's transaction before it is Transient."""
+"""How long a write waits for another process's transaction before it raises Transient."""
 
 _WAL_PAUSE_SECONDS = 0.01
 
@@ -99,13 +99,13 @@ _ANEW = "delete it, and it is written anew from the log"
 class SqliteSink:
     """Implements ports.Sink over one file.
 
-    A file that is removed under a running process is made again, and followed from the first.
+    A file that is removed under a running process is recreated and filled from the beginning.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it in a directory that is there.
+        """Open the file, or create it in an existing directory.
 
-        Raises NoStore where it cannot be used, Transient where somebody else keeps it locked.
+        Raises NoStore if it cannot be used, Transient if another process keeps it locked.
         """
         self._path = path
         self._lock = threading.Lock()
@@ -144,7 +144,7 @@ class SqliteSink:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Empty the file of what was written ahead: what was overwritten is there, too."""
+        """Empty the WAL, which still holds what was overwritten."""
         with self._opened() as db:
             (busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
@@ -157,7 +157,7 @@ class SqliteSink:
             self._db.close()
 
     def _require_what_was_told(self, partition: int, level: Reached | None) -> None:
-        """Raise Transient where a window would follow on what is no longer there."""
+        """Raise Transient if the file no longer has what the window builds on."""
         if (0 if level is None else level.offset) < self._told.get(partition, 0):
             raise Transient(
                 f"{self._path} was emptied or replaced: partition {partition} is followed from "
@@ -166,7 +166,7 @@ class SqliteSink:
 
     @contextmanager
     def _opened(self) -> Generator[sqlite3.Connection]:
-        """Lend the connection to one thread, to the file that lies at the path now."""
+        """Lend the connection to one thread; reopen it if the file at the path was replaced."""
         with self._lock, _meanings(self._path):
             if self._file != _identity(self._path):
                 self._db.close()
@@ -196,7 +196,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _make(db: sqlite3.Connection, path: Path) -> None:
-    """Make the tables, in one transaction: a kill leaves an empty file or a whole one."""
+    """Create the tables in one transaction: a kill leaves an empty file or a complete one."""
     with _transaction(db):
         if _is_ours(db):
             return  # another process was faster
@@ -226,7 +226,7 @@ def _pragma(db: sqlite3.Connection, name: str) -> int:
 
 
 def _write_ahead(db: sqlite3.Connection) -> None:
-    """Set the mode; while another writes a new file SQLite refuses it at once, so wait here."""
+    """Set WAL mode; retry, because SQLite fails at once while another process creates the file."""
     for left in reversed(range(int(_BUSY_SECONDS / _WAL_PAUSE_SECONDS))):
         try:
             db.execute("PRAGMA journal_mode = WAL")
@@ -239,7 +239,7 @@ def _write_ahead(db: sqlite3.Connection) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Tell which file lies at a path; None where none does."""
+    """Return the identity of the file at a path; None if there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -249,7 +249,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 @contextmanager
 def _transaction(db: sqlite3.Connection) -> Generator[None]:
-    """Do all of it or nothing, durably."""
+    """Run the block atomically and durably."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -311,13 +311,13 @@ def _json(labels: tuple[str, ...]) -> str:
 
 
 def _moment(moment: datetime) -> str:
-    """Write a time of UTC at one length: as text it sorts as it does in time."""
+    """Format a UTC time at fixed length, so that it sorts chronologically as text."""
     return moment.isoformat(timespec="microseconds")
 
 
 @contextmanager
 def _meanings(path: Path) -> Generator[None]:
-    """Say what SQLite's errors mean for the caller."""
+    """Translate SQLite's errors for the caller."""
     try:
         yield
     except sqlite3.Error as error:
@@ -345,5 +345,5 @@ def _is_busy(error: sqlite3.Error) -> bool:
 
 
 def _error_name(error: sqlite3.Error) -> str:
-    """Return SQLite's name of the error; none where it is one of the module around it."""
+    """Return SQLite's name of the error; "" if the Python module raised it."""
     return getattr(error, "sqlite_errorname", "") or ""

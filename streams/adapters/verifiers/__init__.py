@@ -1,1 +1,1 @@
-"""Who judges a pair that similarity has nominated, and who words one text for several."""
+"""The judges of nominated pairs, and the writer of merged texts."""

@@ -1,4 +1,4 @@
-"""A model's answer as an object: what is not exactly one is none."""
+"""Parses a model's answer as an object; anything else is rejected."""
 
 import json
 from collections.abc import Set as AbstractSet
@@ -10,7 +10,7 @@ from streams.ports import NoAnswer
 
 
 class _Repeated(ValueError):
-    """An object says the same thing twice."""
+    """An object has the same field twice."""
 
 
 def object_of(

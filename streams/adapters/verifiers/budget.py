@@ -1,4 +1,4 @@
-"""How many requests may be sent in a minute: in all, and for one tenant."""
+"""Request budgets per minute: in all, and per tenant."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ _MINUTE = 60.0
 
 
 def tenant_of(scope: ScopeName) -> str:
-    """Return whose scope it is: its first segment."""
+    """Return the tenant of a scope: its first segment."""
     return scope.partition("/")[0]
 
 
 @dataclass
 class _Bucket:
-    """Holds up to a minute's requests, and refills evenly: full again after a minute's rest."""
+    """A token bucket: holds up to a minute's requests, and refills evenly within a minute."""
 
     capacity: int
     left: float
     at: datetime
 
     def refill(self, now: datetime) -> None:
-        # a clock that was set back takes nothing away
+        # a clock that was set back removes nothing
         passed = max(0.0, (now - self.at).total_seconds())
         self.left = min(self.capacity, self.left + passed * self.capacity / _MINUTE)
         self.at = now
@@ -44,7 +44,7 @@ class Budget:
         self._tenants: OrderedDict[str, _Bucket] = OrderedDict()
 
     def take(self, tenant: str) -> bool:
-        """Take one request out of both budgets; tell whether there was one in each."""
+        """Take one request out of both budgets; return False if either is empty."""
         now = self._clock.now()
         self._forget_the_rested(now)
         own = self._tenants.setdefault(tenant, _Bucket(self._per_tenant, self._per_tenant, now))
@@ -58,7 +58,7 @@ class Budget:
         return True
 
     def _forget_the_rested(self, now: datetime) -> None:
-        """Drop the buckets that nobody wanted for a minute: they are full, like new ones."""
+        """Drop the buckets unused for a minute: they are full, like new ones."""
         while self._tenants:
             longest, bucket = next(iter(self._tenants.items()))
             if (now - bucket.at).total_seconds() < _MINUTE:

@@ -1,7 +1,7 @@
-"""The judge that comes with memsieve: trained models, offline, the same answer every time.
+"""The built-in judge: trained models, offline and deterministic.
 
 A cascade. Trees over words and cosine judge every pair; a cross-encoder reads those that may be one
-memory. One linear decision weighs what both tell, with the cosine and what the guards found.
+memory. One linear model weighs both results, with the cosine and the guards' findings.
 """
 
 import asyncio
@@ -21,24 +21,24 @@ from streams.core.verdict import Opinion, Pair
 from streams.ports import NoAnswer
 
 _OPEN = 0.4
-"""Pairs that the cheap half holds for less likely one memory are read by nobody: of the development
-pairs that become one, 1 % are among them. Reading a pair costs as much as embedding a text."""
+"""Pairs that the cheap models consider less likely one memory are not read by the cross-encoder:
+they include 1 % of the development pairs that become one. Reading costs as much as an embedding."""
 
 _PREPARED = 2_048
-"""Texts whose preparation is kept, at about 25 KB each."""
+"""The cache size for prepared texts, at about 25 KB each."""
 
 _LONGEST = 2_000
-"""Characters of a text that is judged: the models have learnt from sentences, and what is compared
-grows with the product of both lengths."""
+"""The longest text that is judged, in characters: the models were trained on sentences, and the
+cost grows with the product of both lengths."""
 
 _DECIMALS = 5
-"""Enough to rank, and no more than another processor's arithmetic repeats."""
+"""Enough to rank, and no more than arithmetic on another processor reproduces."""
 
 
 class BuiltInVerifier:
-    """Implements ports.Verifier with the models in `judge/`; needs no embedding model of its own.
+    """Implements ports.Verifier with the models in `judge/`; needs no embedding model.
 
-    NoModel where a file of it is missing or damaged, when it is first asked.
+    Raises NoModel on first use if one of its files is missing or damaged.
     """
 
     name = "built-in"
@@ -52,7 +52,7 @@ class BuiltInVerifier:
         opinions: list[Opinion | NoAnswer] = []
         for pair in pairs:
             opinions.append(self._judge(pair))
-            await asyncio.sleep(0)  # reading takes milliseconds, and others wait
+            await asyncio.sleep(0)  # reading takes milliseconds: let other tasks run
         return opinions
 
     async def close(self) -> None:
@@ -73,7 +73,7 @@ class BuiltInVerifier:
     def _trees(self, pair: Pair) -> Row:
         event, memory = self._prepared(pair.event.text), self._prepared(pair.memory.text)
         row = features(event, memory, pair.similarity, self._readings.lexicon)
-        # One pair a run: what a pair is judged by never depends on what is asked beside it.
+        # One pair per run: a pair's result never depends on the other pairs asked.
         [told] = cheap(self._folder).trees.run(["probabilities"], {"features": row})
         return told.astype(float)
 

@@ -1,7 +1,7 @@
-"""Questions to an OpenAI-compatible endpoint: the text of its answer, or why there is none.
+"""Questions to an OpenAI-compatible endpoint: the text of the answer, or why there is none.
 
-What is not surely a whole answer is none. Reasons are short and stable, and never quote a memory,
-an answer or the key.
+An answer that may be incomplete is rejected. Reasons are short and stable, and never quote a
+memory, an answer or the key.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from streams.ports import Clock, NoAnswer
 
 _SEED = 1
 _FORMS = ("json_schema", "json_object", "text")
-"""How an answer's form can be asked for, strictest first."""
+"""The ways to request an answer's format, strictest first."""
 
 _FORM_REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 _OUTAGE_FAILURES = 3
 _OUTAGE_SECONDS = 10.0
-"""So many questions in a row that met nobody are an outage; for so long nobody else is kept
-waiting for the time-out, of which a batch would otherwise pay one per pair."""
+"""After so many unanswered questions in a row the endpoint counts as down; for so long no further
+question waits for the time-out, which a batch would otherwise pay once per pair."""
 
 
 @dataclass(frozen=True)
 class Endpoint(Server):
-    """A server and a model, and what may be asked of them.
+    """A server and a model, with request limits.
 
     `requests_per_minute` counts every attempt.
     """
@@ -44,9 +44,9 @@ class Endpoint(Server):
 
 @dataclass(frozen=True)
 class Question:
-    """What a model is asked: instructions, data, and the JSON Schema of the answer.
+    """A question to a model: instructions, data, and the JSON Schema of the answer.
 
-    `temperature` 0 asks for the likeliest words; more leaves some to chance.
+    `temperature` 0 asks for the likeliest words; a higher one adds randomness.
     """
 
     scope: ScopeName
@@ -88,13 +88,13 @@ class Chat:
         self._outage = _Outage(clock)
 
     async def ask(self, question: Question) -> str | NoAnswer:
-        """Return the answer's text; untrusted. Never waits for the budget, nor in an outage."""
+        """Return the answer's untrusted text. Never waits for the budget, nor in an outage."""
         if self._outage.lasts:
             return NoAnswer("unreachable")
         if not self._affords(question):
             return NoAnswer("over budget")
         async with self._slots:
-            if self._outage.lasts:  # it began while others were asked
+            if self._outage.lasts:  # it began while this question waited for a slot
                 return NoAnswer("unreachable")
             answer = await self._in_time(question)
         self._outage.learn(answer)
@@ -104,7 +104,7 @@ class Chat:
         await self._client.aclose()
 
     def _affords(self, question: Question) -> bool:
-        """Take a request out of the budget: there must be one for each that is sent."""
+        """Take a request out of the budget: every request that is sent needs one."""
         return self._budget.take(tenant_of(question.scope))
 
     async def _in_time(self, question: Question) -> str | NoAnswer:
@@ -116,11 +116,11 @@ class Chat:
         return NoAnswer(answer.reason) if isinstance(answer, Failed) else answer
 
     async def _in_some_form(self, question: Question, limit: asyncio.Timeout) -> str | Failed:
-        """Ask for the strictest form that the server knows; remember which that is.
+        """Ask in the strictest format that the server supports; remember which one that is.
 
-        Only a form that was answered in is remembered: what is wrong with one question tells
-        nothing about the next. Until one was, an internal error may mean the form, too: so
-        llama-cpp-python's server refuses one that it does not know.
+        Only a format that was answered is remembered: a failure on one question says nothing about
+        the next. Until then an internal error may also mean the format: llama-cpp-python's server
+        reports an unknown one that way.
         """
         first, *laxer = _FORMS[_FORMS.index(self._form) :]
         answer = await self._repeatedly(question, first, limit)
@@ -173,7 +173,7 @@ class Chat:
 
 
 class _Outage:
-    """Whether there is any use in asking."""
+    """Detects an outage, in which asking is useless."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -194,14 +194,14 @@ class _Outage:
 
 
 def _text(content: bytes) -> str | Failed:
-    """Return what the model said, where that is all of it."""
+    """Return the model's text if it is complete; Failed otherwise."""
     try:
         completion = _Completion.model_validate_json(content)
     except ValidationError:
         return Failed("not JSON")
     if not completion.choices:
         return Failed("empty")
-    if len(completion.choices) > 1:  # one was asked for: which is meant?
+    if len(completion.choices) > 1:  # one was requested: ambiguous
         return Failed("contradicts itself")
     choice = completion.choices[0]
     if choice.finish_reason == "length":

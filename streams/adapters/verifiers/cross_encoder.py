@@ -1,4 +1,4 @@
-"""A network that reads two texts together; each by itself first, and that only once."""
+"""A cross-encoder for two texts; it first encodes each alone, and caches that."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -10,25 +10,25 @@ from numpy.typing import NDArray
 from streams.adapters.verifiers.models import PACKAGED, deep
 
 TOKENS_MAX = 128
-"""Tokens of a text that is read: it has learnt from shorter ones, and what reads two texts grows
-with the square of both lengths."""
+"""The longest text that is read, in tokens: the model was trained on shorter ones, and the cost of
+reading two texts grows with the square of both lengths."""
 _READ = 2_048
-"""Texts whose reading is kept, at about 40 KB each."""
+"""The cache size for encoded texts, at about 40 KB each."""
 
 _States = NDArray[np.float32]
 
 
 class CrossEncoder:
-    """Tells logits over `core.judge.weighing.RELATIONS`, the same both ways round."""
+    """Returns logits over `core.judge.weighing.RELATIONS`, symmetric in the two texts."""
 
     def __init__(self, folder: Path = PACKAGED) -> None:
         self._models = deep(folder)
         self._alone = lru_cache(_READ)(self._read)
 
     def logits(self, first: str, second: str) -> NDArray[np.float64] | None:
-        """Return what the first text is to the second; None where one is too long to be read.
+        """Return the logits of the first text's relation to the second; None if one is too long.
 
-        One pair a run: what a pair is told never depends on what is asked beside it.
+        One pair per run: a pair's result never depends on the other pairs asked.
         """
         one, other = self._alone(first), self._alone(second)
         if one is None or other is None:

@@ -1,4 +1,4 @@
-"""A language model that takes a memory from a turn; what it answers is checked in the core."""
+"""A language model that extracts a memory from a turn; the core checks its answers."""
 
 from pathlib import Path
 
@@ -19,11 +19,11 @@ _TOKENS_MAX = (
 class LlmExtractor:
     """Asks for one memory of a turn.
 
-    The same question may be answered in other words, as far as `temperature` leaves it to chance.
+    Answers to the same question may differ in wording, depending on `temperature`.
     """
 
     def __init__(self, chat: Chat, prompt: Path | None = None, *, temperature: float) -> None:
-        """Raise Unusable where the prompt of that file cannot be used."""
+        """Raise Unusable if the prompt in that file cannot be used."""
         self._chat = chat
         self._temperature = temperature
         places = {"begin", "end", "retired_max", "text_max", "title_max", "reasoning_max"}
@@ -32,9 +32,10 @@ class LlmExtractor:
     async def extract(
         self, material: Material, refused: str | None = None
     ) -> Remember | Declined | Refused | NoAnswer:
-        """Return the event that the model makes of a turn, or why there is none.
+        """Return the event that the model makes from a turn, or why there is none.
 
-        `refused` says why an answer before could not be taken. Never raises for what a turn says.
+        `refused` says why the previous answer was rejected. Never raises because of a turn's
+        content.
         """
         fenced = Fenced.of(synthesis.shown(material, refused), self._prompt)
         values = {

@@ -1,4 +1,4 @@
-"""The files of the built-in judge, opened once a process."""
+"""The files of the built-in judge, opened once per process."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from streams.core.judge.words import WordVectors
 from streams.ports import NoModel
 
 PACKAGED = Path(str(resources.files("streams.adapters.verifiers"))) / "judge"
-"""The folder of the files that come with memsieve."""
+"""The folder of the bundled files."""
 _REMEDY = "install memsieve again: pip install --force-reinstall memsieve"
 
 
@@ -25,7 +25,7 @@ _Opened = TypeVar("_Opened")
 
 
 class Graph(Protocol):
-    """What of onnxruntime's session is used; the library comes without types."""
+    """The part of onnxruntime's session that is used; the library has no types."""
 
     def run(
         self, outputs: Sequence[str], given: Mapping[str, NDArray[Any]], /
@@ -33,14 +33,14 @@ class Graph(Protocol):
 
 
 class Decision(NamedTuple):
-    """The weights of the one decision, with and without the cross-encoder."""
+    """The weights of the final linear model, with and without the cross-encoder."""
 
     cheap: Weights
     deep: Weights
 
 
 class Cheap(NamedTuple):
-    """What every pair is judged by."""
+    """The models that judge every pair."""
 
     words: WordVectors
     trees: Graph
@@ -48,7 +48,7 @@ class Cheap(NamedTuple):
 
 
 class Deep(NamedTuple):
-    """The cross-encoder: what reads a text, and what reads two that were read."""
+    """The cross-encoder: its tokenizer, the encoder of one text, and the model over two."""
 
     tokenizer: Tokenizer
     alone: Graph
@@ -57,7 +57,7 @@ class Deep(NamedTuple):
 
 @cache
 def cheap(folder: Path = PACKAGED) -> Cheap:
-    """Open what every pair is judged by. NoModel where a file is missing or damaged."""
+    """Load the models that judge every pair. Raises NoModel if a file is missing or damaged."""
     return Cheap(
         _opened(folder / "words.npz", word_vectors),
         _opened(folder / "trees.onnx", _graph),
@@ -67,7 +67,7 @@ def cheap(folder: Path = PACKAGED) -> Cheap:
 
 @cache
 def deep(folder: Path = PACKAGED) -> Deep:
-    """Open the cross-encoder. NoModel where a file is missing or damaged."""
+    """Load the cross-encoder. Raises NoModel if a file is missing or damaged."""
     return Deep(
         _opened(folder / "tokenizer.json", _tokenizer),
         _opened(folder / "alone.onnx", _graph),
@@ -76,7 +76,7 @@ def deep(folder: Path = PACKAGED) -> Deep:
 
 
 def _opened(file: Path, read: Callable[[bytes], _Opened]) -> _Opened:
-    """Read a file. Libraries raise what they like of a damaged one: all of it means the same."""
+    """Read a file. Whatever a library raises for a damaged file means the same."""
     try:
         return read(file.read_bytes())
     except OSError as error:
@@ -107,6 +107,6 @@ def _tokenizer(content: bytes) -> Tokenizer:
 def _graph(content: bytes) -> Graph:
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
-    options.intra_op_num_threads = 1  # a pair is too little work to share
+    options.intra_op_num_threads = 1  # a pair is too little work to split
     options.log_severity_level = 3
     return runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

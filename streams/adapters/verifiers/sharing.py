@@ -1,4 +1,4 @@
-"""Answers kept and shared: a question is asked once, however many want to know."""
+"""A cache of answers that also shares questions in flight."""
 
 import asyncio
 from collections import OrderedDict
@@ -13,17 +13,17 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class _Flight(Generic[Answer]):
-    """A question under way, and how many wait for it."""
+    """A question in flight, and the number of its waiters."""
 
     task: asyncio.Task[Answer | NoAnswer]
     waiting: int = 0
 
 
 class Shared(Generic[Answer]):
-    """Keeps the last answers by key; no answer is not kept, the next may get one.
+    """Caches the latest answers by key; a missing answer is not cached, so the next may succeed.
 
-    Who asks what is being asked already waits for that answer. A question that nobody waits for
-    any more is given up.
+    A caller whose question is already in flight waits for that answer. A question without waiters
+    is cancelled.
     """
 
     def __init__(self, entries_max: int) -> None:

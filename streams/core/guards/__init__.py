@@ -1,1 +1,1 @@
-"""Deterministic vetoes: what must not be lost when two texts are joined."""
+"""Deterministic vetoes: what must not be lost when two texts are merged."""

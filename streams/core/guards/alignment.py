@@ -1,7 +1,7 @@
-"""Which words of two texts stand in each other's place.
+"""Aligns the words of two texts: which of them correspond, and which replace each other.
 
-The content words are laid side by side by their longest common subsequence; what is left between
-two matched places is a gap. A swap is judged in its gap, so that one side saying more is no swap.
+The content words are aligned by their longest common subsequence; what is left between two matches
+is a gap. A swap is judged within its gap, so that one side saying more does not count as a swap.
 """
 
 from collections.abc import Sequence
@@ -16,18 +16,18 @@ from streams.core.language.reading import Reading, Word
 SAME_MEANING = frozenset([Relation.SYNONYM, Relation.DERIVED, Relation.PERTAINYM, Relation.SIMILAR])
 OPPOSED = frozenset([Relation.ANTONYM, Relation.OPPOSITE])
 _LONG = 200
-"""Content words beyond which texts are compared as sets only: the table below is quadratic."""
+"""Content words beyond which texts are compared only as sets: the table below is quadratic."""
 
 
 class Gap(NamedTuple):
-    """What each side has between two matched places; either may be empty."""
+    """The words of each side between two matches; either may be empty."""
 
     event: tuple[Word, ...]
     memory: tuple[Word, ...]
 
     @property
     def swap(self) -> tuple[Word, Word] | None:
-        """The one word on each side, where it is one."""
+        """The single word on each side; None if there are more or fewer."""
         if len(self.event) == 1 == len(self.memory):
             return self.event[0], self.memory[0]
         return None
@@ -35,9 +35,9 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True)
 class Alignment:
-    """Matched words in order, the gaps between them, and what matches elsewhere.
+    """Matched words in order, the gaps between them, and words matched out of order.
 
-    `event_only` and `memory_only` are the content words without a partner anywhere.
+    `event_only` and `memory_only` are the content words without any match.
     """
 
     pairs: tuple[tuple[Word, Word], ...]
@@ -48,14 +48,14 @@ class Alignment:
 
     @cached_property
     def agreement(self) -> float:
-        """The share of both sides' content words that have a partner."""
+        """The share of both sides' content words that have a match."""
         matched = 2 * (len(self.pairs) + len(self.moved))
         total = matched + len(self.event_only) + len(self.memory_only)
         return matched / total if total else 1.0
 
     @cached_property
     def common(self) -> frozenset[str]:
-        """The lemmas that both sides have, each as its own side spells it."""
+        """The lemmas that both sides have, each in its own side's form."""
         both = (*self.pairs, *self.moved)
         return frozenset(word.lemma for pair in both for word in pair)
 
@@ -66,7 +66,7 @@ class Alignment:
 
     @cached_property
     def swaps(self) -> tuple[tuple[Word, Word], ...]:
-        """The words that stand in each other's place, one for one."""
+        """The words that replace each other one for one."""
         found = [swap for gap in self.gaps if (swap := gap.swap)]
         if not found and len(self.event_only) == 1 == len(self.memory_only):
             found.append((self.event_only[0], self.memory_only[0]))
@@ -74,7 +74,7 @@ class Alignment:
 
 
 def align(event: Reading, memory: Reading, lexicon: Lexicon) -> Alignment:
-    """Lay two texts side by side."""
+    """Align two texts."""
     ours, theirs = event.content, memory.content
     event_keys, memory_keys = _keys(ours, theirs, lexicon)
     places = _common_places(event_keys, memory_keys)
@@ -100,7 +100,7 @@ def align(event: Reading, memory: Reading, lexicon: Lexicon) -> Alignment:
 def _keys(
     ours: Sequence[Word], theirs: Sequence[Word], lexicon: Lexicon
 ) -> tuple[list[str], list[str]]:
-    """Return what the words are matched by; a word that means a word of the event's is that."""
+    """Return the matching keys of the words; a synonym gets the key of the event's word."""
     event_keys = [_key(word) for word in ours]
     memory_keys = [_key(word) for word in theirs]
     known, others = set(event_keys), set(memory_keys)
@@ -122,7 +122,7 @@ def _key(word: Word) -> str:
 
 
 def means_the_same(word: Word, other: Word, lexicon: Lexicon) -> bool:
-    """Tell whether two different words, or values, can stand for the same."""
+    """Return whether two different words or values can mean the same."""
     if word.quantity or other.quantity:
         return (
             word.quantity is not None
@@ -136,7 +136,7 @@ def means_the_same(word: Word, other: Word, lexicon: Lexicon) -> bool:
 
 
 def _common_places(ours: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the places of the longest common subsequence, equal ends taken first."""
+    """Return the positions of the longest common subsequence, equal ends first."""
     start = 0
     while start < min(len(ours), len(theirs)) and ours[start] == theirs[start]:
         start += 1
@@ -191,7 +191,7 @@ def _moved(
     memory_keys: Sequence[str],
     theirs: Sequence[Word],
 ) -> tuple[tuple[Word, Word], ...]:
-    """Match what both have in different places, each word once."""
+    """Match words that both sides have in different positions, each word once."""
     keys = dict(zip(theirs, memory_keys, strict=True))
     free: dict[str, list[Word]] = {}
     for gap in gaps:

@@ -1,4 +1,4 @@
-"""Guards over how a thing is said: how much, how surely, when, as a question, by whom."""
+"""Guards on how a thing is said: quantity, certainty, time, question or statement, speaker."""
 
 from collections.abc import Iterable
 
@@ -9,14 +9,14 @@ from streams.core.language.function_words import HEDGES, NEGATIVE_ADJECTIVES, QU
 from streams.core.language.reading import Mark, Reading, Word
 
 _RELATED_MIN = 0.75
-"""Texts that share less are compared by what they say, not by how."""
+"""Below this agreement, texts are compared by content, not by mode."""
 
 _ALIGNED_MIN = 0.8
 
 _STRONG = frozenset(
     ["all", "most", "few", "only", "always", "often", "sometimes", "almost", "either"]
 )
-"""Quantifiers whose absence changes what is said; "some dogs" is what "dogs" may mean."""
+"""Quantifiers whose absence changes the meaning; "some dogs" is what "dogs" may mean."""
 
 _IMPLYING = frozenset(["had", "needed", "supposed"])
 """What somebody "had to" do was mostly done; what is "supposed to" be, "is to" be."""
@@ -25,7 +25,7 @@ _BINDING = frozenset(["possible", "obligation", "wish"])
 
 
 def quantifiers(sides: Sides) -> Answer:
-    """Compare how much of it: all, most, few, only, always."""
+    """Compare quantifiers: all, most, few, only, always."""
     if sides.alignment.agreement < _RELATED_MIN:
         return COMPATIBLE
     event, memory = sides.readings
@@ -34,7 +34,7 @@ def quantifiers(sides: Sides) -> Answer:
     if not ours and not theirs:
         return COMPATIBLE
     if ours | theirs <= _EXHAUSTIVE and max(len(event.negations), len(memory.negations)) > 1:
-        return COMPATIBLE  # "there is none that does not" says "all do"
+        return COMPATIBLE  # "there is none that does not" means "all do"
     if ours | theirs <= _UNIVERSAL and turned(sides):
         return CannotTell("'all' may be said by denying the opposite")
     if _is_left_out(event, memory, ours, theirs):
@@ -45,7 +45,7 @@ def quantifiers(sides: Sides) -> Answer:
 def _is_left_out(
     event: Reading, memory: Reading, ours: frozenset[str], theirs: frozenset[str]
 ) -> bool:
-    """Tell whether only one text counts at all, and counts what the other may leave unsaid."""
+    """Return whether only one text has a quantifier, and the other may leave it implicit."""
     for kinds, own, other in ((ours, event, memory), (theirs, memory, event)):
         said = {QUANTIFIERS.get(word, "") for word in other.lowers} - {"", *kinds}
         beside = said if kinds - _ADVERBIAL else said & _ADVERBIAL
@@ -59,7 +59,7 @@ def _is_left_out(
 
 
 def _adds_little(mark: Mark, reading: Reading) -> bool:
-    """Tell whether a quantifier may be left out: "all" of the windows, "only" one, "almost" 5."""
+    """Return whether a quantifier may be omitted: "all" of the windows, "only" one, "almost" 5."""
     following = reading.words[mark.position + 1 : mark.position + 2]
     bounds_a_value = any(word.quantity or word.lower in QUANTIFIERS for word in following)
     if mark.kind in {"only", "almost"}:
@@ -77,12 +77,12 @@ _EXHAUSTIVE = _UNIVERSAL | {"only"}
 
 
 def modality(sides: Sides) -> Answer:
-    """Compare how surely: may, must, wants to, would, against what simply is."""
+    """Compare certainty: may, must, wants to, would, against a plain statement."""
     if sides.alignment.agreement < _RELATED_MIN:
         return COMPATIBLE
     event, memory = sides.readings
     if event.question is not None or memory.question is not None:
-        return COMPATIBLE  # "How can I", "How do I" and "How should I" ask one thing
+        return COMPATIBLE  # "How can I", "How do I" and "How should I" ask the same
     ours = _lone(event, event.modals, memory, memory.modals, sides) & _BINDING
     theirs = _lone(memory, memory.modals, event, event.modals, sides) & _BINDING
     if not ours and not theirs:
@@ -93,7 +93,7 @@ def modality(sides: Sides) -> Answer:
 
 
 def _is_hedged(reading: Reading, kinds: frozenset[str], other: Reading) -> bool:
-    """Tell whether a mode is only a hedge, or the other text's "will" or "can" may be it."""
+    """Return whether a mode is only a hedge, or equals the other text's "will" or "can"."""
     modes = {mark.kind for mark in other.modals}
     planned, able = bool(modes & {"future", "conditional"}), "ability" in modes
     bound_to_not = "obligation" in modes and bool(other.negations)
@@ -117,7 +117,7 @@ def _is_hedged(reading: Reading, kinds: frozenset[str], other: Reading) -> bool:
 def _lone(
     reading: Reading, marks: Iterable[Mark], other: Reading, others: Iterable[Mark], sides: Sides
 ) -> frozenset[str]:
-    """Return the kinds of mark that only one side has, on something that both speak of."""
+    """Return the kinds of mark that only one side has, on a word that both share."""
     common = sides.alignment.common
     elsewhere = {mark.kind for mark in others}
     found: set[str] = set()
@@ -134,7 +134,7 @@ def _lone(
 
 
 def _is_derived(marking: Word, other: Reading, sides: Sides) -> bool:
-    """Tell whether the other side has a marking verb as a noun: "intends to", "the intention"."""
+    """Return whether the other side has a marking verb as a noun: "intends to", "the intention"."""
     lemma = sides.lexicon.lemma(marking.lower, "v")
     return any(
         word.content
@@ -154,7 +154,7 @@ def _listed(kinds: frozenset[str]) -> str:
 
 
 def question(sides: Sides) -> Answer:
-    """Compare a question with a statement, and what two questions ask for."""
+    """Compare a question with a statement, or what two questions ask for."""
     event, memory = sides.readings
     ours, theirs = event.question, memory.question
     if (ours is None) != (theirs is None):
@@ -176,7 +176,7 @@ def _asked(question_: str | None) -> str:
 
 
 def tense(sides: Sides) -> Answer:
-    """Compare when it holds: "used to", "will" and "did" exclude each other."""
+    """Compare the time of validity: "used to", "will" and "did" exclude each other."""
     if sides.alignment.agreement < _RELATED_MIN:
         return COMPATIBLE
     event, memory = (reading.tenses for reading in sides.readings)
@@ -190,7 +190,7 @@ def tense(sides: Sides) -> Answer:
 
 
 def _is_of_one_deed(sides: Sides) -> bool:
-    """Tell whether what "will" be done is what the other side, too, speaks of."""
+    """Return whether the action that "will" be done is also in the other text."""
     for reading in sides.readings:
         for mark in reading.modals:
             behind = reading.words[mark.position + 1 :]
@@ -201,7 +201,7 @@ def _is_of_one_deed(sides: Sides) -> bool:
 
 
 def comparison(sides: Sides) -> Answer:
-    """Compare more with less of one thing."""
+    """Compare "more" with "less" of the same thing."""
     event, memory = sides.readings
     ours, theirs = _directions(event), _directions(memory)
     if not ours or not theirs or converse(sides):

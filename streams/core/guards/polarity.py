@@ -1,4 +1,4 @@
-"""Guards over what is so and what is not: negation, opposites, directions."""
+"""Guards on what is so and what is not: negation, opposites, directions."""
 
 from collections.abc import Iterator
 
@@ -17,14 +17,14 @@ from streams.core.language.reading import Negation, Reading, Word
 
 _ALIGNED_MIN = 0.6
 _RELATED_MIN = 0.5
-"""Texts that share less of their content words talk of other things: their opposites say nothing."""
+"""Texts that share less of their content words differ in subject: their opposites mean nothing."""
 
 _SCOPED_MIN = 0.85
-"""Texts that share less word one denial in two ways: "never received" and "did not reach"."""
+"""Texts that share less may word one denial in two ways: "never received" and "did not reach"."""
 
 _SWAPPED_MIN, _SWAPPED_MAX = 0.75, 2
-"""Texts that share so much, and all but so many words, mean the same by the denied word that only
-one has: "used", "not utilised"."""
+"""The least agreement, and the most unmatched words per side, at which a denied word that only
+one side has replaces the other's word: "used", "not utilised"."""
 
 _DIRECTIONS = (
     ("on", "off"),
@@ -44,7 +44,7 @@ _DIRECTIONS = (
     ("here", "there"),
     ("since", "until"),
 )
-"""Closed-class words that are each other's opposite; they are no content words."""
+"""Pairs of closed-class words that are opposites; none is a content word."""
 _OPPOSITE = {
     word: frozenset(
         other for pair in _DIRECTIONS if word in pair for other in pair if other != word
@@ -55,7 +55,7 @@ _OPPOSITE = {
 
 
 def negation(sides: Sides) -> Answer:
-    """Compare which of the shared words are denied; an opposite makes up for a negation."""
+    """Compare which shared words are denied; an opposite cancels a negation."""
     if not any(reading.negations for reading in sides.readings):
         return COMPATIBLE
     if sides.alignment.agreement < _ALIGNED_MIN:
@@ -70,7 +70,7 @@ def negation(sides: Sides) -> Answer:
 
 
 def _unequal(sides: Sides, ours: list[Negation], theirs: list[Negation]) -> Answer:
-    """Tell a sure denial, of what the other side asserts, from one that may be another wording."""
+    """Tell a clear denial of what the other side asserts from a possible rewording."""
     event, memory = sides.readings
     sure = [
         (side, negation)
@@ -89,10 +89,10 @@ def _unequal(sides: Sides, ours: list[Negation], theirs: list[Negation]) -> Answ
 
 
 def _denies_a_shared_word(negation: Negation, reading: Reading, sides: Sides) -> bool:
-    """Tell whether the first word that a negation reaches is one that the other side has, too.
+    """Return whether the first word in a negation's scope is also in the other text.
 
-    A verb that governs what it denies ("refuse to pay") is sure where the other side has no verb
-    of its own in its stead.
+    A verb that denies its object ("refuse to pay") is clear only if the other side has no
+    unmatched verb in its place.
     """
     reached = [
         word
@@ -117,7 +117,7 @@ def _denies_a_shared_word(negation: Negation, reading: Reading, sides: Sides) ->
 
 
 def _is_negative(word: Word, lexicon: Lexicon) -> bool:
-    """Tell whether a word is itself a denial: "unusual", "impossible"."""
+    """Return whether a word is itself a denial: "unusual", "impossible"."""
     entry = lexicon.entry(word.lemma)
     return entry is not None and any(
         word.lemma.endswith(antonym) and word.lemma != antonym for antonym in entry.antonyms
@@ -125,7 +125,7 @@ def _is_negative(word: Word, lexicon: Lexicon) -> bool:
 
 
 def _is_adverb(word: Word, lexicon: Lexicon) -> bool:
-    """Tell whether a word says how, so that what is denied comes behind it: "no longer works"."""
+    """Return whether a word is an adverb, so that the denied word follows it: "no longer works"."""
     if word.quantity or "r" not in lexicon.parts_of_speech(word.lower):
         return False
     return not lexicon.is_mostly(word.lower, "n") and not lexicon.is_mostly(word.lower, "v")
@@ -135,7 +135,7 @@ _VERBAL = NEGATIVE_VERBS | NEGATIVE_ADJECTIVES
 
 
 def _turned(event: Reading, memory: Reading) -> bool:
-    """Tell whether a small word makes up for a negation: "not the same", "a different one"."""
+    """Return whether a function word cancels a negation: "not the same", "a different one"."""
     return any(
         (event.lowers & some and memory.lowers & others)
         or (memory.lowers & some and event.lowers & others)
@@ -150,7 +150,7 @@ _TURNING = (
 
 
 def _effective(reading: Reading, other: Reading, sides: Sides) -> list[Negation]:
-    """Return the negations that reach something that the other side speaks of, too."""
+    """Return the negations whose scope includes something that the other text shares."""
     shared = sides.alignment.common
     opposed = {word.lemma for pair in _opposites(sides) for word in pair}
     lowers = {word.lower for word in other.words}
@@ -173,7 +173,7 @@ def _effective(reading: Reading, other: Reading, sides: Sides) -> list[Negation]
 
 
 def _is_bound(negation: Negation, reading: Reading, other: Reading) -> bool:
-    """Tell whether a negation only turns a bound around: "not shorter than 12", "at least 12"."""
+    """Return whether a negation only inverts a bound: "not shorter than 12", "at least 12"."""
     bounded = {(quantity.key, quantity.bound) for quantity in other.quantities}
     for word in reading.words[negation.start : negation.stop]:
         if word.quantity is None:
@@ -191,7 +191,7 @@ _LIMITS = frozenset(["more", "less"])
 
 
 def _is_said_there(negation: Negation, other: Reading, lexicon: Lexicon) -> bool:
-    """Tell whether the other side has a denying verb in whatever form: "refused", "refusal"."""
+    """Return whether the other side has a denying verb in any form: "refused", "refusal"."""
     if negation.lemma not in _VERBAL:
         return False
     if any(denial.lemma == negation.lemma for denial in other.negations):
@@ -232,7 +232,7 @@ def _same_scope(sides: Sides, ours: list[Negation], theirs: list[Negation]) -> A
 
 
 def _first_denied(negation: Negation, reading: Reading, sides: Sides) -> Word | None:
-    """Return the first word that a negation reaches, but for adverbs."""
+    """Return the first word in a negation's scope, skipping adverbs."""
     reached = reading.words[negation.start : negation.stop]
     return next(
         (word for word in reached if word.content and not _is_adverb(word, sides.lexicon)), None
@@ -253,7 +253,7 @@ def _around(reading: Reading, negation: Negation) -> str:
 
 
 def opposites(sides: Sides) -> Answer:
-    """Compare opposite words in one place: "open" and "closed", "before" and "after"."""
+    """Compare opposite words in the same position: "open" and "closed", "before" and "after"."""
     for mine, other in _opposites(sides):
         if mine.negated == other.negated:
             excepted = any("except" in reading.lowers for reading in sides.readings)
@@ -266,7 +266,7 @@ def opposites(sides: Sides) -> Answer:
 
 
 def _switched(sides: Sides) -> Iterator[tuple[str, str]]:
-    """Find "on" at the end of a clause here and "off" at the end of one there."""
+    """Find "on" at the end of a clause in one text and "off" at the end of one in the other."""
     if sides.alignment.agreement < _ALIGNED_MIN:
         return
     ours, theirs = (_stranded(reading) for reading in sides.readings)
@@ -276,7 +276,7 @@ def _switched(sides: Sides) -> Iterator[tuple[str, str]]:
 
 
 def _stranded(reading: Reading) -> frozenset[str]:
-    """Return the particles that nothing follows in their clause: "is on", "switched off"."""
+    """Return the particles that end their clause: "is on", "switched off"."""
     words = reading.words
     return frozenset(
         word.lower
@@ -291,7 +291,7 @@ _PARTICLES = frozenset(["on", "off", "in", "out", "up", "down", "inside", "outsi
 
 
 def converse(sides: Sides) -> bool:
-    """Tell whether opposite words stand between exchanged ones: "A before B", "B after A"."""
+    """Return whether opposite words stand between exchanged ones: "A before B", "B after A"."""
     event, memory = sides.readings
     if any(_is_exchanged(mine, other, sides) for mine, other in _opposites(sides)):
         return True
@@ -319,11 +319,11 @@ _CONVERSE = {
     "less": {"more"},
     "fewer": {"more"},
 }
-"""Closed-class words of which each says of B and A what the other says of A and B."""
+"""Closed-class words with their converses: each says of B and A what the other says of A and B."""
 
 
 def _is_exchanged(mine: Word, other: Word, sides: Sides) -> bool:
-    """Tell whether what stood in front of a word stands behind its opposite, and the reverse."""
+    """Return whether the words before and after a word are exchanged around its opposite."""
     ours = _sides_of(mine, sides.event.reading)
     theirs = _sides_of(other, sides.memory.reading)
     partners = sides.alignment.partners
@@ -334,7 +334,7 @@ def _is_exchanged(mine: Word, other: Word, sides: Sides) -> bool:
 
 
 def _sides_of(pivot: Word, reading: Reading) -> tuple[set[str], set[str]]:
-    """Return the lemmas of what stands in front of a word and behind it, persons among them."""
+    """Return the lemmas before and after a word in its clause, persons included."""
     near = [
         word
         for word in reading.words
@@ -350,7 +350,7 @@ _PERSONS = FIRST_PERSON | SECOND_PERSON | THIRD_PERSON
 
 
 def _opposites(sides: Sides) -> list[tuple[Word, Word]]:
-    """Return the words of one gap, or the only ones without a partner, that are opposites."""
+    """Return the opposites in one gap, or those that are the only unmatched words."""
     alignment = sides.alignment
     if alignment.agreement < _RELATED_MIN:
         return []
@@ -378,7 +378,7 @@ def _are_opposed(word: Word, other: Word, lexicon: Lexicon, kinds: frozenset[Rel
 
 
 def turned(sides: Sides) -> bool:
-    """Tell whether an opposite is denied on one side only: "voted for", "none voted against"."""
+    """Return whether an opposite is denied on one side only: "voted for", "none voted against"."""
     return any(mine.negated != other.negated for mine, other in _opposites(sides)) or any(
         _turned_directions(sides)
     )
@@ -389,7 +389,7 @@ def _turned_directions(sides: Sides) -> Iterator[Word]:
 
 
 def _directions(sides: Sides) -> Iterator[tuple[str, str]]:
-    """Find a small word and its opposite beside the same word: "turned on" and "turned off"."""
+    """Find a function word and its opposite next to the same word: "turned on" and "turned off"."""
     event, memory = sides.readings
     for mine, other, (before, after) in _beside(sides):
         both = other.lower in event.lowers and mine.lower in memory.lowers
@@ -398,7 +398,7 @@ def _directions(sides: Sides) -> Iterator[tuple[str, str]]:
 
 
 def _beside(sides: Sides) -> Iterator[tuple[Word, Word, tuple[str, str]]]:
-    """Return small words and their opposites that stand between the same words."""
+    """Yield function words and their opposites that stand between the same words."""
     event, memory = sides.readings
     ours, theirs = dict(_anchored(event)), dict(_anchored(memory))
     partners = sides.alignment.partners
@@ -409,7 +409,7 @@ def _beside(sides: Sides) -> Iterator[tuple[Word, Word, tuple[str, str]]]:
 
 
 def _anchored(reading: Reading) -> Iterator[tuple[tuple[str, str], Word]]:
-    """Return each directional word by the content words around it, as far as its clause goes."""
+    """Yield each directional word with the content words around it in its clause."""
     words = reading.words
     for word in words:
         if word.lower not in _OPPOSITE:

@@ -1,15 +1,15 @@
-"""Guards over what the records say beside their texts: by whom, of what kind, for how long."""
+"""Guards on record fields: source, category, persistence, status, pin, validity."""
 
 from schemas.memories import Standing
 from streams.core.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 
 _FIRST_PERSON = 1
 _RELATED_MIN = 0.6
-"""Below this share of matched words two people may have said two things of one event."""
+"""Below this agreement, two people may have said two things about one event."""
 
 
 def attribution(sides: Sides) -> Answer:
-    """Compare who said it: in the text, and by the records where the text says "I"."""
+    """Compare who said it: by the text, and by the record's sources if the text says "I"."""
     event, memory = sides.readings
     ours, theirs = set(event.speakers), set(memory.speakers)
     if ours & theirs or (ours and theirs and sides.alignment.agreement < _RELATED_MIN):
@@ -29,7 +29,7 @@ def attribution(sides: Sides) -> Answer:
 
 
 def _is_somebody(speaker: str, sides: Sides) -> bool:
-    """Tell whether a speaker is a person's name, not a title, an office or an acronym."""
+    """Return whether a speaker is a person's name, not a title, an office or an acronym."""
     if speaker in _ONESELF:
         return True
     spelt = {
@@ -56,7 +56,7 @@ def category(sides: Sides) -> Answer:
 
 
 def persistence(sides: Sides) -> Answer:
-    """Keep a memory that holds longer from being replaced by what holds shorter."""
+    """Protect a longer-lived memory from being replaced by a shorter-lived event."""
     ours, theirs = sides.event.persistence, sides.memory.persistence
     if ours and theirs and ours.rank < theirs.rank:
         return Differs("persistence", ours.value, theirs.value)
@@ -64,21 +64,21 @@ def persistence(sides: Sides) -> Answer:
 
 
 def status(sides: Sides) -> Answer:
-    """Keep what is believed from being replaced by what is tentative."""
+    """Protect what is believed from being replaced by what is tentative."""
     if sides.event.status is Standing.TENTATIVE and sides.memory.status is Standing.ACTIVE:
         return Differs("status", Standing.TENTATIVE.value, Standing.ACTIVE.value)
     return COMPATIBLE
 
 
 def pin(sides: Sides) -> Answer:
-    """Keep a pinned memory as it is."""
+    """Protect a pinned memory from changes."""
     if sides.memory.pinned:
         return Differs("pin", "pinned" if sides.event.pinned else "", "pinned")
     return COMPATIBLE
 
 
 def validity(sides: Sides) -> Answer:
-    """Compare when the two hold: intervals that do not meet are two facts."""
+    """Compare validity intervals: disjoint ones mean two facts."""
     event, memory = sides.event, sides.memory
     if event.valid_until and memory.valid_from and event.valid_until <= memory.valid_from:
         return _apart(sides)
@@ -96,7 +96,7 @@ def _apart(sides: Sides) -> Differs:
 
 
 def wholeness(sides: Sides) -> Answer:
-    """Compare nothing that was read only in part."""
+    """Decline to compare a text that was truncated."""
     if sides.event.truncated or sides.memory.truncated:
         return CannotTell("a text was not read in full")
     return COMPATIBLE

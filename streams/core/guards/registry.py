@@ -1,4 +1,4 @@
-"""All guards in their order, and what they find in a pair."""
+"""The registry of all guards in order, and their findings on a pair."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from streams.core.language.lexicon import Lexicon
 
 @dataclass(frozen=True)
 class Guard:
-    """What a guard asks of a pair, and what its objection means.
+    """A guard's check of a pair, and what its objection means.
 
-    `of_one_thing`: what it objects to are two answers to one question; without it, the two speak of
-    two things. `directed`: it protects the memory from the event, and not the other way round.
+    `of_one_thing`: the objection means two answers to one question; otherwise two separate things.
+    `directed`: it protects the memory from the event, but not the reverse.
     """
 
     ask: Callable[[Sides], Answer]
@@ -63,11 +63,11 @@ OF_TEXTS: Mapping[str, Guard] = {
     "substance": Guard(things.substance, of_one_thing=True),
 }
 GUARDS: Mapping[str, Guard] = {**OF_RECORDS, **OF_TEXTS}
-"""Every guard by its name, which decisions carry as evidence: names never change."""
+"""Every guard by name. Decisions carry the names as evidence, so names never change."""
 
 
 def examine(event: Statement, memory: Statement, lexicon: Lexicon) -> tuple[Finding, ...]:
-    """Return what stands against joining an event with a memory, in the guards' order."""
+    """Return what stands against merging an event into a memory, in the guards' order."""
     sides = Sides(event, memory, lexicon)
     guards = OF_RECORDS if sides.worded_alike else GUARDS
     answers = ((name, guard.ask(sides)) for name, guard in guards.items())

@@ -1,4 +1,4 @@
-"""The guard over who does what to whom: the same words in exchanged places."""
+"""The guard on who does what to whom: the same words in exchanged roles."""
 # ruff: noqa: SIM905 - a class of words is read as a line
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from streams.core.language.lexicon import Lexicon
 from streams.core.language.reading import Reading, Word
 
 _SHARED_MIN = 0.85
-"""Below this share of matched words an exchange may be a re-wording."""
+"""Below this agreement, an exchange may be a rewording."""
 
 _PERSONS = {
     **dict.fromkeys(("i", "me"), "i"),
@@ -21,16 +21,16 @@ _PERSONS = {
     "you": "you",
 }
 _ORDERING = frozenset(["before", "after", "than", "over", "under", "behind"])
-"""Prepositions around which an exchange changes what is said."""
+"""Prepositions around which an exchange changes the meaning."""
 
 _SYMMETRIC = frozenset(
     "marry married meet with together equal same similar differ divorce resemble near next".split()
 )
-"""Predicates that say of A and B what they say of B and A."""
+"""Symmetric predicates: they say of A and B what they say of B and A."""
 
 
 def roles(sides: Sides) -> Answer:
-    """Compare who stands where around each shared word."""
+    """Compare the positions around each shared word."""
     if sides.alignment.agreement < _SHARED_MIN:
         return COMPATIBLE
     event, memory = sides.readings
@@ -48,7 +48,7 @@ def roles(sides: Sides) -> Answer:
 
 
 def _actors(reading: Reading) -> Iterator[tuple[str, Word]]:
-    """Return the words that can have a place: content words, persons, ordering prepositions."""
+    """Yield the words that can have a role: content words, persons, ordering prepositions."""
     for word in reading.words:
         person = _PERSONS.get(word.lower)
         if person:
@@ -93,7 +93,7 @@ def _crossed(
 
 
 def _single(actors: Sequence[tuple[str, Word]]) -> dict[str, Word]:
-    """Keep what occurs once: of two of a kind it cannot be told which one moved."""
+    """Keep words that occur once: of repeated words it is unclear which one moved."""
     counts: dict[str, int] = {}
     for name, _ in actors:
         counts[name] = counts.get(name, 0) + 1
@@ -103,7 +103,7 @@ def _single(actors: Sequence[tuple[str, Word]]) -> dict[str, Word]:
 def _around(
     pivot: str, shared: Sequence[str], places: Mapping[str, Word]
 ) -> tuple[list[str], list[str]]:
-    """Return what stands before and behind a word in its own clause."""
+    """Return what stands before and after a word in its own clause."""
     at = places[pivot]
     near = [name for name in shared if name != pivot and places[name].clause == at.clause]
     return (
@@ -113,12 +113,12 @@ def _around(
 
 
 def _is_actor(word: Word, sides: Sides) -> bool:
-    """Tell whether a word can do or suffer something: a name, a person, a thing, a value."""
+    """Return whether a word can act or be acted on: a name, a person, a thing, a value."""
     return word.lower in _PERSONS or (word.content and not sides.lexicon.is_mostly(word.lower, "v"))
 
 
 def _is_pivot(word: Word, reading: Reading, lexicon: Lexicon) -> bool:
-    """Tell whether places around a word matter: not in a list, not around "married" or "with"."""
+    """Return whether order around a word matters: not in a list, nor around "married" or "with"."""
     if word.lemma in _SYMMETRIC or word.lower in _SYMMETRIC:
         return False
     if word.content and not lexicon.is_mostly(word.lower, "v"):
@@ -131,7 +131,7 @@ def _is_pivot(word: Word, reading: Reading, lexicon: Lexicon) -> bool:
 
 
 def _is_passive(word: Word, reading: Reading) -> bool:
-    """Tell whether a verb is turned around: a participle with a form of "be" before it."""
+    """Return whether a verb is passive: a participle with a form of "be" before it."""
     if word.lower.endswith("ing") or (word.lower == word.lemma and not _has_agent(word, reading)):
         return False
     before = reading.words[max(0, word.position - 3) : word.position]
@@ -144,12 +144,12 @@ def _has_agent(word: Word, reading: Reading) -> bool:
 
 
 def _by_somebody(mine: Word, other: Word, sides: Sides) -> bool:
-    """Tell whether the passive one of two verbs names who does it."""
+    """Return whether the passive one of two verbs names its agent."""
     return _has_agent(mine, sides.event.reading) or _has_agent(other, sides.memory.reading)
 
 
 def _attached(reading: Reading, partners: Mapping[str, str]) -> dict[str, str]:
-    """Return what a word is tied to: an object, the word before a noun, what a subject "is"."""
+    """Return what each word is tied to: an object, the word before a noun, what a subject "is"."""
     tied: dict[str, str] = {}
     words = reading.words
     for word in words:
@@ -172,7 +172,7 @@ _PLACED = frozenset(["in _", "at _", "on _"])
 
 
 def _exchanged(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Differs | None:
-    """Find two ties whose ends changed places: from X to Y, from Y to X."""
+    """Find two ties whose ends were exchanged: from X to Y, from Y to X."""
     moved = [(tie, value) for tie, value in ours.items() if theirs.get(tie, value) != value]
     for tie, value in moved:
         for other, partner in moved:

@@ -1,4 +1,4 @@
-"""What guards compare, and what they can answer."""
+"""The statements that guards compare, and their possible answers."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,9 +14,9 @@ from streams.core.language.reading import Reading
 
 @dataclass(frozen=True)
 class Statement:
-    """A text that was read, and what its record says beside it.
+    """A text's reading with the fields of its record.
 
-    `sources`: who said it. `truncated`: the text's vector covers only a part of it.
+    `sources`: who said it. `truncated`: the text's vector covers only part of it.
     """
 
     reading: Reading
@@ -31,7 +31,7 @@ class Statement:
 
 
 def of_event(event: Remember, reading: Reading) -> Statement:
-    """Return what guards look at in an event."""
+    """Return the statement of an event for the guards."""
     return Statement(
         reading=reading,
         category=event.category,
@@ -45,7 +45,7 @@ def of_event(event: Remember, reading: Reading) -> Statement:
 
 
 def of_memory(memory: Memory, reading: Reading) -> Statement:
-    """Return what guards look at in a memory."""
+    """Return the statement of a memory for the guards."""
     return Statement(
         reading=reading,
         category=memory.category,
@@ -61,12 +61,12 @@ def of_memory(memory: Memory, reading: Reading) -> Statement:
 
 @dataclass(frozen=True)
 class Compatible:
-    """Nothing of the guard's kind stands against joining the two."""
+    """The guard has no objection to merging the two."""
 
 
 @dataclass(frozen=True)
 class Differs:
-    """The two say different things of one kind; `what` names it."""
+    """The two differ in the guard's aspect; `what` names it."""
 
     what: str
     event_says: str
@@ -86,7 +86,7 @@ COMPATIBLE = Compatible()
 
 @dataclass(frozen=True)
 class Sides:
-    """An event and a memory on the table; what several guards need is worked out once."""
+    """An event and a memory to compare; what several guards need is computed once."""
 
     event: Statement
     memory: Statement
@@ -102,7 +102,7 @@ class Sides:
 
     @cached_property
     def worded_alike(self) -> bool:
-        """The two texts are the same words in the same order."""
+        """Whether the two texts are the same words in the same order."""
         event, memory = self.readings
         return event.lemmas == memory.lemmas and [word.lower for word in event.words] == [
             word.lower for word in memory.words

@@ -1,4 +1,4 @@
-"""Guards over who and what is spoken of: names, owners, persons, attributes, generality."""
+"""Guards on who and what is meant: names, owners, persons, attributes, generality."""
 
 from collections.abc import Iterator, Sequence
 from unicodedata import combining, normalize
@@ -11,15 +11,15 @@ from streams.core.language.quantities import ZONES
 from streams.core.language.reading import Possession, Reading, Word
 
 _RELATED_MIN = 0.5
-"""Texts that share less of their content words talk of other things; what differs says nothing."""
+"""Texts that share less of their content words differ in subject: differences mean nothing."""
 
 _ALIGNED_MIN = 0.6
-"""Below this share of matched content words a one-word swap is not one: too much else differs."""
+"""Below this agreement a one-word swap does not count: too much else differs."""
 
 _NEARLY_ALIGNED_MIN = 0.7
 
 _NAME_LETTERS_MIN = 3
-"""A shorter name is no short form of another: "Al" begins "Alice", "Albert" and "Alaska"."""
+"""A shorter name cannot be a short form: "Al" begins "Alice", "Albert" and "Alaska"."""
 
 CONTRASTING = frozenset(
     [
@@ -50,10 +50,10 @@ CONTRASTING = frozenset(
         "direction",
     ]
 )
-"""Categories whose members exclude each other: what is one of them is not another."""
+"""Categories whose members exclude each other."""
 
 _OPEN = frozenset(["he", "she", "it", "they"])
-"""Persons that a text leaves open: they may be anybody who was named elsewhere."""
+"""Pronouns without a fixed referent: they may mean anybody named elsewhere."""
 _PERSONS = {
     **dict.fromkeys(("i", "me", "my", "mine", "myself"), "i"),
     **dict.fromkeys(("you", "your", "yours", "yourself"), "you"),
@@ -65,7 +65,7 @@ _PERSONS = {
 
 
 def names(sides: Sides) -> Answer:
-    """Compare names: a conflict where each side has one that the other lacks, in one place."""
+    """Compare names: they conflict if each side has one the other lacks, in the same position."""
     alignment = sides.alignment
     unmatched = (*alignment.event_only, *alignment.memory_only)
     if alignment.agreement < _ALIGNED_MIN and not all(_is_name(word) for word in unmatched):
@@ -83,7 +83,7 @@ def names(sides: Sides) -> Answer:
 
 
 def _other_name(ours: Sequence[Word], theirs: Sequence[Word], sides: Sides) -> Answer:
-    """Tell two names from one that is spelt in two ways, and from a headline's common words."""
+    """Distinguish two names from two spellings of one, and from a headline's common words."""
     respelt = any(_is_respelt(mine, other) for mine in ours for other in theirs)
     titled = any(
         _is_title(reading) and all(_is_common(word, sides.lexicon) for word in words)
@@ -95,7 +95,7 @@ def _other_name(ours: Sequence[Word], theirs: Sequence[Word], sides: Sides) -> A
 
 
 def _is_respelt(mine: Word, other: Word) -> bool:
-    """Tell whether two names may be one in two spellings, or one with a letter left out."""
+    """Return whether two names may be spellings of one, or one may have a letter left out."""
     if _skeleton(mine) == _skeleton(other):
         return True
     short, long = sorted((_folded(mine.lower), _folded(other.lower)), key=len)
@@ -107,7 +107,7 @@ def _is_respelt(mine: Word, other: Word) -> bool:
 def _skeleton(name: Word) -> str:
     """Return what the spellings of a foreign name have in common: "Muqtada", "Moqtada".
 
-    The last letter belongs to it, as "Bruno" is not "Bruna", and short names are left as they are.
+    The last letter is kept, because "Bruno" is not "Bruna"; short names are left unchanged.
     """
     folded = _folded(name.lower)
     if len(folded) < _RESPELT_LETTERS_MIN:
@@ -121,7 +121,7 @@ _RESPELT_LETTERS_MIN = 5
 
 
 def _is_title(reading: Reading) -> bool:
-    """Tell whether a text is written as headlines are: most of its words with a capital."""
+    """Return whether a text is a headline: most of its words are capitalized."""
     spelt = [word for word in reading.content if not word.quantity]
     capitals = sum(word.spelling[:1].isupper() for word in spelt)
     return len(spelt) >= _TITLE_WORDS_MIN and 2 * capitals >= len(spelt)
@@ -139,12 +139,12 @@ _TITLES = frozenset(["mr", "mrs", "ms", "dr", "prof", "sir", "rs"])
 
 
 def _lone(words: Sequence[Word], sides: Sides) -> list[Word]:
-    """Return the names among words, without those that the other side has in another form."""
+    """Return the names among words that the other side does not have in another form."""
     return [word for word in words if _is_name(word) and not _is_mentioned(word, words, sides)]
 
 
 def _is_name(word: Word) -> bool:
-    """Tell whether a word names somebody, also where names are written small."""
+    """Return whether a word is a name, even where names are written in lower case."""
     return (
         word.quantity is None
         and (word.name or (not word.known and len(word.lower) >= _NAME_LETTERS_MIN))
@@ -154,7 +154,7 @@ def _is_name(word: Word) -> bool:
 
 
 def _is_mentioned(name: Word, beside: Sequence[Word], sides: Sides) -> bool:
-    """Tell whether the other side has a name's short form, acronym or adjective."""
+    """Return whether the other side has a name's short form, acronym or adjective."""
     other = sides.memory.reading if _is_in(name, sides.event.reading) else sides.event.reading
     if name.lower in other.text.lower().replace("-", "").split():
         return True
@@ -168,7 +168,7 @@ def _is_mentioned(name: Word, beside: Sequence[Word], sides: Sides) -> bool:
 
 
 def _rival(ours: Sequence[Word], theirs: Sequence[Word], sides: Sides) -> bool:
-    """Tell whether names can be of one kind: a city is no rival of a person."""
+    """Return whether names can be of one kind: a city does not rival a person."""
     kinds = [
         [sides.lexicon.categories(word.lower) & _NAMED_KINDS for word in words]
         for words in (ours, theirs)
@@ -180,7 +180,7 @@ def _rival(ours: Sequence[Word], theirs: Sequence[Word], sides: Sides) -> bool:
 
 
 def _preposition(words: Sequence[Word], sides: Sides) -> str:
-    """Return the preposition that a name stands behind: two cities are "in" their places."""
+    """Return the preposition before a name: two cities both follow "in"."""
     for word in words:
         reading = next(reading for reading in sides.readings if _is_in(word, reading))
         before = reading.words[max(0, word.position - 1) : word.position]
@@ -212,11 +212,11 @@ def _common_start(short: str, long: str) -> int:
 
 
 _STEM_LETTERS_MIN = 8
-"""Unknown small words with so long a stem in common are forms of one term."""
+"""Unknown lower-case words that share so long a stem are forms of one term."""
 
 
 def _folded(name: str) -> str:
-    """Return a name without its accents, which many keyboards lack."""
+    """Return a name without accents and dots; many keyboards lack accents."""
     name = name.replace(".", "")
     if name.isascii():
         return name
@@ -224,7 +224,7 @@ def _folded(name: str) -> str:
 
 
 def _runs(reading: Reading) -> Iterator[list[Word]]:
-    """Return the names of several words that stand together."""
+    """Yield the runs of adjacent capitalized words."""
     run: list[Word] = []
     for word in reading.content:
         if word.spelling[:1].isupper():
@@ -238,7 +238,7 @@ def _runs(reading: Reading) -> Iterator[list[Word]]:
 
 
 def _is_acronym(short: str, run: Sequence[Word]) -> bool:
-    """Tell whether letters stand for names: "NYC" for New York (city), "U.S." for the States."""
+    """Return whether letters abbreviate names: "NYC" for New York (city), "U.S." for the States."""
     letters = short.replace(".", "")
     initials = "".join(word.lower[:1] for word in run)
     if len(letters) < 2 or len(run) < 2:  # noqa: PLR2004 - one letter stands for anything
@@ -252,7 +252,7 @@ def _is_acronym(short: str, run: Sequence[Word]) -> bool:
 
 
 def _one_is_part(ours: Sequence[Word], theirs: Sequence[Word], sides: Sides) -> bool:
-    """Tell whether two names are one, longer and shorter: their gap has a part in common."""
+    """Return whether two names may be one, longer and shorter: they have a part in common."""
     return any(_one_name(mine, other, sides.lexicon) for mine in ours for other in theirs)
 
 
@@ -261,7 +261,7 @@ def _spelt(words: Sequence[Word]) -> str:
 
 
 def owners(sides: Sides) -> Answer:
-    """Compare whose a thing is: "my car" and "your car"; "his" may be anybody's."""
+    """Compare the owners of a thing: "my car" and "your car"; "his" may be anybody's."""
     event, memory = sides.readings
     asked = event.question is not None or memory.question is not None
     if asked or not event.possessions or not memory.possessions:
@@ -280,7 +280,7 @@ def owners(sides: Sides) -> Answer:
 
 
 def _are_owners(mine: Possession, other: Possession, sides: Sides) -> bool:
-    """Tell whether two owners are of one sort: a name may be the city, the company, the boss."""
+    """Return whether two owners are of one sort: a name may be the city, the company, the boss."""
     named = [
         any(word.lower == owner and _is_name(word) for word in reading.content)
         for owner, reading in ((mine.owner, sides.readings[0]), (other.owner, sides.readings[1]))
@@ -303,10 +303,10 @@ def _owning(possession: Possession) -> str:
 
 
 def persons(sides: Sides) -> Answer:
-    """Compare who is meant by pronouns: "I" and "you", "he" and "she"."""
+    """Compare who the pronouns mean: "I" and "you", "he" and "she"."""
     asked = any(reading.question is not None for reading in sides.readings)
     if asked or sides.alignment.moved or sides.alignment.agreement < _ALIGNED_MIN:
-        return COMPATIBLE  # who asks says "I" or "you" of anybody
+        return COMPATIBLE  # in a question, "I" and "you" may mean anybody
     event, memory = (_persons(reading) for reading in sides.readings)
     for mine, other in (("i", "you"), ("you", "i"), ("he", "she"), ("she", "he")):
         if mine in event and other in memory and mine not in memory and other not in event:
@@ -323,7 +323,7 @@ def _persons(reading: Reading) -> frozenset[str]:
 
 
 def attributes(sides: Sides) -> Answer:
-    """Compare words that exclude each other in one place: colours, places, animals, siblings."""
+    """Compare mutually exclusive words in the same position: colours, places, animals, siblings."""
     alignment = sides.alignment
     if alignment.agreement < _RELATED_MIN:
         return COMPATIBLE
@@ -348,7 +348,7 @@ def attributes(sides: Sides) -> Answer:
 
 
 def _are_places(mine: Word, other: Word, sides: Sides) -> bool:
-    """Tell whether two words are parts of a building, or buildings, in which something is."""
+    """Return whether two words are both buildings, or parts of one, in which something is."""
     relations = sides.lexicon.relations(mine.lower, other.lower)
     built = all(
         word.quantity is None
@@ -368,7 +368,7 @@ def _are_places(mine: Word, other: Word, sides: Sides) -> bool:
 
 _WHERE = frozenset(["in", "under", "behind", "inside", "beneath", "beside", "above", "below"])
 _LOOSE = frozenset(["profession", "body-part", "relative"])
-"""Categories by which one thing can be called in two ways: a senator may be the chairman."""
+"""Categories in which one thing may have two names: a senator may be the chairman."""
 
 
 def _is_lone_swap(gap: Gap, alignment: Alignment) -> bool:
@@ -376,7 +376,7 @@ def _is_lone_swap(gap: Gap, alignment: Alignment) -> bool:
 
 
 def _contrast(word: Word, other: Word, lexicon: Lexicon) -> str:
-    """Return the category in which two words exclude each other, or nothing."""
+    """Return the category in which two words exclude each other; "" if there is none."""
     if word.quantity or other.quantity or word.lower == other.lower:
         return ""
     shared = lexicon.categories(word.lower) & lexicon.categories(other.lower) & CONTRASTING
@@ -391,19 +391,19 @@ _KIN = SAME_MEANING | {Relation.BROADER, Relation.NARROWER}
 
 
 def _are_siblings(word: Word, other: Word, lexicon: Lexicon) -> bool:
-    """Tell whether two nouns or adjectives are kinds of one thing, and no verb's near relations."""
+    """Return whether two nouns or adjectives are kinds of one thing, unrelated otherwise."""
     if word.quantity or other.quantity or word.name or other.name:
         return False
     relations = lexicon.relations(word.lower, other.lower)
     if Relation.SIBLING not in relations or relations & (_KIN | OPPOSED):
         return False
     if {"person", "organization"} & lexicon.categories(word.lower):
-        return False  # people are called by many names
+        return False  # people go by many names
     return _are_things(word, other, lexicon)
 
 
 def _are_things(word: Word, other: Word, lexicon: Lexicon) -> bool:
-    """Tell whether two words are nouns or adjectives: verbs of one kind are mostly one event."""
+    """Return whether two words are nouns or adjectives: verbs of one kind mostly mean one event."""
     return not any(
         lexicon.is_mostly(each.lower, "v") and not lexicon.is_mostly(each.lower, "n")
         for each in (word, other)
@@ -411,14 +411,14 @@ def _are_things(word: Word, other: Word, lexicon: Lexicon) -> bool:
 
 
 def generality(sides: Sides) -> Answer:
-    """Compare one swapped word that is more general than the other: neither says the same."""
+    """Compare a swapped word that is more general than the other: the two are not equivalent."""
     if sides.alignment.agreement < _ALIGNED_MIN:
         return COMPATIBLE
     for mine, other in sides.alignment.swaps:
         if mine.quantity or other.quantity or not _are_things(mine, other, sides.lexicon):
             continue
         if not _of_one_kind(mine, other, sides.lexicon):
-            continue  # people and notions are called by many names: a woman is a lady, a person
+            continue  # people and notions go by many names: a woman is a lady, a person
         relations = sides.lexicon.relations(mine.lower, other.lower)
         if relations & SAME_MEANING:
             continue
@@ -430,13 +430,13 @@ def generality(sides: Sides) -> Answer:
 
 
 def _of_one_kind(word: Word, other: Word, lexicon: Lexicon) -> bool:
-    """Tell whether one of two words names a kind of the other's things: "beagle" and "dog"."""
+    """Return whether two words share a contrasting category, like "beagle" and "dog"."""
     shared = lexicon.categories(word.lower) & lexicon.categories(other.lower)
     return bool(shared & CONTRASTING)
 
 
 def substance(sides: Sides) -> Answer:
-    """Refuse texts that say too little to be compared: a word, a bare number, a placeholder."""
+    """Decline texts with too little content to compare: a word, a bare number, a placeholder."""
     if sides.worded_alike:
         return COMPATIBLE
     for statement in (sides.event, sides.memory):

@@ -1,4 +1,4 @@
-"""Guards over values: numbers, amounts, dates, times, durations, versions, identifiers."""
+"""Guards on values: numbers, amounts, dates, times, durations, versions, identifiers."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from streams.core.language.reading import Reading, Word
 
 
 def values(what: str, *kinds: Kind) -> Callable[[Sides], Answer]:
-    """Return the guard over some kinds of value: each side's own values must not conflict."""
+    """Return the guard on some kinds of value: each side's own values must not conflict."""
 
     def guard(sides: Sides) -> Answer:
         event, memory = (_of_kinds(reading, kinds) for reading in sides.readings)
@@ -44,7 +44,7 @@ def _of_kinds(reading: Reading, kinds: Sequence[Kind]) -> list[Quantity]:
 
 
 def _repaired(what: str, event: Sequence[Quantity], memory: Sequence[Quantity]) -> Differs | None:
-    """Find a value that is said of the same thing and is another one: "2 dogs" and "3 dogs"."""
+    """Find a value of one thing that differs between the sides: "2 dogs" and "3 dogs"."""
     for mine in event:
         same_thing = [other for other in memory if other.of and other.of == mine.of]
         rivals = [other for other in same_thing if other.kind is mine.kind]
@@ -58,13 +58,13 @@ def _repaired(what: str, event: Sequence[Quantity], memory: Sequence[Quantity]) 
 def _is_counted_otherwise(
     mine: Quantity, event: Sequence[Quantity], memory: Sequence[Quantity]
 ) -> bool:
-    """Tell whether the other side has a value of something that this side calls otherwise."""
+    """Return whether the other side has this value for a thing that this side calls differently."""
     things = {quantity.of for quantity in event}
     return any(other.key == mine.key and other.of not in things for other in memory)
 
 
 def _softened(found: Differs, event: Sequence[Quantity], memory: Sequence[Quantity]) -> Answer:
-    """Keep a difference that is sure; a bound, a rounding, a range or a sum may hide one value."""
+    """Keep a certain difference; a bound, a rounding, a range or a sum may hide equal values."""
     ours = [mine for mine in event if not _has(memory, mine)]
     theirs = [other for other in memory if not _has(event, other)]
     doubtful = _is_sum(ours, theirs) or _is_sum(theirs, ours)
@@ -82,7 +82,7 @@ def _softened(found: Differs, event: Sequence[Quantity], memory: Sequence[Quanti
 
 
 def _is_sum(parts: Sequence[Quantity], whole: Sequence[Quantity]) -> bool:
-    """Tell whether one number is what several make together: "two officials and five others"."""
+    """Return whether one number is the sum of several: "two officials and five others"."""
     if len(whole) != 1 or len(parts) < 2 or whole[0].kind is not Kind.NUMBER:  # noqa: PLR2004
         return False
     numbers_said = [_main(part) for part in parts if part.kind is Kind.NUMBER]
@@ -90,13 +90,13 @@ def _is_sum(parts: Sequence[Quantity], whole: Sequence[Quantity]) -> bool:
 
 
 def _main(quantity: Quantity) -> float:
-    """Return a value's number, whatever it measures; NaN where it has none."""
+    """Return a value's number, whatever it measures; NaN if it has none."""
     names = [name for name, value in quantity.parts if isinstance(value, float) and name != "to"]
     return float(dict(quantity.parts)[names[0]]) if len(names) == 1 else nan
 
 
 def _may_be_one(mine: Quantity, other: Quantity) -> bool:
-    """Tell whether two numbers can be one that was given in two precisions, or by its bound."""
+    """Return whether two numbers may be one at two precisions, or one may be the other's bound."""
     ours, theirs = _main(mine), _main(other)
     if isnan(ours) or isnan(theirs) or _units(mine) != _units(other):
         return False
@@ -116,7 +116,7 @@ def _units(quantity: Quantity) -> set[tuple[str, str]]:
 
 
 def _includes(bounded: Quantity, value: float, bound: str) -> bool:
-    """Tell whether a bound, a rough number or a range leaves room for a value."""
+    """Return whether a bound, an approximate number or a range can include a value."""
     limit = _main(bounded)
     high = dict(bounded.parts).get("to")
     if isinstance(high, float):
@@ -131,14 +131,14 @@ def _includes(bounded: Quantity, value: float, bound: str) -> bool:
 
 
 _BOUND_REACH = 1.5
-"""Nobody says "at least 80" of 180."""
+"""People do not say "at least 80" of 180."""
 
 _ROUGHLY = 0.05
-"""How far a number behind "about" may be off: "some 65 billion" are 64.7."""
+"""The relative error allowed after "about": "some 65 billion" may be 64.7."""
 
 
 def _is_rounded(coarse: Quantity, fine: Quantity) -> bool:
-    """Tell whether one number is the other with fewer decimals: 0.44 as 0.4, 75.88 as 75."""
+    """Return whether one number is the other with fewer decimals: 0.44 as 0.4, 75.88 as 75."""
     short, long = _NUMERAL.search(coarse.spelling), _NUMERAL.search(fine.spelling)
     if not short or not long:
         return False
@@ -154,13 +154,13 @@ def _is_rounded(coarse: Quantity, fine: Quantity) -> bool:
 
 
 _ROUNDED_MAX = 0.1
-"""Beyond this share a missing decimal is another number: 2.5 is not meant by 2."""
+"""Beyond this share, a missing decimal makes another number: 2 does not mean 2.5."""
 
 _NUMERAL = re.compile(r"[\d,]*\d(?:\.(\d+))?")
 
 
 def _unmatched(what: str, event: Sequence[Quantity], memory: Sequence[Quantity]) -> Answer:
-    """Compare as sets: a conflict where both sides have a value that the other has not."""
+    """Compare as sets: they conflict if each side has a value that the other lacks."""
     ours = [mine for mine in event if not _has(memory, mine)]
     theirs = [other for other in memory if not _has(event, other)]
     for mine in ours:
@@ -178,7 +178,7 @@ def _unmatched(what: str, event: Sequence[Quantity], memory: Sequence[Quantity])
 
 
 _WHOLE = frozenset([Kind.IDENTIFIER, Kind.MEASURE])
-"""Kinds whose values are others where they have nothing to compare: an address and a number."""
+"""Kinds whose values differ even if they share no comparable part: an address and a number."""
 
 
 def _has(quantities: Sequence[Quantity], wanted: Quantity) -> bool:
@@ -193,7 +193,7 @@ def _has(quantities: Sequence[Quantity], wanted: Quantity) -> bool:
 def _opposite_bounds(
     event: Sequence[Quantity], memory: Sequence[Quantity]
 ) -> tuple[str, str] | None:
-    """Find one value that is a lower bound here and an upper bound there."""
+    """Find a value that is a lower bound on one side and an upper bound on the other."""
     for mine in event:
         for other in memory:
             same = mine.key == other.key and {mine.bound, other.bound} == {"more", "less"}
@@ -223,7 +223,7 @@ def _is_plural(reading: Reading, thing: Word) -> bool:
 
 
 def _across_kinds(sides: Sides) -> Answer:
-    """Compare values of two kinds that stand in one place: "in 2019" and "2020"."""
+    """Compare values of two kinds in the same position: "in 2019" and "2020"."""
     for mine, other in sides.alignment.swaps:
         if _is_ranked_otherwise(mine, other) or _is_ranked_otherwise(other, mine):
             return Differs("rank", mine.spelling, other.spelling)
@@ -235,7 +235,7 @@ def _across_kinds(sides: Sides) -> Answer:
 
 
 def _is_ranked_otherwise(ranked: Word, other: Word) -> bool:
-    """Tell whether one word is a rank and the other a place that has none: "first" and "last"."""
+    """Return whether one word is a rank and the other a relative position: "first" and "last"."""
     return (
         ranked.quantity is not None
         and ranked.quantity.kind is Kind.ORDINAL
@@ -265,7 +265,7 @@ _plain_times = values("time", Kind.TIME)
 
 
 def times(sides: Sides) -> Answer:
-    """Compare times of day; times of two zones may be one."""
+    """Compare times of day; times in two zones may be the same."""
     found = _plain_times(sides)
     ours, theirs = (_zones(reading) for reading in sides.readings)
     if isinstance(found, Differs) and ours != theirs:

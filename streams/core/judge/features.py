@@ -1,7 +1,7 @@
-"""What a trained judge looks at: a pair of texts as numbers.
+"""The features of a trained judge: a pair of texts as numbers.
 
-Directed features come in two columns, what only the event has and what only the memory has, so
-that the same pair the other way round is the same row with those columns exchanged.
+Directed features have two columns, one for what only the event has and one for what only the
+memory has, so swapping the two texts only exchanges those columns.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from streams.core.language.lexicon import Lexicon, Relation
 from streams.core.language.reading import Reading, read
 
 _COMPARED = 7
-"""Of the words that only one side has so many are looked up against those of the other side."""
+"""The maximum number of words unique to one side that are compared with the other side's."""
 
 _DECIMALS = 5
-"""A word's nearness to itself is 1 on one processor and .9999998 on another, and a tree may split
+"""A word's cosine with itself is 1 on one processor and .9999998 on another, and a tree may split
 between the two; a float32 cosine is off by less than 1e-6."""
 
 _NEAR, _FAR = 0.6, 0.3
-"""Static word vectors: related words lie about so near; above, most are forms of one word."""
+"""Cosines of static word vectors: related words lie around 0.6; above, most are inflections."""
 
 _DENYING = ("un", "in", "im", "ir", "il", "dis", "non")
 _SAME_WORD = frozenset({Relation.SYNONYM, Relation.DERIVED, Relation.PERTAINYM, Relation.SIMILAR})
@@ -40,13 +40,13 @@ _RELATED = tuple(f"words_{relation.value}" for relation in _COUNTED)
 _SETS = ("links", "quantifiers", "modals", "numbers", "names", "tenses", "owners")
 
 _VALUES = frozenset("pq")
-"""Parts of speech of names and values."""
+"""Part-of-speech codes of names and values."""
 
 Row = dict[str, float]
 
 
 class _Alone(NamedTuple):
-    """The words that one side has and the other has not, by place."""
+    """The positions of the words that only one side has."""
 
     event: tuple[int, ...]
     memory: tuple[int, ...]
@@ -60,7 +60,7 @@ def features(event: Prepared, memory: Prepared, similarity: float, lexicon: Lexi
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the columns' names in order; those of a directed pair end in _e and _m."""
+    """Return the column names in order; those of a directed pair end in _e and _m."""
     lexicon = Lexicon({}, (), {}, {})
     nothing = prepare(read("", lexicon), lexicon, WordVectors({}, np.zeros((1, 1), np.int8)))
     return tuple(_row(nothing, nothing, 0.0, lexicon))
@@ -68,14 +68,14 @@ def names() -> tuple[str, ...]:
 
 @cache
 def turned() -> tuple[int, ...]:
-    """Return where each column stands in the row of the same pair the other way round."""
+    """Return, per column, its position in the row of the swapped pair."""
     other = {"_e": "_m", "_m": "_e"}
     at = {name: place for place, name in enumerate(names())}
     return tuple(at[name[:-2] + other.get(name[-2:], name[-2:])] for name in names())
 
 
 def exchanged(rows: Matrix) -> Matrix:
-    """Return the rows, shape (n, len(names())), of the same pairs the other way round."""
+    """Return the rows, shape (n, len(names())), of the swapped pairs."""
     return rows[:, list(turned())]
 
 
@@ -124,7 +124,7 @@ def _overlap(row: Row, event: Prepared, memory: Prepared) -> None:
 
 
 def _only(row: Row, side: str, text: Prepared, alone: Sequence[int]) -> None:
-    """How much only one side has, and of what."""
+    """Add how much content only one side has, and of which kind."""
     weights = [text.rarity[at] for at in alone]
     parts = [text.parts[at] for at in alone]
     row[f"alone_{side}"] = len(alone)
@@ -139,7 +139,7 @@ def _only(row: Row, side: str, text: Prepared, alone: Sequence[int]) -> None:
 
 
 def _nearest(row: Row, event: Prepared, memory: Prepared) -> None:
-    """Each content word against the nearest of all words of the other side."""
+    """Compare each content word with the nearest of all words of the other side."""
     if not event.words or not memory.words:
         for side in "em":
             _matched(row, side, event, None, None)
@@ -173,7 +173,7 @@ def _matched(
 
 
 def _related(row: Row, event: Prepared, memory: Prepared, alone: _Alone, lexicon: Lexicon) -> None:
-    """Count what the words that only one side has are to those that only the other has."""
+    """Count the relations between the words that only one side has and those of the other side."""
     ours, theirs = alone.event[:_COMPARED], alone.memory[:_COMPARED]
     counts = dict.fromkeys(_COUNTED, 0)
     broader = narrower = kinds = denying = spelt = 0
@@ -243,7 +243,7 @@ def _sets(row: Row, event: Prepared, memory: Prepared) -> None:
 
 
 def _order(row: Row, event: Prepared, memory: Prepared) -> None:
-    """How far the words that both have stand in the same order."""
+    """Add how far the shared words are in the same order."""
     places = [memory.places[lemma] for lemma in event.places if lemma in memory.places]
     crossed = sum([place > later for at, place in enumerate(places) for later in places[at + 1 :]])
     pairs = len(places) * (len(places) - 1) // 2
@@ -259,7 +259,7 @@ def _order(row: Row, event: Prepared, memory: Prepared) -> None:
 
 
 def _neighbours(row: Row, event: Prepared, memory: Prepared) -> None:
-    """Whether the words that both have stand beside the same words, or beside each other's."""
+    """Add whether shared words have the same neighbours in both texts, or have exchanged them."""
     alike = beside_none = repaired = repaired_values = governed = ungoverned = 0
     both = [lemma for lemma in event.places if lemma in memory.places]
     for lemma in both:
@@ -288,7 +288,7 @@ def _neighbours(row: Row, event: Prepared, memory: Prepared) -> None:
 
 
 def _middle(row: Row, ours: Sequence[str], theirs: Sequence[str]) -> None:
-    """Measure what lies between the words that both begin and end with."""
+    """Measure what lies between the texts' common prefix and common suffix."""
     least = min(len(ours), len(theirs))
     begin = 0
     while begin < least and ours[begin] == theirs[begin]:

@@ -1,4 +1,4 @@
-"""A text as a judge needs it: what is asked of it for every pair, worked out once."""
+"""A text prepared for a judge: what every pair needs from it, computed once."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -25,7 +25,7 @@ LINKS = frozenset(
         "as", "about",
     ]
 )  # fmt: skip
-"""English prepositions and conjunctions, a closed class: what stands to what, and how."""
+"""English prepositions and conjunctions, a closed class: they say how things relate."""
 
 _KINDS = frozenset(
     [
@@ -37,22 +37,22 @@ _KINDS = frozenset(
 """Categories whose members mostly exclude each other: what is red is not blue."""
 
 _REACH = 3
-"""A preposition governs a word so many words behind it, articles and qualities between them."""
+"""How many words after itself a preposition can govern: articles and adjectives may intervene."""
 
 _REMEMBERED = 65_536
-"""Words whose traits are kept: several times the vocabulary of a busy stream."""
+"""The cache size for word traits: several times the vocabulary of a busy stream."""
 
 _NEXT, _AFTER_NEXT = 0.5, 0.25
-"""How much the words beside a word, and those beside them, count in its surroundings."""
+"""The weights of a word's neighbours, and of theirs, in its surroundings vector."""
 
 
 class Prepared(NamedTuple):
-    """What is asked of a text again and again, taken from its reading once.
+    """What every comparison needs from a text, computed once from its reading.
 
-    `content` are the places of content words, or of all words where there are none. The mappings
-    are by lemma, of its first place: its place, what content word stands before and behind it, and
-    the preposition that governs it. `parts` says for each word what it mostly is: n, v, a, r, a
-    name ("p") or a value ("q").
+    `content` are the positions of content words, or of all words if there are none. The mappings
+    are by lemma and refer to its first occurrence: its position, the content words before and after
+    it, and the preposition that governs it. `parts` gives each word's main part of speech: n, v, a,
+    r, a name ("p") or a value ("q").
     """
 
     reading: Reading
@@ -79,7 +79,7 @@ class Prepared(NamedTuple):
 
 
 class _Traits(NamedTuple):
-    """What the dictionary says of a spelling."""
+    """What the lexicon says of a spelling."""
 
     rarity: float
     part: str
@@ -87,7 +87,7 @@ class _Traits(NamedTuple):
 
 
 def prepare(reading: Reading, lexicon: Lexicon, vectors: WordVectors) -> Prepared:
-    """Take from a reading what `features` needs of it."""
+    """Compute from a reading what `features` needs."""
     words = tuple(word for word in reading.words if word.lower[:1].isalnum())
     lemmas = tuple(word.quantity.key if word.quantity else word.lemma for word in words)
     content = tuple(at for at, word in enumerate(words) if word.content) or tuple(range(len(words)))
@@ -133,7 +133,7 @@ def prepare(reading: Reading, lexicon: Lexicon, vectors: WordVectors) -> Prepare
 
 
 def _with_next(lemmas: Sequence[str]) -> list[tuple[str, str]]:
-    """Return each lemma with the next one, the last with an empty one."""
+    """Pair each lemma with the next one, the last with an empty one."""
     return list(pairwise((*lemmas, "")))
 
 
@@ -169,7 +169,7 @@ def _governor(words: Sequence[Word], at: int) -> str:
 
 
 def _surroundings(vectors: Matrix) -> Matrix:
-    """Return each word's vector mixed with those of the words around it, of length 1."""
+    """Return each word's vector mixed with those of the words around it, normalized."""
     mixed = vectors.copy()
     for distance, weight in ((1, _NEXT), (2, _AFTER_NEXT)):
         mixed[distance:] += weight * vectors[:-distance]

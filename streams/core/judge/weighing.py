@@ -1,8 +1,8 @@
-"""One decision about a pair: what trees, cross-encoder, cosine and guards tell, weighed together.
+"""Combines trees, cross-encoder, cosine and guards into one decision about a pair.
 
-A linear model over their log-probabilities, fitted to labelled pairs that none of them learnt from
-(`training/relations/weighing.py`). Its weights are the same both ways round: turning a pair round
-turns its probabilities round.
+A linear model over their log-probabilities, fitted to labelled pairs that none of them was trained
+on (`training/relations/weighing.py`). Its weights are symmetric: swapping a pair swaps its
+probabilities.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,20 +22,20 @@ RELATIONS = (
     Verdict.CONTRADICTS,
     Verdict.DISTINCT,
 )
-"""What is told of a pair, in the order of the models' outputs."""
+"""The relations of a pair, in the order of the models' outputs."""
 ONE_MEMORY = RELATIONS[:4]
-"""What two texts of one memory may be to each other."""
+"""The relations that two texts of one memory can have."""
 _FLOOR = 1e-4
-"""Below this no difference between probabilities is believed."""
+"""Probabilities below this are treated as equal."""
 _COSINES = (0.6, 0.7, 0.8, 0.9)
-"""Where the weight of the cosine may change."""
+"""The knots at which the weight of the cosine may change."""
 
 Row = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Told:
-    """What is known of a pair; the cross-encoder's logits where it was asked."""
+    """The evidence on a pair; `cross` has the cross-encoder's logits if it was asked."""
 
     cosine: float
     trees: Row
@@ -45,7 +45,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Weights:
-    """A linear model: rows by RELATIONS, columns by the names of its inputs."""
+    """A linear model: one row per relation in RELATIONS, one column per named input."""
 
     names: tuple[str, ...]
     matrix: Row
@@ -72,7 +72,7 @@ def one_memory(probabilities: Row) -> float:
 
 
 def inputs(told: Told) -> dict[str, float]:
-    """Return the model's inputs by name; what is not among them is 0."""
+    """Return the model's inputs by name; missing inputs count as 0."""
     trees = np.log(np.maximum(told.trees, _FLOOR))
     row = {f"trees {one.value}": p for one, p in zip(RELATIONS, trees, strict=True)}
     row["cosine"] = told.cosine
@@ -86,10 +86,10 @@ def inputs(told: Told) -> dict[str, float]:
 
 
 def _with_cross(logits: Row, trees: Row, cosine: float) -> dict[str, float]:
-    """Return what the cross-encoder tells, and how far the others agree with it.
+    """Return the cross-encoder's inputs, and their interactions with the others.
 
-    A pair of nearly the same words and a strange one are weighed differently: where trees or cosine
-    hold two texts for one, another word is rather a detail than another fact.
+    The interactions let near-identical wordings and dissimilar ones weigh differently: if trees or
+    cosine take two texts for one, another word is more likely a detail than another fact.
     """
     log_p = logits - np.logaddexp.reduce(logits)
     row = {f"cross {one.value}": p for one, p in zip(RELATIONS, log_p, strict=True)}
@@ -101,10 +101,10 @@ def _with_cross(logits: Row, trees: Row, cosine: float) -> dict[str, float]:
 
 
 _SCALE = 4.0
-"""Brings the odds to the size of the other inputs."""
+"""Scales the odds to the range of the other inputs."""
 
 
 def _odds(probabilities: Row) -> float:
-    """Return the logarithm of how much likelier one memory is than two, scaled."""
+    """Return the scaled log-odds of one memory against two."""
     one = min(max(one_memory(probabilities), _FLOOR), 1 - _FLOOR)
     return float(np.log(one / (1 - one))) / _SCALE

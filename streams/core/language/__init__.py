@@ -1,1 +1,1 @@
-"""What words mean to each other, and what a text says that must not be lost."""
+"""English: the relations between words, and what a text says that must not be lost."""

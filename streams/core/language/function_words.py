@@ -1,4 +1,4 @@
-"""The closed classes of English: words that carry a sentence's form, not its matter."""
+"""The closed classes of English: words that carry a sentence's form, not its content."""
 # ruff: noqa: SIM905 - a class of words is read as a line
 
 from collections.abc import Mapping
@@ -100,10 +100,10 @@ MODAL_WITH_TO: Mapping[str, str] = {
     "gonna": "future",
     "used": "former",
 }
-"""Verbs that say how the infinitive behind them is meant."""
+"""Verbs that give the mode of the infinitive after them."""
 
 HEDGES = frozenset("probably likely apparently supposedly allegedly".split())
-"""Adverbs by which a speaker stands back; what they are said of is stated all the same."""
+"""Adverbs that express doubt; the statement they qualify is still made."""
 
 NEGATORS = frozenset(
     "not never no none nobody nothing nowhere neither nor without hardly scarcely barely rarely "
@@ -112,13 +112,13 @@ NEGATORS = frozenset(
 NEGATIVE_VERBS = frozenset(
     "fail refuse decline stop quit cease avoid lack deny prevent neglect".split()
 )
-"""Implicative verbs: what they govern is not so. A small class that grammars list."""
+"""Implicative verbs: their complement is not so. A small class listed in grammars."""
 
 NEGATIVE_ADJECTIVES = frozenset(
     "unable incapable impossible unlikely unwilling devoid forbidden prohibited".split()
 )
 NO_NEGATION_BEHIND = frozenset("only just merely doubt matter wonder".split())
-"""Behind "not" or "no" these make an idiom that asserts."""
+"""After "not" or "no" these form an idiom that asserts."""
 
 QUANTIFIERS: Mapping[str, str] = {
     "all": "all",
@@ -163,7 +163,7 @@ PREPOSITIONS = frozenset(
 )
 
 PARTICLES = frozenset("on off in out up down here there over".split())
-"""Adverbs that can be what is said of something: "it is off", "she is out"."""
+"""Adverbs that can be a predicate: "it is off", "she is out"."""
 
 DEGREE = frozenset(
     "very too quite rather really so also even still again already then now just well more less "

@@ -1,7 +1,7 @@
-"""What English words are to each other, as WordNet has it.
+"""The relations between English words, from WordNet.
 
-A word is looked up in all its readings: no part of speech is guessed, so a relation says that some
-common meanings of two words stand so to each other, not that these two uses do.
+A word is looked up in all its senses: no part of speech is guessed, so a relation holds between
+common meanings of two words, not necessarily between these two uses.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 _SECTION = "\n-\n"
 _REMEMBERED = 65_536
-"""Words and pairs whose answers are kept: several times the vocabulary of a busy stream."""
+"""The cache size for words and pairs: several times the vocabulary of a busy stream."""
 
 _ENDINGS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "n": (
@@ -40,17 +40,17 @@ _ENDINGS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "a": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
     "r": (),
 }
-"""WordNet's rules of detachment (morphy(7WN)): an ending, and what stands in its place."""
+"""WordNet's rules of detachment (morphy(7WN)): an ending and its replacement."""
 
 _COMMON_SENSES = 3
-"""Rarer senses make synonyms, and nothing else: "picture" is kin to what a photo is kin to."""
+"""Rarer senses only count as synonyms: "picture" is related to whatever a photo is related to."""
 
 _CATEGORY_SENSES = 2
-"""A word belongs to the categories of its first senses; rarer ones put half the nouns in all."""
+"""A word has the categories of its first senses; rarer ones put half the nouns in all of them."""
 
 
 class Relation(StrEnum):
-    """What one word is to another; the name is that of the other word."""
+    """The relation of one word to another, named for the other word."""
 
     SYNONYM = "synonym"
     SIMILAR = "similar"
@@ -69,7 +69,7 @@ _CONVERSE = {Relation.BROADER: Relation.NARROWER, Relation.NARROWER: Relation.BR
 
 @dataclass(frozen=True)
 class Sense:
-    """One meaning: the meanings directly above, beside and against it."""
+    """One meaning: its parents, similar meanings, opposites and attributes."""
 
     parents: frozenset[int]
     similar: frozenset[int]
@@ -79,7 +79,7 @@ class Sense:
 
 @dataclass(frozen=True)
 class Entry:
-    """A word of the dictionary: its senses by part of speech, the commonest first."""
+    """A dictionary word: its senses by part of speech, the most common first."""
 
     proper: bool
     senses: Mapping[str, tuple[int, ...]]
@@ -91,7 +91,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class _Facets:
-    """Everything that a spelling can be compared by, gathered over its base forms."""
+    """Everything to compare a spelling by, collected over its base forms."""
 
     bases: frozenset[str]
     senses: frozenset[int]
@@ -106,16 +106,16 @@ class _Facets:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Every word by which another one may be related."""
+        """Every word through which another one may be related."""
         return self.bases | self.antonyms | self.derived | self.pertains
 
     @cached_property
     def meanings(self) -> frozenset[int]:
-        """Every meaning by which another word may be related, its own ancestors apart."""
+        """Every meaning through which another word may be related, without its ancestors."""
         return self.senses | self.parents | self.similar | self.opposites
 
     def unrelated(self, other: "_Facets") -> bool:
-        """Tell whether two words surely have nothing to do with each other; most pairs have not."""
+        """Return whether two words are certainly unrelated, as most pairs are."""
         return (
             self.meanings.isdisjoint(other.meanings)
             and self.ancestors.isdisjoint(other.common)
@@ -125,7 +125,7 @@ class _Facets:
 
 
 class Lexicon:
-    """A dictionary: base forms, categories, and the relation of two words. It never changes."""
+    """A dictionary: base forms, categories, and the relation of two words. It is immutable."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Lexicon:
         self._exceptions = exceptions
         self._roots = categories
         self.entry: Callable[[str], Entry | None] = lru_cache(_REMEMBERED)(self._entry)
-        """What the dictionary says of a word as it stands, in lower case; None: nothing."""
+        """The dictionary entry of an exact word in lower case; None if there is none."""
         self._sense: Callable[[int], Sense] = lru_cache(_REMEMBERED)(self._read_sense)
         self._above: Callable[[int], frozenset[int]] = lru_cache(_REMEMBERED)(self._ancestors)
         self._facets: Callable[[str], _Facets] = lru_cache(_REMEMBERED)(self._gather)
@@ -155,13 +155,13 @@ class Lexicon:
         )
         self._lemma_as: Callable[[str, str], str] = lru_cache(_REMEMBERED)(self._commonest_as)
         self.frequency: Callable[[str], int] = lru_cache(_REMEMBERED)(self._frequency)
-        """Return how often WordNet's editors met the word's base forms in texts."""
+        """How often the word's base forms occur in WordNet's sense-tagged texts."""
         self.categories: Callable[[str], frozenset[str]] = lru_cache(_REMEMBERED)(self._categories)
-        """The categories ("colour", "country", …) that a word's common meanings belong to."""
+        """The categories ("colour", "country", …) of a word's common meanings."""
 
     @classmethod
     def parse(cls, table: str) -> Self:
-        """Read the table that `training/lexicon.py` writes; words are parsed when asked for."""
+        """Read the table that `training/lexicon.py` writes; words are parsed on demand."""
         categories, exceptions, synsets, words = table.split(_SECTION)
         return cls(
             words=dict(line.split("\t", 1) for line in words.splitlines()),
@@ -171,37 +171,37 @@ class Lexicon:
         )
 
     def __contains__(self, word: str) -> bool:
-        """Tell whether a spelling, in lower case, is a word or an inflected form of one."""
+        """Return whether a spelling, in lower case, is a word or an inflected form of one."""
         return bool(self._base_forms(word))
 
     def lemma(self, word: str, pos: str | None = None) -> str:
-        """Return the base form of a word in lower case; the commonest where there are several.
+        """Return the base form of a word in lower case, the most common if there are several.
 
-        With a part of speech (n, v, a, r) only that one's base forms count.
+        With a part of speech (n, v, a, r), only its base forms count.
         """
         if pos is None:
             return self._best_lemma(word)
         return self._lemma_as(word, pos)
 
     def bases(self, word: str) -> frozenset[str]:
-        """Return every base form that a spelling can have, itself where it is one."""
+        """Return every base form that a spelling can have, including itself if it is one."""
         return self._facets(word).bases
 
     def parts_of_speech(self, word: str) -> frozenset[str]:
-        """Return what a spelling can be: n, v, a, r."""
+        """Return the parts of speech of a spelling: n, v, a, r."""
         return frozenset(pos for _, pos in self._base_forms(word))
 
     def is_mostly(self, word: str, pos: str) -> bool:
-        """Tell whether a spelling is met as this part of speech at least as often as any other."""
+        """Return whether a spelling is this part of speech at least as often as any other."""
         return pos in self._commonest_parts(word)
 
     def is_proper(self, word: str) -> bool:
-        """Tell whether the dictionary writes the word with a capital in all its meanings."""
+        """Return whether the dictionary capitalizes the word in all its meanings."""
         entry = self.entry(word)
         return entry is not None and entry.proper
 
     def relations(self, word: str, other: str) -> frozenset[Relation]:
-        """Return what `other` is to `word`: every relation of their common meanings.
+        """Return the relations of `other` to `word`, over all their common meanings.
 
         BROADER: `other` is the more general word.
         """
@@ -273,14 +273,14 @@ class Lexicon:
         return frozenset(name for name, roots in self._roots.items() if roots & above)
 
     def _qualities(self, number: int) -> frozenset[int]:
-        """Return the heads of an adjective's cluster, and what they are values of."""
+        """Return the heads of an adjective's cluster, and the attributes they are values of."""
         sense = self._sense(number)
         heads = [self._sense(head) for head in sense.similar]
         attributes = _union(quality.attributes for quality in (sense, *heads))
         return sense.similar | _union(self._above(attribute) for attribute in attributes)
 
     def _ancestors(self, number: int) -> frozenset[int]:
-        """Return a meaning and everything above it."""
+        """Return a meaning and all its ancestors."""
         found: set[int] = set()
         waiting = [number]
         while waiting:
@@ -311,7 +311,7 @@ class Lexicon:
         return frozenset(pos for pos, count in counts.items() if count == most)
 
     def _inflected_from(self, word: str) -> tuple[tuple[str, str], ...]:
-        """Return base forms with their parts of speech, irregular ones before regular ones."""
+        """Return base forms with their parts of speech, irregular ones first."""
         forms: list[tuple[str, str]] = []
         for pos, endings in _ENDINGS.items():
             irregular = self._exceptions.get((word, pos))
@@ -351,7 +351,7 @@ class Lexicon:
 
 
 def _detached(word: str, endings: Iterable[tuple[str, str]]) -> list[str]:
-    """Return what a word may be inflected from by rule; a doubled consonant is single again."""
+    """Return the possible regular base forms of a word; a doubled consonant is undone."""
     bases: list[str] = []
     for ending, instead in endings:
         if word.endswith(ending) and len(word) > len(ending) + 1:

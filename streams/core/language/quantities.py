@@ -1,7 +1,7 @@
-"""Values in a text, each in one spelling: numbers, amounts, dates, times, versions, identifiers.
+"""Normalizes values in a text: numbers, amounts, dates, times, versions, identifiers.
 
-A value is a set of named parts, so that "March 14" and "14/03/2024" can be compared by what both
-say: two values of one kind conflict where a part that both have differs.
+A value is a set of named parts, so that "March 14" and "14/03/2024" can be compared by the parts
+they share: two values of one kind conflict if a shared part differs.
 """
 # ruff: noqa: SIM905 - a class of words is read as a line
 
@@ -14,7 +14,7 @@ from streams.core.language.function_words import AUXILIARIES, FUNCTION_WORDS, MO
 from streams.core.language.tokens import MAGNITUDES, Form, Token
 
 _TOLERANCE = 0.02
-"""How far a converted value may be off: people round "5 miles" to "8 km" (1.7 percent less)."""
+"""The tolerance for converted values: people round "5 miles" to "8 km" (1.7 percent less)."""
 
 
 class Kind(StrEnum):
@@ -35,9 +35,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A value: its parts, the unit it was given in, and what it is of, in lower case.
+    """A value: its parts, its original unit, and the thing it is of, in lower case.
 
-    `bound` is "more" for "at least" and its like, "less" for "at most", "about" for roughly.
+    `bound` is "more" for "at least" and the like, "less" for "at most", "about" for approximations.
     """
 
     kind: Kind
@@ -49,15 +49,15 @@ class Quantity:
 
     @property
     def key(self) -> str:
-        """Return what equal values share."""
+        """The key that equal values share."""
         return f"{self.kind.value}:" + ",".join(f"{name}={value}" for name, value in self.parts)
 
     def comparable(self, other: "Quantity") -> bool:
-        """Tell whether two values have a part in common that can be compared."""
+        """Return whether two values share a part that can be compared."""
         return not {name for name, _ in self.parts}.isdisjoint(name for name, _ in other.parts)
 
     def conflicts(self, other: "Quantity") -> bool:
-        """Tell whether two values cannot both be meant."""
+        """Return whether two values cannot both be meant."""
         ours, theirs = dict(self.parts), dict(other.parts)
         if "months" in ours and "seconds" in theirs:
             return _far_apart(ours["months"], theirs["seconds"])
@@ -73,7 +73,7 @@ class Quantity:
 
 
 def _one_day(ours: Mapping[str, float | str], theirs: Mapping[str, float | str]) -> bool:
-    """Tell whether "4/5" can be a date: its day and month are in either order."""
+    """Return whether "4/5" can be a date: its day and month are in either order."""
     slashed, date = (ours, theirs) if "slashed" in ours else (theirs, ours)
     numbers = [int(number) for number in str(slashed["slashed"]).split("/")]
     given = [int(date[part]) for part in ("day", "month") if part in date]
@@ -83,7 +83,7 @@ def _one_day(ours: Mapping[str, float | str], theirs: Mapping[str, float | str])
 
 
 def _far_apart(months: float | str, seconds: float | str) -> bool:
-    """Tell whether a length in months cannot be one in seconds, whatever the months' lengths."""
+    """Return whether a duration in months cannot equal one in seconds, for any month lengths."""
     days = float(seconds) / 86_400
     return not 28 * float(months) <= days <= 31 * float(months)
 
@@ -143,7 +143,7 @@ _WEEKDAYS: Mapping[str, int] = {
     "thurs": 3,
 }
 _ALSO_WORDS = frozenset(["may", "march", "mar", "dec", "jan", "sat", "sun", "mon", "wed", "second"])
-"""Spellings that mean a date only in a date's place."""
+"""Spellings that are a date only in a date's position."""
 _BEFORE_DATES = frozenset(
     "in on by since until till from before after during last next this every each early late mid of "
     "and or for to between".split()
@@ -284,13 +284,13 @@ _STARTS_VALUE = (
     | _CALENDAR_MONTHS.keys()
     | {"a", "an", "version", "release", "hundred", "thousand", "million", "quarter", "half"}
 )
-"""Words that can begin a value; every other word is passed by at once."""
+"""Words that can begin a value; every other word is skipped at once."""
 
 ZONES = frozenset(
     "utc gmt cet cest bst wet west eet eest msk ist jst hkt sgt aest aedt est edt cst cdt mst mdt "
     "pst pdt et pt".split()
 )
-"""Abbreviations of time zones that stand behind a time."""
+"""Abbreviations of time zones that follow a time."""
 
 PERIODS = (
     _WEEKDAYS.keys()
@@ -299,21 +299,21 @@ PERIODS = (
     | _CALENDAR_MONTHS.keys()
     | _PARTS_OF_DAY.keys()
 ) | frozenset("weekday weekend time noon midnight season".split())
-"""Words behind which "every" says how often: "every Sunday", "each time"."""
+"""Words after which "every" states a frequency: "every Sunday", "each time"."""
 
 _NUMBER_PARTS = re.compile(r"([-+\u2212]?)([\d,]+(?:\.\d+)?)\s?(.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A value and the token behind its last one."""
+    """A value, and the index of the token after it."""
 
     quantity: Quantity
     stop: int
 
 
 def quantity_at(tokens: Sequence[Token], at: int) -> Found | None:
-    """Read the value that begins at a token, as far as it goes; None where none begins."""
+    """Read the longest value that begins at a token; None if none begins there."""
     token = tokens[at]
     if token.lower == "one" and _is_pronoun(tokens, at):
         return None
@@ -326,7 +326,7 @@ def quantity_at(tokens: Sequence[Token], at: int) -> Found | None:
 
 
 def _is_pronoun(tokens: Sequence[Token], at: int) -> bool:
-    """Tell whether "one" stands for somebody or something: "no one", "one may", "the one in"."""
+    """Return whether "one" is a pronoun: "no one", "one may", "the one in"."""
     before, following = _word(tokens, at - 1), _word(tokens, at + 1)
     if before in {"no", "any", "every", "some"} or following in MODALS or following in AUXILIARIES:
         return True
@@ -335,7 +335,7 @@ def _is_pronoun(tokens: Sequence[Token], at: int) -> bool:
 
 
 def bound_before(tokens: Sequence[Token], at: int) -> str:
-    """Return how the words in front of a value limit it: "more", "less", "about" or nothing."""
+    """Return the bound that the words before a value set: "more", "less", "about" or ""."""
     before = tuple(token.lower for token in tokens[max(0, at - _BOUND_REACH) : at])
     for words, bound in _BOUNDS:
         if before[-len(words) :] == words:
@@ -345,13 +345,13 @@ def bound_before(tokens: Sequence[Token], at: int) -> str:
 
 
 def bound_behind(tokens: Sequence[Token], stop: int) -> str:
-    """Return how the words behind a value limit it: "or more", "at most"."""
+    """Return the bound that the words after a value set: "or more", "at most"."""
     words = (_word(tokens, stop), _word(tokens, stop + 1))
     return _BOUNDS_BEHIND.get(words, "")
 
 
 _BOUND_REACH = 5
-"""Words in front of a value that can limit it: "must not drop below 80" has four."""
+"""Words before a value that can bound it: "must not drop below 80" has four."""
 _DENYING = frozenset(["not", "never", "nor", "neither", "cannot"])
 _OTHER_BOUND = {"more": "less", "less": "more"}
 _BOUNDS_BEHIND = {
@@ -388,7 +388,7 @@ def _found(
     return Found(Quantity(kind, tuple(sorted(parts.items())), spelling, unit), stop)
 
 
-# Spellings that are a value by their form alone.
+# Values recognized by their form alone.
 
 
 def _verbatim(kind: Kind, part: str) -> Callable[[Sequence[Token], int], Found]:
@@ -409,7 +409,7 @@ def _placeholder(tokens: Sequence[Token], at: int) -> Found:
 
 
 def _version(tokens: Sequence[Token], at: int) -> Found:
-    """Read 2.3.1: "2.3" says nothing against it, 2.4 does."""
+    """Read 2.3.1: 2.3 is compatible with it, 2.4 is not."""
     said = _CARDINALS.get(tokens[at].lower)
     numbers = [f"{said:g}"] if said else re.split(r"[.-]", tokens[at].lower.lstrip("v"))
     parts: dict[str, float | str] = {f"v{place}": text for place, text in enumerate(numbers)}
@@ -427,7 +427,7 @@ def _iso(tokens: Sequence[Token], at: int) -> Found:
 
 
 def _slashed(tokens: Sequence[Token], at: int) -> Found:
-    """Read 14/03/2024; where day and month can be confused, only the same spelling is the same."""
+    """Read 14/03/2024; if day and month are ambiguous, only equal spellings are equal."""
     numbers = [int(text) for text in re.split(r"[/.]", tokens[at].text)]
     if numbers[0] > _YEAR_MIN:
         year, month, day = numbers
@@ -463,13 +463,13 @@ def _clock(tokens: Sequence[Token], at: int) -> Found | None:
 
 
 def _clock_parts(hour: int, minute: int, half: str) -> dict[str, float | str]:
-    """Return a time by the twelve-hour clock, and by the half of the day where that is known."""
+    """Return a time on the twelve-hour clock, with the half of the day if it is known."""
     parts: dict[str, float | str] = {"minute": hour % _NOON * 60 + minute}
     return {**parts, "half": half} if half else parts
 
 
 def _part_of_day(tokens: Sequence[Token], at: int) -> tuple[str, int]:
-    """Read "in the morning", "at night": which half of the day a time is in."""
+    """Read "in the morning", "at night": the half of the day that a time is in."""
     for length in (3, 2):
         words = [token.lower for token in tokens[at : at + length]]
         if words and words[0] in {"in", "at"} and words[-1] in _PARTS_OF_DAY:
@@ -507,7 +507,7 @@ _MINUTES_FROM_HOUR = {"quarter": _QUARTER, "half": 30}
 
 
 def _at_hour(tokens: Sequence[Token], at: int, hour_at: int, minutes: int) -> Found | None:
-    """Return the time some minutes from the hour that a token names."""
+    """Return the time that is some minutes from the hour at a token."""
     word = _word(tokens, hour_at)
     if word in _NAMED_TIMES:
         total = (_NAMED_TIMES[word] + minutes) % _MINUTES_IN_DAY
@@ -562,7 +562,7 @@ def _money(tokens: Sequence[Token], at: int) -> Found | None:
     return _found(Kind.AMOUNT, parts, tokens, (at, stop))
 
 
-# Numerals and number words, and what their units make of them.
+# Numerals and number words with their units.
 
 
 @dataclass(frozen=True, slots=True)
@@ -590,7 +590,7 @@ def _numeral(tokens: Sequence[Token], at: int) -> _Number | None:
 
 
 def _spoken(tokens: Sequence[Token], at: int) -> _Number | None:
-    """Read "twenty-five", "two hundred and six", "a dozen"; None where no number word stands."""
+    """Read "twenty-five", "two hundred and six", "a dozen"; None if there is no number word."""
     place, total, current, said = at, 0.0, 0.0, False
     if _word(tokens, at - 1) in _VAGUE and _word(tokens, at) in MAGNITUDES:
         return None
@@ -623,11 +623,11 @@ def _spoken(tokens: Sequence[Token], at: int) -> _Number | None:
 
 
 _VAGUE = frozenset(["of", "few", "several", "many"])
-"""In front of "hundred" these leave open how many."""
+"""Before "hundred" these leave the number open."""
 
 
 def _joins(current: float, value: float) -> bool:
-    """Tell whether a number word continues the number: "twenty five" does, "five six" does not."""
+    """Return whether a number word continues the number: "twenty five" but not "five six"."""
     return current % 100 == 0 or (current % 10 == 0 and current % 100 >= 20 and value < 10)  # noqa: PLR2004 - decimal places
 
 
@@ -655,7 +655,7 @@ def _number_at(tokens: Sequence[Token], at: int) -> _Number | None:
 
 
 def _mixed(tokens: Sequence[Token], at: int) -> float:
-    """Read the fraction of "5 1/2"; 0 where there is none."""
+    """Read the fraction of "5 1/2"; 0 if there is none."""
     spelt = [token.text for token in tokens[at : at + 3]]
     if len(spelt) < 3 or spelt[1] != "/" or not (spelt[0].isdigit() and spelt[2].isdigit()):  # noqa: PLR2004
         return 0.0
@@ -702,7 +702,7 @@ def _measured(tokens: Sequence[Token], at: int) -> Found | None:
 
 
 def _unit_at(tokens: Sequence[Token], at: int) -> tuple[str, int]:
-    """Return the unit behind a number, also in "5-year-old"; the mark of a compound is skipped."""
+    """Return the unit after a number, also in "5-year-old"; a compound's hyphen is skipped."""
     place = at + 1 if _word(tokens, at) == "-" else at
     word = _word(tokens, place)
     if word == "per" and _word(tokens, place + 1) == "cent":
@@ -741,7 +741,7 @@ def _hour(tokens: Sequence[Token], at: int, number: _Number) -> Found | None:
 def _half_of_unit(
     tokens: Sequence[Token], at: int, number: _Number, unit: str, stop: int
 ) -> Found | None:
-    """Read "an hour and a half" where it was said with a number: "one hour and a half"."""
+    """Read "and a half" after a number with a unit: "one hour and a half"."""
     if [token.lower for token in tokens[stop : stop + 3]] != ["and", "a", "half"]:
         return None
     more = _Number(number.value + 0.5, number.stop, number.unit)
@@ -784,12 +784,12 @@ _UNIT_WORDS = {*_SECONDS, *_CALENDAR_MONTHS, *_MEASURES, "degree"}
 
 
 def _is_unit_here(tokens: Sequence[Token], number: _Number, unit: str) -> bool:
-    """Tell whether a single letter is a unit: only where it is written at the number."""
+    """Return whether a single letter is a unit: only next to digits."""
     return len(unit) > 1 or bool(number.unit) or tokens[number.stop - 1].form is Form.NUMBER
 
 
 def _is_measure_here(tokens: Sequence[Token], number: _Number, unit: str) -> bool:
-    """Tell whether a word is a measure: "2 gal" is, "two gals" and "one foot" are not."""
+    """Return whether a word is a measure: "2 gal" is, "two gals" and "one foot" are not."""
     if unit == "foot":
         return number.value != 1.0
     beside_digits = bool(number.unit) or tokens[number.stop - 1].form is Form.NUMBER
@@ -802,7 +802,7 @@ _ABBREVIATION_MAX = 3
 def _duration(
     tokens: Sequence[Token], at: int, stop: int, parts: dict[str, float | str], unit: str
 ) -> Found:
-    """Read a length of time; with "ago" behind or "in" before it, a point of time."""
+    """Read a duration; with "ago" or "later" after it, a point in time."""
     (name, value), *_ = parts.items()
     ago = _word(tokens, stop) in {"ago", "earlier"}
     ahead = _word(tokens, stop) in {"later", "hence"} or (
@@ -835,7 +835,7 @@ def _plain(tokens: Sequence[Token], at: int, number: _Number) -> Found:
 
 
 def _ends_phrase(tokens: Sequence[Token], at: int) -> bool:
-    """Tell whether nothing is counted behind a number: "at ten", "at ten on Monday"."""
+    """Return whether nothing is counted after a number: "at ten", "at ten on Monday"."""
     return at >= len(tokens) or (
         tokens[at].form is not Form.NUMBER
         and (tokens[at].text in {".", ",", ";", "!", "?"} or tokens[at].lower in _BEHIND_TIMES)
@@ -848,7 +848,7 @@ _BEHIND_TIMES = frozenset(
 
 
 def _article_unit(tokens: Sequence[Token], at: int) -> Found | None:
-    """Read "a week", "half an hour", "an hour and a half" as the lengths that they are."""
+    """Read "a week", "half an hour", "an hour and a half" as durations."""
     word = _word(tokens, at)
     half = word == "half" and _word(tokens, at + 1) in {"a", "an"}
     place = at + 1 if half else at
@@ -869,7 +869,7 @@ _PER = frozenset(["once", "twice", "thrice", "times"])
 
 
 def _per(tokens: Sequence[Token], at: int, unit: str) -> Found:
-    """Read the "a day" of "twice a day": how often, not how long."""
+    """Read the "a day" of "twice a day": a frequency, not a duration."""
     days = unit in _SECONDS
     value = _SECONDS[unit] if days else _CALENDAR_MONTHS[unit]
     part = "per-seconds" if days else "per-months"
@@ -877,7 +877,7 @@ def _per(tokens: Sequence[Token], at: int, unit: str) -> Found:
 
 
 def _ordinal(tokens: Sequence[Token], at: int) -> Found | None:
-    """Read "third", "twenty-first"; "thirds" and "second" behind a number are no ranks."""
+    """Read "third", "twenty-first"; "thirds", and "second" after a number, are no ranks."""
     word = _word(tokens, at)
     if word in _ORDINALS:
         return _found(Kind.ORDINAL, {"rank": _ORDINALS[word]}, tokens, (at, at + 1))
@@ -904,7 +904,7 @@ def _fraction(tokens: Sequence[Token], at: int) -> Found | None:
 
 
 def _part(word: str, *, one: bool) -> float:
-    """Return what a word divides by: "half", "quarter", "fifths"; 0 for another word."""
+    """Return the fraction that a word stands for: "half", "quarter", "fifths"; 0 if none."""
     over = word.removesuffix("s")
     if over in _FRACTIONS or word in _FRACTIONS:
         return _FRACTIONS.get(word) or _FRACTIONS[over]
@@ -913,7 +913,7 @@ def _part(word: str, *, one: bool) -> float:
 
 
 def _fraction_of_unit(tokens: Sequence[Token], at: int, value: float) -> Found | None:
-    """Read "three quarters of an hour" as the length that it is."""
+    """Read "three quarters of an hour" as a duration."""
     unit = _word(tokens, at + 4)
     of = _word(tokens, at + 2) == "of" and _word(tokens, at + 3) in {"a", "an"}
     if not of or unit not in {*_SECONDS, *_CALENDAR_MONTHS} or len(unit) < 3:  # noqa: PLR2004
@@ -922,7 +922,7 @@ def _fraction_of_unit(tokens: Sequence[Token], at: int, value: float) -> Found |
 
 
 def _times(tokens: Sequence[Token], at: int) -> Found | None:
-    """Read "once a week": the adverb alone is also a conjunction."""
+    """Read "once a week": "once" alone is also a conjunction."""
     count = _TIMES.get(_word(tokens, at))
     per = _word(tokens, at + 1) in {"a", "an", "per", "every", "each", "daily", "weekly", ""}
     if count is None or not per:
@@ -934,7 +934,7 @@ def _times(tokens: Sequence[Token], at: int) -> Found | None:
 
 
 def _date(tokens: Sequence[Token], at: int) -> Found | None:
-    """Read a day, month, year or weekday in the usual orders, as far as the date goes."""
+    """Read day, month, year and weekday in the usual orders, as far as the date goes."""
     parts: dict[str, float | str] = {}
     place = at
     while place < len(tokens):
@@ -956,7 +956,7 @@ def _date(tokens: Sequence[Token], at: int) -> Found | None:
 
 
 def _continues(tokens: Sequence[Token], at: int, parts: Mapping[str, float | str]) -> bool:
-    """Tell whether a date goes on behind a comma or an "of"."""
+    """Return whether a date continues after a comma or an "of"."""
     if at >= len(tokens):
         return False
     word = tokens[at].lower
@@ -969,7 +969,7 @@ def _continues(tokens: Sequence[Token], at: int, parts: Mapping[str, float | str
 
 
 def _is_date_word(tokens: Sequence[Token], at: int, parts: Mapping[str, float | str]) -> bool:
-    """Tell whether "may" or "sun" is a date here: with a day or year beside it, or where dates go."""
+    """Return whether "may" or "sun" is a date: next to a day or year, or in a date's position."""
     token = tokens[at]
     if token.lower not in _ALSO_WORDS or parts:
         return True
@@ -982,7 +982,7 @@ def _is_date_word(tokens: Sequence[Token], at: int, parts: Mapping[str, float | 
 
 
 def _take_day(tokens: Sequence[Token], at: int, parts: dict[str, float | str]) -> bool:
-    """Take a day of the month that stands beside the month's name."""
+    """Take a day of the month next to the month's name."""
     day = _day(tokens[at].lower)
     if day is None or "day" in parts:
         return False

@@ -1,8 +1,7 @@
-"""A text prepared once for every comparison: its words, values, negations, modes and speakers.
+"""The reading of a text: its words, values, negations, modes and speakers, for comparisons.
 
-Reading is shallow and total: nothing is parsed that a closed class of words does not show, and
-every text can be read. What is uncertain is left out, so a reader may miss, but says little that
-is wrong.
+Reading is shallow and total: it parses only what a closed class of words shows, and every text can
+be read. What is uncertain is left out, so a reading may miss facts but states few wrong ones.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -48,17 +47,17 @@ _BREAKS = _ENDS | frozenset(',;:()[]\u2014\u2013"\u201c\u201d')
 _PRONOUNS = FIRST_PERSON | SECOND_PERSON | THIRD_PERSON
 _SUBJECTS = _PRONOUNS - POSSESSIVES.keys()
 _SHOUTED = 0.75
-"""Above this share of capitalised words (a heading, a title) capitals mark no names."""
+"""Above this share of capitalised words (a heading, a title), capitals do not mark names."""
 _SHOUTED_WORDS_MIN = 3
 _READINGS = 4_096
-"""Texts whose readings are kept: several batches with all their neighbours, a few KiB each."""
+"""The cache size for readings: several batches with all their neighbours, a few KiB each."""
 
 
 class Word(NamedTuple):
-    """A word, or a value of several words, in its place.
+    """A word, or a value of several words, at its position.
 
-    `name`: written as a name is. `known`: the dictionary has it. `negated`: an odd number of
-    negations reach it. `clause` grows at every mark and conjunction that ends a negation's reach.
+    `name`: written as a name. `known`: in the dictionary. `negated`: in the scope of an odd number
+    of negations. `clause` increases at every mark and conjunction that ends a negation's scope.
     """
 
     spelling: str
@@ -74,7 +73,7 @@ class Word(NamedTuple):
 
 
 class Negation(NamedTuple):
-    """A word that denies, and the words from `start` to before `stop` that it reaches."""
+    """A negating word, and its scope: the words from `start` to before `stop`."""
 
     position: int
     lemma: str
@@ -83,7 +82,7 @@ class Negation(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A word that says how something is meant, by its class: a quantifier, a modal."""
+    """A word that marks how something is meant, with its kind: a quantifier, a modal."""
 
     position: int
     kind: str
@@ -98,7 +97,7 @@ class Comparison(NamedTuple):
 
 
 class Possession(NamedTuple):
-    """Whose something is: a name or "i", "you", "he" …, and the lemma of what is owned."""
+    """A possession: the owner, a name or "i", "you", "he" …, and the lemma of the thing owned."""
 
     owner: str
     owned: str
@@ -106,9 +105,9 @@ class Possession(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """What one text says, as far as its form shows; each part is worked out when asked for.
+    """What one text says, as far as its form shows; each part is computed on first use.
 
-    Most texts are read to be told apart at a glance, which `keywords` does.
+    Most texts are only read to be ruled out at a glance, for which `keywords` is enough.
     """
 
     text: str
@@ -116,7 +115,7 @@ class Reading:
 
     @cached_property
     def keywords(self) -> frozenset[str]:
-        """The lemmas of the words that carry matter, names left out."""
+        """The lemmas of content words without names."""
         shouted = _is_shouted(self._pieces)
         return frozenset(
             piece.lemma
@@ -159,7 +158,7 @@ class Reading:
 
     @cached_property
     def question(self) -> str | None:
-        """The question's word, "how many" with its second; "" for one without; None: no question."""
+        """The question word, like "how many"; "" for a question without one; None if not asked."""
         return _question(self.tokens, self._pieces)
 
     @cached_property
@@ -188,7 +187,7 @@ class Reading:
 
     @cached_property
     def persons(self) -> frozenset[int]:
-        """The grammatical persons that pronouns stand for: 1, 2, 3."""
+        """The grammatical persons of the pronouns: 1, 2, 3."""
         groups = (FIRST_PERSON, SECOND_PERSON, THIRD_PERSON)
         return frozenset(number for number, group in enumerate(groups, 1) if group & self.lowers)
 
@@ -202,16 +201,16 @@ class Reading:
 
 
 class Readings:
-    """Texts read once: the readings of the newest are kept."""
+    """A cache of readings: it keeps those of the newest texts."""
 
     def __init__(self, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
         self.of: Callable[[str], Reading] = lru_cache(_READINGS)(partial(read, lexicon=lexicon))
-        """Return what a text says."""
+        """Return the reading of a text."""
 
 
 class _Piece(NamedTuple):
-    """A word before it is known what reaches it."""
+    """A word before negations are applied."""
 
     token: Token
     lower: str
@@ -254,7 +253,7 @@ def _is_hyphenated(token: Token, text: str) -> bool:
 
 
 def _opens_clause(found: Sequence[Token], at: int) -> bool:
-    """Tell whether a coordinator joins clauses: a pronoun, the next subject, follows it."""
+    """Return whether a coordinator joins clauses: a pronoun, the next subject, follows it."""
     return (
         found[at].lower in COORDINATORS and at + 1 < len(found) and found[at + 1].lower in _PRONOUNS
     )
@@ -269,7 +268,7 @@ def _lemma(lower: str, lexicon: Lexicon) -> str:
 def _in_place(
     quantity: Quantity, found: Sequence[Token], start: int, stop: int, lexicon: Lexicon
 ) -> Quantity:
-    """Complete a value with what stands around it: its bound, and what it counts or labels."""
+    """Add a value's context: its bound, and what it counts or labels."""
     return Quantity(
         quantity.kind,
         quantity.parts,
@@ -281,7 +280,7 @@ def _in_place(
 
 
 def _counted(found: Sequence[Token], start: int, stop: int, lexicon: Lexicon) -> str:
-    """Return what a value is of: the word behind it, else the word in front of it."""
+    """Return what a value is of: the word after it, else the word before it."""
     for token in (*found[stop : stop + 1], *found[max(0, start - 1) : start]):
         deed = lexicon.is_mostly(token.lower, "v") and not lexicon.is_mostly(token.lower, "n")
         if token.form is Form.WORD and token.lower not in FUNCTION_WORDS and not deed:
@@ -329,7 +328,7 @@ def _is_shouted(pieces: Sequence[_Piece]) -> bool:
 
 
 def _is_name(piece: _Piece, lexicon: Lexicon, *, shouted: bool) -> bool:
-    """Tell whether a word is written as a name; a sentence's first capital alone says nothing."""
+    """Return whether a word is written as a name; a sentence's initial capital proves nothing."""
     if piece.quantity or piece.lower in FUNCTION_WORDS or piece.token.form is not Form.WORD:
         return False
     if lexicon.is_proper(piece.lower):
@@ -337,7 +336,7 @@ def _is_name(piece: _Piece, lexicon: Lexicon, *, shouted: bool) -> bool:
     if not piece.token.text[:1].isupper():
         return False
     if piece.initial or shouted:
-        # A dictionary as large as this one has "anna" (a coin); nobody begins a sentence with it.
+        # So large a dictionary has "anna" (a coin), which does not begin sentences.
         return lexicon.frequency(piece.lower) == 0
     return True
 
@@ -362,11 +361,11 @@ def _negations(pieces: Sequence[_Piece], lexicon: Lexicon) -> Iterator[Negation]
 
 
 _CIRCUMSTANCES = frozenset(["circumstances", "account", "means", "case", "way", "event"])
-"""Behind "under no", "by no" and their like: what denies the whole clause."""
+"""Nouns that, after "under no", "by no" and the like, deny the whole clause."""
 
 
 def _is_deniable(piece: _Piece) -> bool:
-    """Tell whether a word can be what is denied: matter, or where something is: "is not on"."""
+    """Return whether a word can be denied: a content word, or a place as in "is not on"."""
     return piece.lower not in FUNCTION_WORDS or piece.lower in _PLACING
 
 
@@ -374,7 +373,7 @@ _PLACING = (PARTICLES | PREPOSITIONS) - {"to"}
 
 
 def _behind_that(pieces: Sequence[_Piece], start: int, stop: int) -> int:
-    """Extend a negation over what it is said of: "it is not true that", "there is nobody who"."""
+    """Extend a negation over its complement: "it is not true that", "there is nobody who"."""
     frame = {piece.lower for piece in pieces[start:stop]}
     said_of = _lower(pieces, stop) == "that" and bool(frame) and frame <= _TRUTH
     exists = _lower(pieces, stop) in {"who", "that", "which"} and "there" in {
@@ -393,7 +392,7 @@ _TRUTH = frozenset(["true", "right", "correct", "the", "case"])
 
 
 def _denied_behind(pieces: Sequence[_Piece], at: int) -> tuple[int, int]:
-    """Return what a negator at a clause's end denies: "smoking is forbidden", "it fails"."""
+    """Return the scope of a negator at a clause's end: "smoking is forbidden", "it fails"."""
     if pieces[at].lower in NEGATIVE_ADJECTIVES:
         start = at
         while start > 0 and pieces[start - 1].clause == pieces[at].clause:
@@ -404,7 +403,7 @@ def _denied_behind(pieces: Sequence[_Piece], at: int) -> tuple[int, int]:
 
 
 def _negator(pieces: Sequence[_Piece], at: int, lexicon: Lexicon) -> str:
-    """Return the lemma of a word that denies here, or nothing."""
+    """Return the lemma of a word that negates here; "" if it does not."""
     piece = pieces[at]
     lower, following = piece.lower, _lower(pieces, at + 1)
     if lower in NEGATORS and piece.hyphenated and following != "one":
@@ -434,7 +433,7 @@ def _negator(pieces: Sequence[_Piece], at: int, lexicon: Lexicon) -> str:
 
 
 def _excepts(pieces: Sequence[_Piece], at: int) -> bool:
-    """Tell whether a negator says "only": "nobody but Ana", "no one except Ana"."""
+    """Return whether a negator means "only": "nobody but Ana", "no one except Ana"."""
     if pieces[at].lower not in NEGATORS:
         return False
     behind = at + 2 if (pieces[at].lower, _lower(pieces, at + 1)) == ("no", "one") else at + 1
@@ -442,20 +441,20 @@ def _excepts(pieces: Sequence[_Piece], at: int) -> bool:
 
 
 def _is_numbered(pieces: Sequence[_Piece], at: int) -> bool:
-    """Tell whether "no." is short for "number"."""
+    """Return whether "no." is short for "number"."""
     following = pieces[at + 1 : at + 2]
     return any(piece.quantity and piece.clause != pieces[at].clause for piece in following)
 
 
 def _prefers(pieces: Sequence[_Piece], at: int) -> bool:
-    """Tell whether "rather than" belongs to "prefer": both say which of two."""
+    """Return whether "rather than" belongs to "prefer": both name a preference."""
     return any(
         piece.lemma == "prefer" for piece in pieces[:at] if piece.clause == pieces[at].clause
     )
 
 
 def _governs(pieces: Sequence[_Piece], at: int, lemma: str) -> bool:
-    """Tell whether a word denies what follows: "fails to start", "stopped smoking", "lacks time"."""
+    """Return whether a word denies what follows: "fails to start", "stopped smoking"."""
     before, following = _lower(pieces, at - 1), _lower(pieces, at + 1)
     if before in ARTICLES or before in POSSESSIVES:
         return False
@@ -484,7 +483,7 @@ def _quantifiers(pieces: Sequence[_Piece], lexicon: Lexicon) -> Iterator[Mark]:
 
 
 def _is_set_apart(pieces: Sequence[_Piece], at: int, lexicon: Lexicon) -> bool:
-    """Tell whether "alone" says "only": behind whom it is said of, not behind a verb."""
+    """Return whether "alone" means "only": it does after a noun, but not after a verb."""
     before = pieces[at - 1 : at] if at else ()
     return any(
         piece.lower not in FUNCTION_WORDS and not lexicon.is_mostly(piece.lower, "v")
@@ -493,7 +492,7 @@ def _is_set_apart(pieces: Sequence[_Piece], at: int, lexicon: Lexicon) -> bool:
 
 
 def _is_period(pieces: Sequence[_Piece], at: int) -> bool:
-    """Tell whether a time follows: "every Sunday" says how often, not of how many."""
+    """Return whether a time follows: "every Sunday" states a frequency, not a quantity."""
     if at >= len(pieces):
         return False
     quantity = pieces[at].quantity
@@ -507,7 +506,7 @@ def _modals(pieces: Sequence[_Piece]) -> Iterator[Mark]:
         kind = MODAL_WITH_TO.get(piece.lower) if following == "to" else None
         kind = kind or MODALS.get(piece.lower)
         if piece.lower in {"need", "needs"} and following not in {"to", "not"}:
-            kind = None  # "the need for" and "needs glasses" bind nobody
+            kind = None  # "the need for" and "needs glasses" oblige no one
         if piece.lower == "used" and _lower(pieces, at - 1) in BE:
             kind = None  # "was used to"
         polite = kind == "conditional" and following in {"like", "love", "prefer"}
@@ -537,7 +536,7 @@ def _possessions(words: Sequence[Word]) -> Iterator[Possession]:
 
 
 def _speakers(words: Sequence[Word], lexicon: Lexicon) -> Iterator[str]:
-    """Return who is said to have said or thought something: "Anna said", "according to Ben"."""
+    """Yield the speakers or thinkers that the text names: "Anna said", "according to Ben"."""
     for at, word in enumerate(words[1:], 1):
         before = words[at - 1]
         if before.lower == "according" and word.lower == "to" and at + 1 < len(words):
@@ -557,7 +556,7 @@ def _tenses(pieces: Sequence[_Piece], lexicon: Lexicon) -> frozenset[str]:
 
 
 def _tense(pieces: Sequence[_Piece], at: int, lexicon: Lexicon) -> str:
-    """Return the tense that a verb form shows; participles behind an auxiliary show none."""
+    """Return the tense that a verb form shows; participles after an auxiliary show none."""
     lower, following = pieces[at].lower, _lower(pieces, at + 1)
     if lower in {"was", "were", "did", "had"}:
         return "past"
@@ -582,7 +581,7 @@ def _is_participle(pieces: Sequence[_Piece], at: int) -> bool:
 
 
 def _question(found: Sequence[Token], pieces: Sequence[_Piece]) -> str | None:
-    """Return what is asked for; a text is a question where it ends as one."""
+    """Return the question word; a text is a question if it ends with a question mark."""
     if not pieces or not any(token.text == "?" for token in found[-3:]):
         return None
     for at, piece in enumerate(pieces):
@@ -602,7 +601,7 @@ def _question(found: Sequence[Token], pieces: Sequence[_Piece]) -> str | None:
 
 
 def _sentences(found: Sequence[Token]) -> int:
-    """Count the sentences: runs of words that a full stop or its like ends."""
+    """Count the sentences: runs of words up to a full stop or similar mark."""
     count, open_sentence = 0, False
     for token in found:
         if token.form is Form.MARK and token.text in _ENDS:

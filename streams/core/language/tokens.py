@@ -1,4 +1,4 @@
-"""A text cut into tokens: words, numerals, marks, and spellings that are read as one."""
+"""Splits a text into tokens: words, numerals, marks, and spellings that are read as one."""
 # ruff: noqa: SIM905 - a class of words is read as a line
 
 import re
@@ -23,7 +23,7 @@ _CLOCK = r"[ap]\.?m\b\.?"
 
 
 class Form(StrEnum):
-    """What a token looks like."""
+    """The lexical form of a token."""
 
     URL = "url"
     EMAIL = "email"
@@ -42,7 +42,7 @@ class Form(StrEnum):
 
 
 class Token(NamedTuple):
-    """A piece of a text as it is spelt, and where it starts."""
+    """A piece of a text as spelt, and its start offset."""
 
     form: Form
     text: str
@@ -51,7 +51,7 @@ class Token(NamedTuple):
 
 
 _PLAIN = r"(?P<plain>[a-z]+(?=\s(?!['\u2019])|$))|"
-"""Most words: nothing but letters, with no apostrophe behind. To find so at once halves the time."""
+"""Most words: only letters, with no apostrophe after them. Matching them first halves the time."""
 _TOKEN = re.compile(
     _PLAIN
     + "|".join(
@@ -103,7 +103,7 @@ _IS_BEHIND = frozenset("it he she that what there here who where how when why th
 
 
 def tokens(text: str) -> list[Token]:
-    """Cut a text into tokens; contractions are written out, compounds of two words are two."""
+    """Split a text into tokens; expand contractions, and split compounds at hyphens."""
     found: list[Token] = []
     for match in _TOKEN.finditer(text):
         spelling, form = match.group(), match.lastgroup
