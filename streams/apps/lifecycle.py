@@ -186,7 +186,7 @@ class Lifecycle:
         return [first, second]
 
     async def pin(self, memory: Memory, author: str, note: str, *, pinned: bool) -> list[Told]:
-        """Pin or unpin a memory: a pinned one is never changed or ended."""
+        """Pin or unpin a memory: a pinned one is not merged, replaced or ended."""
         require_live(memory)
         wish = {"memory_id": memory.id, "pinned": pinned}
         asked = request(Pin, memory.scope, memory.id, author=author, note=note, **wish)
