@@ -71,7 +71,7 @@ def publish(file: Path, bootstrap: str, prefix: str) -> None:
 
 
 class Served:
-    """A service that waits for events."""
+    """A running service that waits for events."""
 
     def __init__(self, service: Running, bootstrap: str, prefix: str) -> None:
         self._service = service

@@ -1,4 +1,4 @@
-"""Who may use the API: tokens by their digests, each for some scopes, to read or to write."""
+"""Access to the API: tokens by digest, each with read or write rights in some scopes."""
 
 import hashlib
 import hmac

@@ -57,7 +57,7 @@ class Report:
 
 
 def unusable(name: str, place: str, error: Exception, remedy: str) -> Check:
-    """Return the check of a copy that cannot be read; `error` says why, `remedy` what to do."""
+    """Return the check of an unreadable copy; `error` gives the reason, `remedy` what to do."""
     findings = Findings()
     findings.add(Problem.UNUSABLE, place, str(error))
     return Check(name, place, findings, remedy)

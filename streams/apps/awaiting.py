@@ -108,7 +108,7 @@ class Published:
                 self._take(logged.decision)
 
     def _take(self, decision: Decision) -> None:
-        """Remember a decision on one of the events, or on an earlier event with the same id."""
+        """Remember a decision on one of the events, or on another event with the same id."""
         place = decision.source.partition, decision.source.offset
         if place in self._places:
             self._own[place] = decision
@@ -116,7 +116,7 @@ class Published:
             self._first[decision.decision_id] = decision
 
     def _decision(self, place: _Place) -> Decision | None:
-        """Return the decision on an event; for a repeated event, the first that was not ignored."""
+        """Return the decision on an event; for a repeated event, the one that was not an ignore."""
         own = self._own.get(place)
         if own is None or not is_again(own):
             return own

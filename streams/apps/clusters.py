@@ -70,7 +70,7 @@ def by_threshold(
 
 
 class Clusters:
-    """The facts that each memory states, and the memory in which each event ended."""
+    """The facts that each memory states, and the memory that each event ended up in."""
 
     def __init__(self) -> None:
         self._state = dict[MemoryId, Stored]()

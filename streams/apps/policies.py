@@ -240,7 +240,7 @@ def _leaves(
 
 
 def with_bands(policy: Policy, change: Callable[[Bands], Bands]) -> Policy:
-    """Return a policy with other bands, in every scope."""
+    """Return a policy with its bands changed in every scope."""
 
     def changed(rules: Rules) -> dict[str, Any]:
         bands, nominate = change(rules.bands), rules.nominate.model_dump(mode="json")

@@ -47,7 +47,7 @@ async def rebuild_index(settings: Settings, *, embedded: bool, report: Report) -
 async def rebuild_sinks(
     settings: Settings, wanted: SinkSettings, until: Bound | None, *, embedded: bool, report: Report
 ) -> Rebuilt:
-    """Write the memories as of `until`, or the current ones, into new sinks."""
+    """Write the memories as they were before `until`, or the current ones, into new sinks."""
     scratch = ExactIndex()
     async with opened(settings, embedded=embedded) as log, wiring.sinks(wanted, _unheard) as sinks:
         for sink in sinks:

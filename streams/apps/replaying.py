@@ -91,8 +91,8 @@ class Redecision:
     async def run(self, progress: Callable[[int], None]) -> None:
         """Decide on the selected events not yet replayed; with `follow`, until cancelled.
 
-        Earlier events are copied with their old decisions. `progress` receives the number of events
-        done since its last call.
+        Events before the selection are copied with their old decisions. `progress` receives the
+        number of events done since its last call.
         """
         partitions = range(await self._source.partitions(DECISIONS.name))
         lanes = [await self._lane(partition) for partition in partitions]

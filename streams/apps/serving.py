@@ -83,7 +83,7 @@ class _Health:
 async def of_own_store(
     settings: Settings, report: Callable[[str], None]
 ) -> AsyncGenerator[Lifecycle]:
-    """Hold the embedded store for writing."""
+    """Yield the operations on memories over an embedded store, held for writing."""
     chosen = embedding.for_store(settings, report)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(
@@ -109,7 +109,7 @@ async def of_own_store(
 async def _of_cluster(
     settings: Settings, report: Callable[[str], None]
 ) -> AsyncGenerator[Lifecycle]:
-    """Publish to Kafka, and search the services' memories."""
+    """Yield the operations on memories over Kafka and the services' memories."""
     await wiring.partitions(settings.kafka)  # raises if the topics are not valid
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(opened(settings, embedded=False))

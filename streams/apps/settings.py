@@ -34,7 +34,7 @@ _SERVERS = r"^[^\s,]+:\d{1,5}( *, *[^\s,]+:\d{1,5})*$"
 
 
 class InvalidSettings(ValueError):
-    """Settings that cannot be used; one line, naming each key, its place and the remedy."""
+    """Invalid settings; the one-line message names each key, its place and the remedy."""
 
 
 class _Group(BaseModel):
@@ -42,7 +42,7 @@ class _Group(BaseModel):
 
 
 class EndpointSettings(_Group):
-    """An OpenAI-compatible endpoint that gives vectors."""
+    """An OpenAI-compatible endpoint that returns embeddings."""
 
     base_url: Annotated[str, Field(pattern=r"^https?://[^@?#\s]+$")] | None = Field(
         default=None,
@@ -129,7 +129,7 @@ class EmbedderSettings(_Group):
 
 
 class IndexSettings(_Group):
-    """Where memories are searched."""
+    """The index in which memories are searched."""
 
     kind: IndexKind = Field(
         default=IndexKind.EDGE,
@@ -292,7 +292,7 @@ class ProducerSettings(_Group):
 
 
 class SinkSettings(_Group):
-    """Copies of the memories that the writer keeps for other programs, beside the index."""
+    """Copies of the memories that the writer maintains for other programs, besides the index."""
 
     sqlite: Path | None = Field(
         default=None, description="A SQLite file with a table of memories; unset keeps none."
@@ -315,7 +315,7 @@ class SinkSettings(_Group):
 
 
 class RunSettings(_Group):
-    """How `memsieve run` works through its files."""
+    """How `memsieve run` processes its files."""
 
     batch_records: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=512,
@@ -668,12 +668,12 @@ def load(flags: dict[str, Any], config: Path | None = None) -> Settings:
 
 
 def listing(settings: Settings) -> dict[str, Any]:
-    """Return every setting by its dotted name, as JSON values; secrets are masked."""
+    """Return every setting by its dotted name, as a JSON value; secrets are masked."""
     return dict(_flat(settings.model_dump(mode="json"), ""))
 
 
 def descriptions() -> dict[str, str]:
-    """Return what each setting is for, by its dotted name."""
+    """Return the description of each setting by its dotted name."""
     return dict(_described(Settings, ""))
 
 

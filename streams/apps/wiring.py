@@ -1,4 +1,4 @@
-"""Which adapter stands behind which port; the only place that names both. Imports lazily."""
+"""The composition of adapters and ports; the only module that names both. Imports lazily."""
 
 import asyncio
 import logging
