@@ -1,4 +1,7 @@
-"""The composition of adapters and ports; the only module that names both. Imports lazily."""
+"""The composition of adapters and ports; the only module that names both.
+
+Adapters are imported lazily.
+"""
 
 import asyncio
 import logging
