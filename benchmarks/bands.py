@@ -78,7 +78,7 @@ def _group(row: dict[str, Any]) -> str:
 
 
 def _at(threshold: float, rows: list[dict[str, Any]], scores: list[float]) -> dict[str, float]:
-    """Return, per group, the share of pairs that are at least so similar."""
+    """Return the share of pairs in each group at or above a threshold."""
     above: dict[str, float] = {"threshold": threshold}
     for group in GROUPS:
         members = [s for s, row in zip(scores, rows, strict=True) if _group(row) == group]

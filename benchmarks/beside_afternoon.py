@@ -75,7 +75,7 @@ def _contestants(
 
 @contextmanager
 def _running(bootstrap: str, name: str) -> "Generator[_Script]":
-    """Run the script on topics of its own."""
+    """Run the script on its own topics."""
     chosen = settings.load({}).embedder
     with tempfile.TemporaryDirectory() as directory:
         _, prefix = installed(Path(directory), bootstrap, name)
@@ -95,7 +95,7 @@ def _running(bootstrap: str, name: str) -> "Generator[_Script]":
 
 
 class _Script:
-    """The script in a process of its own."""
+    """The script in a separate process."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", bootstrap: str, prefix: str) -> None:
         self._process = process
@@ -103,7 +103,7 @@ class _Script:
         self._prefix = prefix
 
     def run(self, file: Path, count: int) -> None:
-        """Publish a file, and return once so many decisions in all are published."""
+        """Publish a file, and return once `count` decisions in total are published."""
         publish(file, self._bootstrap, self._prefix)
         asyncio.run(self._until_decided(count))
 

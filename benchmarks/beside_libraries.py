@@ -65,7 +65,7 @@ def main() -> None:
 
 
 class _Timed:
-    """What each does in a second of the processor; `kept` is how many texts they keep."""
+    """The contestants' rates per second of CPU time; `kept` is how many texts each keeps."""
 
     def __init__(self, count: int, peers: "Mapping[str, _Peer]") -> None:
         self._count = count
@@ -99,7 +99,7 @@ def _result(material: Texts, kept: dict[str, int], rounds: Rounds) -> Result:
 
 
 _Peer = Callable[[], tuple[float, int]]
-"""Does a round; returns its seconds of the processor, and how many texts are kept."""
+"""Does a round; returns its CPU seconds, and how many texts are kept."""
 
 
 @contextmanager

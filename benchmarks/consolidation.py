@@ -121,7 +121,7 @@ def main() -> None:
 
 
 def planted(count: int) -> list[Event]:
-    """Return facts in scopes of a hundred; `near` is what a repeat, or a change of it, is like."""
+    """Return facts in scopes of a hundred; `near` is the fact that an event repeats or changes."""
     made: list[Event] = []
     for number in range(count):
         place = number % _IN_A_SCOPE
@@ -140,7 +140,7 @@ def planted(count: int) -> list[Event]:
 
 
 def _truth(events: Sequence[Event]) -> dict[str, str]:
-    """Return, for each text, the fact that it says: a changed number makes another one."""
+    """Return the fact that each text states; a changed number makes it another fact."""
     return {
         event.text: event.text
         if event.near is None or _numbers(event.text) != _numbers(event.near)
@@ -156,7 +156,7 @@ def _numbers(text: str) -> list[str]:
 
 
 async def _consolidated(events: Sequence[Event]) -> tuple[Consolidated, Cost, float]:
-    """Keep all in a store, then make one pass over it."""
+    """Store all events without merging, then make one consolidation pass."""
     given, policy = Given(of_texts(events)), policies.load("default")
     with tempfile.TemporaryDirectory() as directory:
         file = write(Path(directory) / "events.jsonl", events)
@@ -183,7 +183,7 @@ async def _encoded(texts: Sequence[str]) -> dict[str, Vector]:
 async def _groups(
     events: Sequence[Event], vectors: Mapping[str, Vector]
 ) -> tuple[dict[str, str], Cost]:
-    """Consolidate in memory; return the id of the memory that stands for each text, and the cost."""
+    """Consolidate in memory; return the id of the memory that represents each text, and the cost."""
     policy, stays = policies.load("default"), dict[str, str]()
     async with wiring.judging(Settings(), SystemClock()) as judging:
         means = Means(Given(vectors), judging)
@@ -230,7 +230,7 @@ def _linkages(
     vectors: Mapping[str, Vector],
     truth: Mapping[str, str] | None,
 ) -> dict[str, float]:
-    """Group by the cosine alone, by chains and by complete linkage; return how that went."""
+    """Group by cosine alone, by single and by complete linkage; return the figures of both."""
     figures: dict[str, float] = {}
     for cosine in _COSINES:
         for way, groups in _by_cosine(placed, vectors, cosine).items():
@@ -265,7 +265,7 @@ def _by_cosine(
 
 
 def _believing(cosine: float) -> Policy:
-    """Return a policy that takes whatever is so near for one fact."""
+    """Return a policy that treats all pairs at or above a cosine as one fact."""
     content = policies.load("default").model_dump(mode="json")
     bands = {"match": cosine, "review": cosine, "log": cosine}
     acts = {"match": "merge", "review": "merge"}
@@ -290,7 +290,7 @@ def _lowest(vectors: Sequence[Vector]) -> float:
 def _semhash(
     events: Sequence[Event], vectors: Mapping[str, Vector], truth: Mapping[str, str]
 ) -> dict[str, float]:
-    """Let SemHash group the same texts; return how long that took, and how good it is."""
+    """Group the same texts with SemHash; return its time and its quality."""
     with tempfile.TemporaryDirectory() as directory:
         texts = [event.text for event in events]
         (Path(directory) / "texts.json").write_text(json.dumps(texts), encoding="utf-8")

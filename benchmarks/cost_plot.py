@@ -1,4 +1,4 @@
-"""Cost against store size, both in decades, as an SVG file that is read on light and on dark."""
+"""A log-log plot of cost against store size, as SVG that is legible on light and dark pages."""
 
 import io
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _COLOURS = ("#3b82f6", "#f59e0b", "#10b981", "#a855f7")
 _INK = "#808a96"
 _STYLE = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "memsieve",  # the same figure is the same file
+    "svg.hashsalt": "memsieve",  # makes the file reproducible
     "font.size": 10,
     "text.color": _INK,
     "axes.edgecolor": _INK,

@@ -1,4 +1,4 @@
-"""An owner and a writer over an index, with a log of their own: deciding without a pipeline."""
+"""An owner and a writer over an index and a log on disk: deciding without a pipeline."""
 
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
@@ -33,7 +33,7 @@ _BATCH = 256
 
 @asynccontextmanager
 async def local_log() -> AsyncGenerator[LocalBroker]:
-    """Give an empty log on disk, of one partition."""
+    """Open an empty log on disk with one partition."""
     with tempfile.TemporaryDirectory() as directory:
         log = LocalBroker(Path(directory) / "log.sqlite3", indexed=INDEXED)
         for topic in TOPICS:
@@ -49,7 +49,7 @@ def event(number: int, scope: str, text: str) -> Remember:
 
 
 class Deciding:
-    """Decides on events with the default policy, and applies what was decided."""
+    """Decides on events with the default policy, and applies the decisions."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Deciding:
         )
 
     async def work(self) -> Cost:
-        """Decide on what was published and apply it; return what that took."""
+        """Decide on the published events and apply the decisions; return the cost."""
         watch = Watch()
         while await self._owner.step(_BATCH):
             await self._writer.drain(_BATCH)

@@ -90,7 +90,7 @@ def _event(number: int) -> Remember:
 
 
 class _Vectors:
-    """Implements ports.Embedder at next to no cost: a random unit vector for each text."""
+    """Implements ports.Embedder at almost no cost, with a random unit vector for each text."""
 
     model = ModelId(POLICY.model)
     dimension = DIMENSION
@@ -105,7 +105,7 @@ class _Vectors:
 
 
 async def _decided(log: LocalBroker, count: int) -> None:
-    """Fill a log with events and an insert for each, in an epoch that began at once."""
+    """Fill a log with a fence, events, and an insert for each event in that epoch."""
     [offset] = await log.append([fence_record("bench", 0, 1)])
     epoch = Epoch(offset, "bench")
     vectors = _Vectors()
@@ -148,7 +148,7 @@ async def _taking_over(log: LocalBroker) -> tuple[float, float]:
 
 
 async def _deciding() -> float:
-    """Return how many events are decided on and applied in a second of the processor."""
+    """Return the events decided on and applied per second of CPU time."""
     async with local_log() as log:
         with tempfile.TemporaryDirectory() as directory:
             index = EdgeIndex(Path(directory) / "index", DIMENSION)
@@ -166,7 +166,7 @@ def _admit_all(newest: Epoch | None, claimed: Epoch | None) -> bool:
 
 @contextmanager
 def _believing_everybody() -> Generator[None]:
-    """Take the checks away that fencing costs."""
+    """Disable the checks that make up the cost of fencing."""
 
     async def unlooked(self: Owner, partition: int, owned: object, own: Sequence[int]) -> None:
         del self, partition, owned, own

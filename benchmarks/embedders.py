@@ -1,4 +1,4 @@
-"""The installed model as memsieve uses it, and as fastembed does by itself."""
+"""The installed model as memsieve uses it, and as plain fastembed uses it."""
 
 from collections.abc import Callable
 
@@ -22,13 +22,13 @@ def default_embedder() -> Embedder:
 
 
 def embed(plain: TextEmbedding, texts: list[str], batch: int | None = None) -> None:
-    """Let fastembed embed texts in their order; `batch` None is its own default."""
+    """Embed texts in order with fastembed; `batch` None means its default batch size."""
     for _ in plain.embed(texts, **({} if batch is None else {"batch_size": batch})):
         pass
 
 
 def tokens_counter() -> Callable[[list[str]], list[int]]:
-    """Return what counts, for each text, the tokens that the model reads."""
+    """Return a function that counts the model's tokens in each text."""
     tokenizer, _ = load_tokenizer(wiring.verify_model(settings.load({}).embedder))
     tokenizer.no_padding()
     return lambda texts: [len(read) for read in tokenizer.encode_batch_fast(texts)]

@@ -67,7 +67,7 @@ def _material(limit: int) -> dict[str, Texts]:
 
 
 def _ours() -> dict[str, Embedder]:
-    """Return the embedder in each precision that this machine has."""
+    """Return the embedder in each precision that this machine supports."""
     chosen = settings.load({}).embedder
     best = settled("auto", describe(chosen.model))
     return {
@@ -146,7 +146,7 @@ def _result(
 
 
 def _together(kinds: Mapping[str, Texts], rounds: Mapping[str, Rounds]) -> Rounds:
-    """Return the rates over all kinds of texts, round by round."""
+    """Return the rates over all kinds of texts for each round."""
     counts = {kind: len(texts.texts) for kind, texts in kinds.items()}
     names = next(iter(rounds.values()))
     return {
@@ -160,7 +160,7 @@ def _together(kinds: Mapping[str, Texts], rounds: Mapping[str, Rounds]) -> Round
 
 
 def _padding(kinds: Mapping[str, Texts]) -> dict[str, object]:
-    """Return how many tokens ours computes for each that is read."""
+    """Return the numbers of real tokens and of padded tokens that our encoder computes."""
     read, _ = load_tokenizer(wiring.verify_model(settings.load({}).embedder))
     tokenizer = PaddingTokenizer(read)
     tokens = padded = 0
@@ -173,7 +173,7 @@ def _padding(kinds: Mapping[str, Texts]) -> dict[str, object]:
 
 
 def _drift(kinds: Mapping[str, Texts], ours: Mapping[str, Embedder]) -> dict[str, float]:
-    """Return how far cosines of the fast vectors are from the exact ones."""
+    """Return how far the cosines of fast vectors differ from those of exact vectors."""
     if FAST not in ours:
         return {}
     texts = [text for each in kinds.values() for text in each.texts[: _DRIFT_TEXTS // len(kinds)]]

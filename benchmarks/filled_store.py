@@ -1,4 +1,4 @@
-"""A store of generated memories: many small scopes, one of a thousand, and a large one."""
+"""A store of generated memories: many small scopes, one scope of a thousand, and a large one."""
 
 import time
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ _PAGE = 2_000
 _SMALL = 100
 _MIDDLE = 1_000
 _STRIDE = 7_919
-"""A prime: memories of a scope are spread over the whole store, as a stream brings them."""
+"""A prime, which spreads the memories of a scope over the whole store, as a stream would."""
 _OVERFETCH = 8
-"""What the deduplicator asks of the index beyond the policy's limit."""
+"""How many more neighbours the deduplicator fetches from the index than the policy's limit."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which memory lies in which scope: a tenth in the large one, a hundred in each small one."""
+    """The assignment of memories to scopes: a tenth in the large one, about 100 in each small one."""
 
     size: int
 
@@ -45,12 +45,12 @@ class Layout:
         return self.small(place)
 
     def small(self, number: int) -> ScopeName:
-        """Return one of the small scopes; any number does."""
+        """Return one of the small scopes; `number` may be any integer."""
         scopes = max(1, (self.size - self.middle.stop) // _SMALL)
         return ScopeName(f"acme/user-{number % scopes}")
 
     def states(self) -> Iterator[list[Stored]]:
-        """Yield all memories with their vectors, page by page, the scopes mixed."""
+        """Yield all memories with their vectors, page by page, with the scopes interleaved."""
         for page in range(0, self.size, _PAGE):
             order = range(page, min(page + _PAGE, self.size))
             vectors = random_units(page, len(order))
@@ -60,7 +60,7 @@ class Layout:
             ]
 
     def vectors(self, places: range, count: int) -> Iterator[Vector]:
-        """Yield vectors of memories that lie at these places, from as many pages as there are."""
+        """Yield vectors of memories at these places, spread over as many pages as possible."""
         pages = range(0, self.size, _PAGE)
         each = -(-count // len(pages))
         for page in pages[:count]:
@@ -76,7 +76,7 @@ async def fill(index: Index, layout: Layout) -> None:
 
 
 async def searches(index: Index, layout: Layout, places: range, count: int) -> list[float]:
-    """Search for known vectors in their scope, one by one; return the milliseconds of each."""
+    """Search for known vectors in their scope one at a time; return each search's milliseconds."""
     rules = POLICY.rules(scope := layout.scope(places.start)).nominate
     limit = rules.neighbours_max + _OVERFETCH
     taken: list[float] = []

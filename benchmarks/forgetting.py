@@ -39,7 +39,7 @@ from streams.ports import UNFOLLOWED, Committed, Outgoing
 
 KEY = Key(b"a secret of thirty-two characters")
 _FORGOTTEN = 9
-"""Memories that are forgotten one after the other; the first warms up and is left out."""
+"""Memories forgotten one at a time; the first is a warm-up and is left out."""
 
 
 def _inserted(stored: Stored, number: int) -> Insert:
@@ -65,7 +65,7 @@ def _inserted(stored: Stored, number: int) -> Insert:
 
 
 async def _fill(log: LocalBroker, index: EdgeIndex, layout: Layout) -> None:
-    """Make log and index what they would be after so many events."""
+    """Fill log and index as the events of `layout` would."""
     [offset] = await log.append([fence_record("bench", 0, 1)])
     epoch, number = Epoch(offset, "bench"), 0
     for states in layout.states():
@@ -87,7 +87,7 @@ async def _fill(log: LocalBroker, index: EdgeIndex, layout: Layout) -> None:
 
 
 async def _measured(layout: Layout) -> list[float]:
-    """Return the seconds that it takes to forget one of so many, one after the other."""
+    """Return the seconds of forgetting a memory of `layout`, for several in turn."""
     embedder = Given({})
     means = Means(KEY, POLICY, embedder, Judging(Readings(english()), {}))
     taken: list[float] = []

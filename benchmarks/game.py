@@ -39,7 +39,7 @@ _ALL = dict.fromkeys(("budget", "lasting", "recent"), 1_000_000)
 
 @dataclass(frozen=True)
 class Kept:
-    """What a policy has kept of the game: bytes and tokens of its file, tokens by place."""
+    """What a policy keeps of the game: bytes and tokens of its file, tokens by place."""
 
     file_bytes: int
     file_tokens: int
@@ -79,7 +79,7 @@ def main() -> None:
 
 
 async def _extracted() -> tuple[Counts, list[Remember]]:
-    """Return what `memsieve extract` takes from the game."""
+    """Return the counts and events that `memsieve extract` takes from the game."""
     extraction, source = Extraction(settings.load({}).extraction, Notes()), FileSource(str(TURNS))
     counts, events = Counts(), list[Remember]()
     for line in source.lines(None):
@@ -106,7 +106,7 @@ async def _kept(policy: Policy, events: Sequence[Remember], embedder: Embedder) 
 
 
 async def _tokens(recaller: Recaller, place: int, **limits: int) -> int:
-    """Return the tokens of a place's block, by recall's own limits or others; 0 of none."""
+    """Return the tokens of a place's block, with recall's default limits or others; 0 if empty."""
     asked = Asked.model_validate({"scope": f"{WORLD}/{place}", **limits})
     block = await recaller.recall(asked)
     return block.tokens if block.recalled else 0

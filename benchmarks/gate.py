@@ -19,15 +19,15 @@ from typing import Any, TypeAlias
 from benchmarks.measuring import RESULTS, Better
 
 MARGIN = 0.6
-"""Shared machines are noisy: two runs of one version have been seen a third apart."""
+"""Shared machines are noisy: two runs of one version have differed by a third."""
 
 Results: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""What each benchmark has written, by its name."""
+"""The result of each benchmark, by its name."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One line of the table: what is measured, where it is found, and what it should be."""
+    """One line of the table: what is measured, where the result is, and its target."""
 
     what: str
     benchmark: str
@@ -166,7 +166,7 @@ def _committed() -> Results:
 
 
 def _read(files: "Iterator[Path] | list[Path]") -> Results:
-    """Return results by benchmark, the last of each; files of another kind are left out."""
+    """Return the newest result of each benchmark; files of another kind are skipped."""
     read = (json.loads(file.read_text(encoding="utf-8")) for file in files)
     results = sorted((one for one in read if "benchmark" in one), key=lambda one: one["date"])
     return {one["benchmark"]: one for one in results}

@@ -36,7 +36,7 @@ from benchmarks.measuring import (
 from benchmarks.vectors import Given, of_texts
 
 _ENCODED = 256
-"""Texts that plain fastembed embeds in a round."""
+"""Texts that plain fastembed embeds per round."""
 _STAGES = 25
 _FASTEMBED, _REAL = "fastembed", "locomo"
 
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 class _Run:
-    """A stream, ready to be decided on again and again."""
+    """A stream that can be decided on repeatedly."""
 
     def __init__(self, name: str, events: list[Event], file: Path) -> None:
         self._count = len(events)
@@ -82,13 +82,13 @@ class _Run:
         self.walls: list[float] = []
 
     def rate(self) -> float:
-        """Return events per second of the processor, and note those of the wall."""
+        """Return events per second of CPU time, and record those of wall time."""
         cost = run(self._embedder, self._file).working
         self.walls.append(self._count / cost.wall)
         return self._count / cost.cpu
 
     def stages(self) -> dict[str, float]:
-        """Return the microseconds of an event by the module that spends them, the most first."""
+        """Return the microseconds per event by module, the most expensive first."""
         modules: Counter[str] = Counter()
         with sampled(modules):
             cost = run(self._embedder, self._file).whole
@@ -97,7 +97,7 @@ class _Run:
 
 
 def _encoding() -> Callable[[], float]:
-    """Return what measures plain fastembed: texts per second of the processor."""
+    """Return a function that measures plain fastembed in texts per second of CPU time."""
     plain, texts = plain_fastembed(), short_texts(limit=_ENCODED).texts
 
     def rate() -> float:

@@ -1,4 +1,4 @@
-"""Events through `memsieve run`: what it does once its model is loaded, into a new store."""
+"""Events through the pipeline of `memsieve run` into a new store, with the model loaded before."""
 
 import asyncio
 import tempfile
@@ -18,7 +18,7 @@ from streams.ports import Embedder
 
 @dataclass(frozen=True)
 class Ran:
-    """What a run took: opening a new store and what judges need, each file, and closing."""
+    """The costs of a run: opening the store and the judges, each file, and closing."""
 
     opening: Cost
     files: list[Cost]
@@ -26,7 +26,7 @@ class Ran:
 
     @property
     def working(self) -> Cost:
-        """What the events took, with all that makes them durable."""
+        """The cost of the events, including what makes them durable."""
         return sum(self.files, self.closing)
 
     @property
@@ -35,20 +35,20 @@ class Ran:
 
 
 def run(embedder: Embedder, *files: Path) -> Ran:
-    """Take in, decide on and apply the events of files, one after the other, into one new store."""
+    """Take in, decide on and apply the events of files in order, into one new store."""
     with tempfile.TemporaryDirectory() as directory:
         return asyncio.run(run_into(Path(directory) / "store", embedder, *files))
 
 
 def recorded(file: Path) -> dict[str, Vector]:
-    """Return the real vectors of all texts that a run embeds, merged ones among them."""
+    """Return the real vectors of all texts that a run embeds, including merged texts."""
     recording = Recording(default_embedder())
     run(recording, file)
     return recording.made
 
 
 async def run_into(store: Path, embedder: Embedder, *files: Path) -> Ran:
-    """Do the same with a store that stays."""
+    """Do as `run` with a store that is kept."""
     chosen = settings.load({"store": store})
     costs: list[Cost] = []
     watch = Watch()

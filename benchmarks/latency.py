@@ -34,7 +34,7 @@ from schemas.topics import DECISIONS, EVENTS
 from streams.core.scope import partition_of
 
 _WARM = 100
-"""Events that go before, unmeasured: the first ones load what is loaded late."""
+"""Warm-up events, not measured, because the first ones trigger lazy loading."""
 _WINDOWS = 5
 _PATIENCE_SECONDS = 120.0
 _POLL_MILLISECONDS = 200
@@ -57,7 +57,7 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Seen:
-    """Milliseconds from when each event was due until it, and its decision, were there."""
+    """Milliseconds from when each event was due until it, and its decision, arrived."""
 
     events: list[float] = field(default_factory=list[float])
     decisions: list[float] = field(default_factory=list[float])
@@ -98,7 +98,7 @@ class _Clients:
             await consumer.stop()
 
     async def publish(self, producer: AIOKafkaProducer, one: Remember) -> None:
-        """Hand an event over, without waiting until the broker has it."""
+        """Send an event without waiting for the broker's acknowledgement."""
         await producer.send(
             f"{self.prefix}{EVENTS.name}",
             value=EVENT.encode(one),
@@ -108,7 +108,7 @@ class _Clients:
 
 
 class _Arrivals:
-    """When events and decisions have come, by the event's id."""
+    """The arrival times of events and decisions, by event id."""
 
     def __init__(self, consumer: "AIOKafkaConsumer[bytes, bytes]", events: str) -> None:
         self._consumer = consumer
@@ -117,7 +117,7 @@ class _Arrivals:
         self.decisions: dict[str, float] = {}
 
     async def until_decided(self, count: int, *, lasting: float = 0.0) -> None:
-        """Return once so many events are decided on, which are published for so many seconds."""
+        """Return once `count` events are decided on; they are published over `lasting` seconds."""
         async with asyncio.timeout(lasting + _PATIENCE_SECONDS):
             while len(self.decisions) < count:
                 await self._read()
@@ -155,7 +155,7 @@ async def _latencies(clients: _Clients, events: Sequence[Remember], rate: int) -
 
 
 def _start(bootstrap: str, name: str) -> float:
-    """Return the seconds from a service's start until an event that waited is decided on."""
+    """Return the seconds from a service's start until a waiting event is decided on."""
     with tempfile.TemporaryDirectory() as directory:
         installation, prefix = installed(Path(directory), bootstrap, name)
         clients = _Clients(bootstrap, prefix)

@@ -65,12 +65,12 @@ _NEW_NAMES = (
     "".join(letters).capitalize()
     for letters in product(_CONSONANTS, _VOWELS, _CONSONANTS, _VOWELS, _CONSONANTS)
 )
-"""Of people whom no text has spoken of yet."""
+"""Names that occur in no text."""
 
 
 @dataclass
 class Costs:
-    """Processor milliseconds of each search, and what they came to."""
+    """The CPU milliseconds of each search, and the numbers of entries."""
 
     new: list[float] = field(default_factory=list[float])
     first: list[float] = field(default_factory=list[float])
@@ -142,7 +142,7 @@ async def _round(judging: Judging, texts: Sequence[str], vectors: Sequence[Vecto
 
 
 async def _timed(loader: Loader, found: Sequence[Found], costs: list[float]) -> int:
-    """Put together what was found; note what it took, and return how many entries it came to."""
+    """Group what was found; record the CPU time, and return the number of entries."""
     started = time.process_time()
     loaded = await loader.group(found, _SCOPE, _how())
     costs.append((time.process_time() - started) * 1_000)
@@ -164,7 +164,7 @@ def _how() -> How:
 
 
 def _memories() -> list[str]:
-    """Return a scope's memories: of each fact one wording, of every other both."""
+    """Return a scope's memories: one wording of each fact, and both of every other fact."""
     facts = [
         (first.format(thing), second.format(thing))
         for first, second, things in _WORDINGS
@@ -174,7 +174,7 @@ def _memories() -> list[str]:
 
 
 def _locomo() -> dict[str, list[str]]:
-    """Return what LoCoMo observes of one dialogue, where it lies beside this checkout."""
+    """Return LoCoMo's observations of one dialogue, if the data is next to this checkout."""
     path = STREAMS / "locomo_observations.jsonl"
     if not path.exists():
         return {}

@@ -51,7 +51,7 @@ _POLICY = "zork-semantic"
 
 @dataclass(frozen=True)
 class Round:
-    """What one round found: seconds, shares of events, what each decision took, bytes."""
+    """The results of one round: seconds, shares of events, costs of decisions, bytes."""
 
     rebuilt: float
     encoded: float
@@ -140,7 +140,7 @@ async def _run(store: Path, embedder: Embedder, file: Path) -> Tally:
 
 
 def _respelt(distinct: list[Event]) -> list[Event]:
-    """Say every fifth again: in capitals, or with more white space."""
+    """Repeat every fifth event, in capitals or with additional white space."""
     fifths = distinct[:: MEMORIES // REPEATS]
     return [
         Event(one.scope, one.text.upper() if n % 2 else one.text.replace(" ", "  "), f"again-{n}")
@@ -149,7 +149,7 @@ def _respelt(distinct: list[Event]) -> list[Event]:
 
 
 async def _encoded(path: Path, embedder: Embedder, events: list[Event]) -> float:
-    """Return the seconds that it takes to encode all texts and to write them to an empty index."""
+    """Return the seconds to encode all texts and write them to an empty index."""
     [states] = Layout(MEMORIES).states()
     index, watch = EdgeIndex(path, embedder.dimension), Watch()
     made = await embedder.embed([one.text for one in events])
@@ -161,7 +161,7 @@ async def _encoded(path: Path, embedder: Embedder, events: list[Event]) -> float
 
 
 async def _decisions(store: Path, embedder: Embedder) -> list[Cost]:
-    """Return what each event took at a place that has a hundred memories."""
+    """Return the cost of each event at a place that has a hundred memories."""
     place = ScopeName("game/193")
     events = [
         event(number, place, fact.text)
@@ -178,7 +178,7 @@ async def _decisions(store: Path, embedder: Embedder) -> list[Cost]:
 
 
 async def _held(store: Path) -> int:
-    """Return the bytes that a process holds which has all memories and vectors in memory."""
+    """Return the bytes that a process needs to hold all memories and vectors in RAM."""
     async with opened(settings.load({"store": store}), embedded=True) as log:
         tracemalloc.start()
         before, _ = tracemalloc.get_traced_memory()
@@ -190,7 +190,7 @@ async def _held(store: Path) -> int:
 
 
 async def _searched() -> tuple[float, float]:
-    """Return the seconds of a search in fifty vectors: as one matrix, and one by one."""
+    """Return the seconds of a search among fifty vectors, as one matrix and one by one."""
     [states], [wanted] = Layout(VECTORS).states(), random_units(VECTORS, 1)
     place, index = ScopeName("game/193"), ExactIndex()
     here = [replace(one, memory=one.memory.model_copy(update={"scope": place})) for one in states]

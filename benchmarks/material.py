@@ -1,4 +1,4 @@
-"""What the benchmarks work on: real texts where they lie beside the project, else generated ones."""
+"""The benchmarks' input: real texts if they are next to the project, else generated ones."""
 
 import gzip
 import json
@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 STREAMS = Path(__file__).parents[2] / "shared/data/streams"
-"""Texts that are no part of this project; benchmarks/README.md names them."""
+"""Texts that are not part of this project; benchmarks/README.md names them."""
 
 _SCOPE_EVENTS = 70
 _NEAR_EVERY = 50
@@ -27,7 +27,7 @@ _FACTS = (
 
 @dataclass(frozen=True)
 class Event:
-    """One row for `memsieve run`; `near` is the text of an earlier one that it all but repeats."""
+    """One row for `memsieve run`; `near` is the text of an earlier row that it nearly repeats."""
 
     scope: str
     text: str
@@ -41,7 +41,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Texts:
-    """Distinct short texts, and where they are from."""
+    """Distinct short texts, and their origin."""
 
     name: str
     texts: list[str]
@@ -53,7 +53,7 @@ class Texts:
 def short_texts(chosen: Path | None = None, *, limit: int | None = None) -> Texts:
     """Return the texts of a JSON Lines file, by default the locomo observations, else notes.
 
-    Where the limit is more than the observations have, the turns of the same dialogues follow.
+    If the limit exceeds the number of observations, the turns of the same dialogues follow.
     """
     files = [chosen or STREAMS / "locomo_observations.jsonl"]
     if not files[0].exists():
@@ -67,7 +67,7 @@ def short_texts(chosen: Path | None = None, *, limit: int | None = None) -> Text
 
 
 def notes() -> Iterator[str]:
-    """Yield short and longer notes, each different, without end."""
+    """Yield an endless sequence of short and longer notes, all different."""
     number = 0
     while True:
         yield (
@@ -79,10 +79,10 @@ def notes() -> Iterator[str]:
 
 
 def facts(count: int, scopes: int) -> list[Event]:
-    """Return distinct short facts, in turn over the scopes.
+    """Return distinct short facts, distributed over the scopes in turn.
 
-    About every fiftieth says an earlier one of its scope again with another number, and is near
-    it: that is what guards and the judge have to look at.
+    About every fiftieth repeats an earlier one of its scope with another number and is near it:
+    guards and judge have to examine these.
     """
     made: list[Event] = []
     for number in range(count):
@@ -96,7 +96,7 @@ def facts(count: int, scopes: int) -> list[Event]:
 
 
 def chitchat(count: int) -> list[Event] | None:
-    """Return the first messages of the chat stream in scopes by user; None where it is absent."""
+    """Return the first messages of the chat stream, with one scope per user; None if it is absent."""
     file = STREAMS / "chitchat.jsonl.gz"
     if not file.exists():
         return None
@@ -104,12 +104,12 @@ def chitchat(count: int) -> list[Event] | None:
 
 
 def in_scopes(texts: Iterable[str]) -> list[Event]:
-    """Return the texts as events, in scopes of some 70 each."""
+    """Return the texts as events, in scopes of 70."""
     return [Event(f"bench/{n // _SCOPE_EVENTS}", text) for n, text in enumerate(texts)]
 
 
 def rows(file: Path) -> Iterator[dict[str, str]]:
-    """Yield the rows of a file of JSON Lines, packed or not."""
+    """Yield the rows of a JSON Lines file, gzipped or not."""
     opened = gzip.open if file.suffix == ".gz" else open
     with opened(file, "rt", encoding="utf-8") as lines:
         for line in lines:

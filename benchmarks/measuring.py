@@ -1,7 +1,7 @@
-"""What the benchmarks share: rounds in turn, their spread, the machine, and the result as JSON.
+"""What the benchmarks share: interleaved rounds, their spread, the machine, and the JSON result.
 
-A ratio is taken within a round, of figures measured one after the other, and quoted as the median
-of the rounds with the least and the greatest: what slows the machine slows both sides.
+A ratio is taken within a round, between figures measured one after the other, and reported as the
+median of the rounds with minimum and maximum: what slows the machine slows both sides.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from typing import Any, Literal, Self, TypeAlias
 from streams.adapters.clock import SystemClock
 
 RESULTS = Path(__file__).parent / "results"
-"""Where committed results lie, as NAME-DATE.json."""
+"""The folder of committed results, NAME-DATE.json."""
 
 _INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 _DIGITS = 4
@@ -32,12 +32,12 @@ _CODE = ("streams.", "schemas.")
 
 
 Better: TypeAlias = Literal["higher", "lower"]
-"""Which way a figure should move."""
+"""The direction of improvement."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The median of some figures, and how far apart they are."""
+    """The median, minimum and maximum of some figures."""
 
     median: float
     low: float
@@ -62,7 +62,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Cost:
-    """What work took: seconds of the wall, and of the processor over all threads."""
+    """The cost of some work: seconds of wall time, and of CPU time over all threads."""
 
     wall: float
     cpu: float
@@ -72,7 +72,7 @@ class Cost:
 
 
 class Watch:
-    """Tells what was spent since it was made, or since it was last asked."""
+    """A stopwatch: `lap` returns the cost since its creation or the last lap."""
 
     def __init__(self) -> None:
         self._at = self._now()
@@ -87,23 +87,23 @@ class Watch:
 
 
 def rate(count: int, work: Callable[[], object]) -> float:
-    """Do the work; return how many of its things it did in a second of the wall."""
+    """Do the work; return `count` per second of wall time."""
     watch = Watch()
     work()
     return count / watch.lap().wall
 
 
 Rounds = dict[str, list[float]]
-"""What each contestant came to, round by round."""
+"""Each contestant's figures, round by round."""
 
 
 def in_turn(
     rounds: int, contestants: Mapping[str, Callable[[], float]], *, warm: bool = False
 ) -> Rounds:
-    """Let every contestant run once a round, every other round from the last to the first.
+    """Run every contestant once per round, in reverse order in every other round.
 
-    Each returns its figure. Prints them as they come. `warm`: with a round before that counts for
-    nothing, because some of them load things late.
+    Each returns its figure, which is printed. `warm` adds an initial round that does not count,
+    because some contestants load lazily.
     """
     figures: Rounds = {name: [] for name in contestants}
     for contestant in contestants.values() if warm else ():
@@ -118,16 +118,16 @@ def in_turn(
 
 
 def ratio(upper: Sequence[float], lower: Sequence[float], better: Better = "higher") -> Spread:
-    """Return the spread of the rounds' own ratios."""
+    """Return the spread of the ratios of the rounds."""
     return Spread.of([a / b for a, b in zip(upper, lower, strict=True)], better)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a benchmark found.
+    """The result of a benchmark.
 
-    `ratios` compare what was measured in this run; `figures` are absolute and say as much about the
-    machine. `rounds` has every single figure behind them, `material` what was worked on.
+    `ratios` compare measurements within this run; `figures` are absolute and depend as much on the
+    machine. `rounds` holds every single figure behind them, `material` describes the input.
     """
 
     benchmark: str
@@ -139,7 +139,7 @@ class Result:
     packages: Sequence[str] = ()
 
     def give(self, out: Path | None) -> None:
-        """Print what was found, and write it where that is wanted."""
+        """Print the result, and write it to `out` if given."""
         for name, value in {**self.ratios, **self.figures}.items():
             shown = value if isinstance(value, Spread) else _shown(value)
             print(f"{name.replace('_', ' ')}: {shown}")
@@ -160,7 +160,7 @@ class Result:
 
 
 def about(packages: Sequence[str]) -> dict[str, object]:
-    """Return when this is, on what machine (without its name), with which versions."""
+    """Return the date, the machine (without its name) and the versions."""
     return {
         "date": SystemClock().now().date().isoformat(),
         "machine": {
@@ -179,7 +179,7 @@ def about(packages: Sequence[str]) -> dict[str, object]:
 
 
 def arguments(doc: str | None, *, rounds: int | None) -> argparse.ArgumentParser:
-    """Return a parser with what every benchmark takes; `rounds` None where it has none."""
+    """Return a parser with the options of every benchmark; `rounds` None omits --rounds."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -190,7 +190,7 @@ def arguments(doc: str | None, *, rounds: int | None) -> argparse.ArgumentParser
 
 
 def on_one_core() -> None:
-    """Keep every thread of this process, and what it starts, to one core."""
+    """Pin every thread of this process, and what it starts, to one core."""
     core = max(os.sched_getaffinity(0))
     for task in Path("/proc/self/task").iterdir():
         os.sched_setaffinity(int(task.name), {core})
@@ -198,10 +198,10 @@ def on_one_core() -> None:
 
 @contextmanager
 def sampled(modules: Counter[str]) -> Generator[None]:
-    """Count, up to a thousand times in a second of the processor, which module is at work.
+    """Sample the working module, up to 1,000 times per second of CPU time.
 
-    What a library does counts for the module that called it. Only the main thread is looked at: what
-    others do counts as "elsewhere". Costs a few per cent, so nothing else is measured meanwhile.
+    A library's work counts for the module that called it. Only the main thread is examined: other
+    threads count as "elsewhere". It costs a few per cent, so do not measure anything else meanwhile.
     """
 
     def note(_signal: int, frame: FrameType | None) -> None:
@@ -214,7 +214,7 @@ def sampled(modules: Counter[str]) -> Generator[None]:
         modules["elsewhere"] += 1
 
     before = signal.signal(signal.SIGPROF, note)
-    signal.siginterrupt(signal.SIGPROF, False)  # noqa: FBT003 - it takes it by place alone
+    signal.siginterrupt(signal.SIGPROF, False)  # noqa: FBT003 - the argument is positional-only
     signal.setitimer(signal.ITIMER_PROF, _SAMPLE_SECONDS, _SAMPLE_SECONDS)
     try:
         yield
@@ -224,7 +224,7 @@ def sampled(modules: Counter[str]) -> Generator[None]:
 
 
 def resident() -> dict[str, int]:
-    """Return this process's resident memory in bytes: its own, and pages of mapped files."""
+    """Return this process's resident memory in bytes: all, anonymous, and of mapped files."""
     fields: dict[str, Any] = dict(
         line.split(":", 1)
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines()
@@ -236,7 +236,7 @@ def resident() -> dict[str, int]:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the least value that so large a share of the values does not exceed."""
+    """Return the percentile of the values for a share between 0 and 1."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 

@@ -55,7 +55,7 @@ _CLEANED = (1_000, 3_000)
 _TIMES = 20
 _IN_A_LOCATION = 9
 _REPEATED = 10
-"""Every so many entries of a file to be cleaned say what an earlier one says."""
+"""One in this many entries of a file to be cleaned repeats an earlier one."""
 
 _CATEGORIES = ("SUCCESS", "FAILURE", "DISCOVERY", "DANGER", "NOTE")
 _THINGS = ("lamp", "stair", "rope", "ladder", "ferry", "crate", "lantern", "bridge", "kettle")
@@ -122,7 +122,7 @@ def _ms(work: Callable[[], object]) -> float:
 
 
 def _writing(file: MemoriesFile, text: str) -> Callable[[], object]:
-    """Return what changes one entry of a file on disk that was parsed before."""
+    """Return a function that changes one entry of a file on disk, parsed beforehand."""
     document, numbers = parse(text), iter(range(1_000_000))
     at = next(entries(document)).at
 
@@ -135,7 +135,7 @@ def _writing(file: MemoriesFile, text: str) -> Callable[[], object]:
 
 
 class _Kept:
-    """A file that a writer's sink keeps."""
+    """A file that a writer's sink maintains."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, path: Path) -> None:
         self._loop = loop
@@ -146,7 +146,7 @@ class _Kept:
         self._follow([_applied(number, 1) for number in range(_KEPT)])
 
     def write(self) -> float:
-        """Let the file follow one changed memory, time and again."""
+        """Apply one changed memory to the file, repeatedly; return the median CPU milliseconds."""
         started = time.perf_counter()
         spent = _median_ms(
             lambda: self._follow([_applied(self._reached * 31 % _KEPT, self._reached + 1)])
@@ -160,7 +160,7 @@ class _Kept:
 
 
 class _Recalled:
-    """A scope of memories, in a log to be recalled from."""
+    """A scope of memories in a log, for recall."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, path: Path) -> None:
         self._loop = loop
@@ -181,7 +181,7 @@ class _Recalled:
 
 
 def _cleaned(loop: asyncio.AbstractEventLoop, count: int) -> Cost:
-    """Clean a file in one location; return what that took."""
+    """Clean a file with one location; return the cost."""
     watch = Watch()
     loop.run_until_complete(_clean(_in_one_location(count)))
     return watch.lap()
@@ -196,7 +196,7 @@ async def _clean(document: Document) -> None:
 
 
 def _file(count: int) -> Document:
-    """Return a file of entries that are all different."""
+    """Return a file of distinct entries."""
     document = parse("")
     for number in range(count):
         location, header, meta, text = entry_parts(_memory(number, 1))
@@ -219,7 +219,7 @@ def _line(number: int) -> str:
 
 
 def _applied(number: int, version: int) -> Applied:
-    """Return what a decision made of a memory of the kept file."""
+    """Return the change by which a decision sets a memory of the maintained file."""
     memory = _memory(number, version)
     return Applied(
         memory_id=memory.id,

@@ -76,7 +76,7 @@ def _compared(events: list[Event], best: str) -> Differences:
 
 
 async def _decisions(file: Path, store: Path, precision: str) -> Mapping[EventId, Decision]:
-    """Decide on a file's events in a precision; return the decisions by their events."""
+    """Decide on a file's events in one precision; return the decisions by event id."""
     chosen = settings.load({"store": store}).embedder.model_copy(update={"precision": precision})
     await run_into(store, wiring.embedder(chosen, print), file)
     async with reading(settings.load({"store": store}), embedded=True) as reader:

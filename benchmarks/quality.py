@@ -56,10 +56,10 @@ NOTES = ROOT / "benchmarks" / "quality-notes.md"
 NATURAL = {"stsb", "sick", "qqp", "mrpc", "snli_contradiction"}
 NEAR_MISS = {"apt", "becel", "breaking_nli", "pawsx_dev", "semantoneg", "wikifact_refuted"}
 NATURAL_MAX, NEAR_MISS_MAX = 0.01, 0.03
-"""Of distinct facts as they occur, and of those built to look alike, so many may be hidden."""
+"""The maximum hidden rates: of naturally occurring distinct facts, and of near-misses."""
 COSINE, SEMHASH = 0.85, 0.90
 CARD_SHARE = 0.4
-"""Of the pairs that a card can give."""
+"""The share of a card's possible pairs that is used."""
 _SEED = 20261123
 _WARM = 64
 BATCH = 256
@@ -77,7 +77,7 @@ Ranked = Callable[[Row], float]
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table, with what is aimed at."""
+    """One line of the table, with its goal."""
 
     name: str
     ours: str
@@ -89,7 +89,7 @@ class Figure:
 
 @dataclass
 class Results:
-    """What was measured, and what could not be."""
+    """The figures, and the files that were missing."""
 
     figures: list[Figure] = field(default_factory=list[Figure])
     evaluations: dict[str, Evaluation] = field(default_factory=dict[str, Evaluation])
@@ -108,7 +108,7 @@ def main() -> None:
     out = ROOT / "benchmarks" / "results" / f"quality-{date}"
     (ROOT / "benchmarks" / "quality.md").write_text(page, encoding="utf-8")
     out.with_suffix(".json").write_text(_json(results, date), encoding="utf-8")
-    # The report quotes its rows: only our own may be.
+    # The report quotes its rows, and only our own data may be quoted.
     own = report.page(results.evaluations["own pairs, held-out half"])
     out.with_suffix(".html").write_text(own, encoding="utf-8")
 
@@ -143,7 +143,7 @@ async def _measure(policy: Policy, limit: int | None) -> Results:
 
 @dataclass(frozen=True)
 class Goals:
-    """What is aimed at: so much found at least, so much hidden at most."""
+    """The goals: the minimum share found, and the maximum share hidden."""
 
     found: str = ""
     hidden: str = ""
@@ -170,7 +170,7 @@ def _sets(results: Results, limit: int | None) -> Iterator[tuple[str, Labelled, 
 
 
 def _cards(limit: int | None) -> Labelled:
-    """Return pairs of the cards whose domains nothing was learnt from or chosen by."""
+    """Return pairs of the cards of the test domains, unused in training and model selection."""
     *_, held_out = split(cards())
     chance = Random(_SEED)  # noqa: S311 - a sample, and the same each time
     drawn = [(one, card) for card in held_out for one in of_card(card, chance, CARD_SHARE)][:limit]
@@ -182,7 +182,7 @@ def _cards(limit: int | None) -> Labelled:
 
 
 def _label(one: Example) -> str:
-    """Return the one relation of a pair; what is told again in other words overlaps."""
+    """Return the only relation of a pair; a retold text counts as `overlaps`."""
     return one.relations[0] if len(one.relations) == 1 else "overlaps"
 
 
@@ -208,7 +208,7 @@ def _labelled(rows: Sequence[Mapping[str, Any]], source: str) -> Labelled:
 
 
 def _read(results: Results, name: str, limit: int | None) -> Labelled | None:
-    """Read a file of the shared data; None where it is not there."""
+    """Read a file of the shared data; None if it is missing."""
     path = SHARED / name
     if not path.exists():
         results.absent.append(f"shared/data/{name}")
@@ -217,7 +217,7 @@ def _read(results: Results, name: str, limit: int | None) -> Labelled | None:
 
 
 def _point(results: Results, name: str, rows: Sequence[Row], goals: Goals) -> None:
-    """Add what the policy's decisions find, hide and lose, beside three cosines."""
+    """Add what the policy's decisions find, hide and lose, next to three cosine thresholds."""
     best = _best(rows)
     for what, truths, goal in (("found", ONE_FACT, goals.found), ("hidden", APART, goals.hidden)):
         of = [row for row in rows if Truth(row.label) in truths]
@@ -241,7 +241,7 @@ def _point(results: Results, name: str, rows: Sequence[Row], goals: Goals) -> No
 
 
 def _best(rows: Sequence[Row]) -> float:
-    """Return the least cosine from which at most 1 % of the facts of one half would be hidden."""
+    """Return the lowest cosine threshold that hides at most 1 % of the facts of one half."""
     apart = [
         row for row in rows if Truth(row.label) in APART and in_first_half(row.event, row.memory)
     ]
@@ -256,7 +256,7 @@ def _share(rows: Sequence[Row], bound: float) -> str:
 
 
 def _ranking(results: Results, rows: Sequence[Row]) -> None:
-    """Compare how pairs are ranked, whatever the policy's bands are: every pair was judged."""
+    """Compare the rankings of pairs, all of which were judged, whatever the policy's bands."""
     one = [row for row in rows if Truth(row.label) in ONE_FACT]
     two = [row for row in rows if Truth(row.label) in APART]
     ours, cosine = (auc([by(r) for r in one], [by(r) for r in two]) for by in (_judged, _cosine))
@@ -280,7 +280,7 @@ def _cosine(row: Row) -> float:
 
 
 def _strict(rows: Sequence[Row], by: Ranked) -> str:
-    """Choose a threshold on one half; tell what it gives on the other."""
+    """Choose a threshold on one half; describe its result on the other."""
     chosen = [row for row in rows if in_first_half(row.event, row.memory)]
     other = [row for row in rows if not in_first_half(row.event, row.memory)]
     bounds = sorted({by(row) for row in chosen} | {2.0})
@@ -307,7 +307,7 @@ def _above(rows: Sequence[Row], by: Ranked, threshold: float) -> Rate:
 
 
 async def _on_a_stream(results: Results, policy: Policy, means: Means, limit: int | None) -> None:
-    """Measure what judging takes, beside embedding, in one run over one stream of facts."""
+    """Measure the time of judging relative to embedding, in one run over a stream of facts."""
     path = SHARED / "streams" / "locomo_observations.jsonl"
     if not path.exists():
         results.absent.append("shared/data/streams/locomo_observations.jsonl")
@@ -322,7 +322,7 @@ async def _on_a_stream(results: Results, policy: Policy, means: Means, limit: in
         )
         for number, row in enumerate(rows)
     ]
-    # The judge's model and dictionary are read first, as the embedding model was.
+    # Load the judge's model and lexicon beforehand; the embedding model is already loaded.
     await rehearse(events[:_WARM], policy, means, batch_records=BATCH)
     for name, one, goal in (
         ("", policy, "≤ 60 %"),
@@ -352,7 +352,7 @@ def _told(rate: Rate) -> str:
 
 
 class CachedEmbedder:
-    """Implements ports.Embedder: what was embedded in an earlier run is read from a file."""
+    """Implements ports.Embedder with a file cache of the embeddings of earlier runs."""
 
     def __init__(self, embedder: Embedder, path: Path) -> None:
         self._embedder = embedder
@@ -402,7 +402,7 @@ def _digest(text: str) -> bytes:
 
 
 class ClockedEmbedder:
-    """Implements ports.Embedder over another, and counts the seconds."""
+    """Implements ports.Embedder over another embedder, and counts its seconds."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -424,7 +424,7 @@ class ClockedEmbedder:
 
 
 class ClockedJudging(Judging):
-    """Judges as another does, and counts the seconds."""
+    """Delegates judging, and counts its seconds and its pairs."""
 
     def __init__(self, judging: Judging) -> None:
         self._judging = judging
@@ -441,7 +441,7 @@ class ClockedJudging(Judging):
 
 
 def _page(results: Results, date: str, policy: Policy) -> str:
-    """Return the page: the table, what is not in it, and what was written by hand."""
+    """Return the page: the table, the missing data, and the handwritten notes."""
     lines = [
         "# Quality",
         "",

@@ -1,11 +1,11 @@
-"""How well spelling alone tells which texts belong together, beside the default model.
+"""How well the hashing embedder finds texts that belong together, compared with the default model.
 
 Usage: python benchmarks/spelling.py
 
-Tells, for our own labelled pairs and, where the directory `shared` is beside the project, for the
-naturally occurring ones of its `mixed` set: above which similarity a thousandth of unrelated texts
-lie, which share of the pairs that say the same lies there, too, and how many texts are embedded in
-a second. Unrelated are texts of different pairs.
+For our own labelled pairs and, if the directory `shared` is next to the project, for the naturally
+occurring pairs of its `mixed` set, it prints: the similarity that 0.1 % of unrelated pairs exceed,
+the share of the pairs of one fact that reach it, and the texts embedded per second. Texts of
+different pairs count as unrelated.
 """
 
 import asyncio

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _SIZES, _FULL = (10_000, 100_000), 1_000_000
 _EVENTS = 1_024
-"""Decided on in a round."""
+"""Events decided on per round."""
 _ENCODED = 128
 _SEARCHES = 50
 _BLOCK = 512
@@ -59,7 +59,7 @@ Pipe: TypeAlias = "Connection[Any, Any]"
 
 @dataclass(frozen=True)
 class Opened:
-    """What filling and opening a store took, and what it occupies; bytes."""
+    """The seconds to fill and open a store, and the bytes that it occupies."""
 
     fill_seconds: float
     open_seconds: float
@@ -70,7 +70,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class Measured:
-    """A round at one size: microseconds of the processor, milliseconds of single searches."""
+    """A round at one size: CPU microseconds, and milliseconds of single searches."""
 
     encoding: float
     rest: float
@@ -80,7 +80,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Graphs:
-    """What building graphs took, and milliseconds of single searches after it."""
+    """The seconds to build graphs, and milliseconds of single searches afterwards."""
 
     seconds: float
     middle: list[float]
@@ -127,7 +127,7 @@ def _measured(
 
 
 class _Store:
-    """A filled store in a process of its own, so that its memory can be told."""
+    """A filled store in a separate process, so that its memory can be measured."""
 
     def __init__(self, path: Path, size: int) -> None:
         filling = _Child(_fill, path, size)
@@ -183,7 +183,7 @@ def _fill(pipe: Pipe, path: Path, size: int) -> None:
 
 
 def _serve(pipe: Pipe, path: Path, size: int) -> None:
-    """Open a store, tell what that took, and measure it as often as is asked for."""
+    """Open a store, report the cost, and measure it on each request."""
 
     async def work() -> None:
         embedder = wiring.embedder(settings.load({"embedder": {"threads": 1}}).embedder, print)
@@ -248,7 +248,7 @@ async def _graphs(index: EdgeIndex, layout: Layout) -> Graphs:
 
 
 def _encoding(rounds: Rounds) -> float:
-    """Return what embedding a text costs: one constant, whatever the size."""
+    """Return the cost of embedding a text, a single constant for all sizes."""
     return statistics.median(one.encoding for measured in rounds.values() for one in measured)
 
 

@@ -1,4 +1,4 @@
-"""Events through `memsieve serve`: a broker, topics and a process of their own for each round."""
+"""Events through `memsieve serve`, with new topics and a new process for each round."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ _PAUSE_SECONDS = 0.02
 
 @contextmanager
 def broker() -> Generator[str | None]:
-    """Give a broker's address: that of KAFKA_BOOTSTRAP, or one started here; None without Java."""
+    """Yield the address of KAFKA_BOOTSTRAP or of a broker started here; None without Java."""
     named = os.environ.get("KAFKA_BOOTSTRAP")  # noqa: TID251 - the switch that the tests have
     if named:
         yield named
@@ -41,7 +41,7 @@ def broker() -> Generator[str | None]:
 
 
 def installed(directory: Path, bootstrap: str, name: str) -> tuple[Installation, str]:
-    """Make the topics of an installation of its own; return it with their prefix."""
+    """Create an installation with its own topics; return it with their prefix."""
     prefix = f"bench-{name}."
     installation = Installation.on(directory, bootstrap, prefix)
     installation.memsieve("topics", "create", "--partitions", str(PARTITIONS))
@@ -50,7 +50,7 @@ def installed(directory: Path, bootstrap: str, name: str) -> tuple[Installation,
 
 @contextmanager
 def serving(bootstrap: str, name: str) -> "Generator[Served]":
-    """Run `memsieve serve`, ready for its first event."""
+    """Run `memsieve serve`, and yield once it is ready for events."""
     with tempfile.TemporaryDirectory() as directory:
         installation, prefix = installed(Path(directory), bootstrap, name)
         with installation.running("serve") as service:
@@ -71,7 +71,7 @@ def publish(file: Path, bootstrap: str, prefix: str) -> None:
 
 
 class Served:
-    """A service that waits for events."""
+    """A running service that waits for events."""
 
     def __init__(self, service: Running, bootstrap: str, prefix: str) -> None:
         self._service = service
@@ -79,12 +79,12 @@ class Served:
         self.prefix = prefix
 
     def run(self, file: Path, count: int) -> None:
-        """Publish a file, and return once so many events in all are decided on and applied."""
+        """Publish a file, and return once `count` events in total are decided on and applied."""
         publish(file, self._bootstrap, self.prefix)
         while self._applied() < count:
             time.sleep(_PAUSE_SECONDS)
 
     def _applied(self) -> float:
-        """Return how many decisions the writer has applied; it reads the fences among them."""
+        """Return the decisions that the writer has applied: the records it read, minus fences."""
         read = self._service.metric("memsieve_batch_records_sum", topic="memory.decisions")
         return read - self._service.metric("memsieve_fences_total")

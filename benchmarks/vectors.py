@@ -1,4 +1,4 @@
-"""Embedders that look vectors up instead of making them: what is left is everything but encoding."""
+"""Embedders that look up vectors instead of computing them, to measure all costs but encoding."""
 
 import hashlib
 import math
@@ -17,13 +17,13 @@ from streams.ports import Embedder
 
 DIMENSION = 384
 NEAR = 0.9
-"""How near an event that has a near one lies to it, in cosine: between review and match."""
+"""The cosine between an event and its near one: between the bands review and match."""
 
 
 class Given:
-    """Implements ports.Embedder over vectors that were made beforehand.
+    """Implements ports.Embedder over vectors computed beforehand.
 
-    A text that nobody foresaw, as a merge makes them, gets the vector that follows from its words.
+    An unexpected text, such as a merged one, gets a vector derived from its words.
     """
 
     dimension = DIMENSION
@@ -34,7 +34,7 @@ class Given:
         self.learn(vectors)
 
     def learn(self, vectors: Mapping[str, Vector]) -> None:
-        """Take in more of them."""
+        """Add vectors."""
         for text, vector in vectors.items():
             self._embedded[text] = Embedded(vector, truncated=False)
 
@@ -44,7 +44,7 @@ class Given:
 
 
 class Recording:
-    """Implements ports.Embedder over another, and keeps what it made."""
+    """Implements ports.Embedder over another embedder, and records its vectors."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -58,9 +58,9 @@ class Recording:
 
 
 def of_texts(events: Iterable[Event]) -> dict[str, Vector]:
-    """Return a unit vector for each text, which depends on its words alone.
+    """Return a unit vector for each text, derived from its words alone.
 
-    Two of them are unrelated, but for events that say what they are near to.
+    The vectors are unrelated, except for events with a `near` text.
     """
     made: dict[str, Vector] = {}
     for event in events:
@@ -72,7 +72,7 @@ def of_texts(events: Iterable[Event]) -> dict[str, Vector]:
 
 
 def seeded(text: str) -> Vector:
-    """Return the unit vector of a text's words: the same in every run."""
+    """Return the unit vector of a text's words, the same in every run."""
     digest = hashlib.blake2b(normalised(text).encode(), digest_size=16).digest()
     bits = np.random.Philox(key=int.from_bytes(digest))  # noqa: TID251 - the words are the seed
     values = np.random.Generator(bits).standard_normal(DIMENSION, dtype=np.float32)  # noqa: TID251
@@ -80,7 +80,7 @@ def seeded(text: str) -> Vector:
 
 
 def random_units(seed: int, count: int) -> Vector:
-    """Return unrelated unit vectors, one a row: the same for the same seed."""
+    """Return unrelated unit vectors, one per row, the same for the same seed."""
     made = np.random.default_rng(seed).standard_normal((count, DIMENSION), dtype=np.float32)  # noqa: TID251
     return made / np.linalg.norm(made, axis=1, keepdims=True)
 

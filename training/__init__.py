@@ -1,1 +1,1 @@
-"""How the lexicon and the judge are made: scripts, their material, and what they measured."""
+"""Scripts and material that build the lexicon and the judge, and their measurements."""

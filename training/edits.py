@@ -1,7 +1,7 @@
-"""Sentences become labelled pairs: an edit that keeps the meaning, or one that changes it.
+"""Labelled pairs from sentences, by edits that keep the meaning or change it.
 
-Edits that keep the meaning are stacked on those that change it, so that much editing does not come
-to mean another fact. Words to exchange come from the lexicon, by its relations.
+Edits that keep the meaning are stacked on those that change it, so that the judge does not learn to
+take the amount of editing as a sign of another fact. Replacement words come from the lexicon.
 """
 
 import re
@@ -23,7 +23,7 @@ _LAST = re.compile(
 )
 _QUALITY = re.compile(r"\b(?:the|a|an|my|his|her|two|some) ([a-z]+) (?=[a-z]{3,})")
 _AS_OFTEN = 60
-"""Places in a list by frequency."""
+"""Maximum distance in a list sorted by frequency."""
 _BEFORE_NOUN = re.compile(
     r"\b(the|a|an|my|his|her|their|of|to|by|in|at|for|from|with) $", re.IGNORECASE
 )
@@ -56,13 +56,13 @@ _SPOKEN = (
     "According to the notes, {}", "The user reported that {}", "We learned that {}",
 )  # fmt: skip
 _RARE_SENSE = 4
-"""Words met less often than this in WordNet's texts have senses that few would think of."""
+"""Words that are rarer than this in WordNet's tagged texts have unusual senses."""
 _KINDS = (
     "colour", "country", "city", "weekday", "month", "season", "material", "food", "drink", "animal",
     "sport", "instrument", "room", "furniture", "vehicle", "clothing", "tool", "language", "job",
     "relative", "direction", "person", "planet", "nationality", "ordinal", "crop", "whom", "unit",
 )  # fmt: skip
-"""Lists of `values` whose members exclude each other: what is one of them is none of the others."""
+"""Lists of `values` whose members are mutually exclusive."""
 _REWORDED = (
     "because = since", "near = close to", "beside = next to", "although = though", "about = around",
     "approximately = about", "almost = nearly", "many = a lot of", "several = a number of",
@@ -92,7 +92,7 @@ _REWORDED = (
     "what are some = which are some", "difference between = distinction between",
 )  # fmt: skip
 _BY_KIND = ""
-"""The label depends on the word put in."""
+"""The label depends on the inserted word."""
 _MEANT = {
     a: b
     for pair in _REWORDED
@@ -132,10 +132,10 @@ _BEING = re.compile(r"\b(is|are|was|were|am)( not|n't)? (very |really |so |quite
 
 
 class Editor:
-    """Makes pairs from sentences; the same chance gives the same pairs."""
+    """Makes pairs from sentences; the same random seed gives the same pairs."""
 
     def __init__(self, lexicon: Lexicon, sentences: Sequence[str], chance: Random) -> None:
-        """`sentences`: where the words and phrases that may be put in are taken from."""
+        """`sentences` are the source of the words and phrases to insert."""
         vocabulary = sorted(
             {word for text in sentences for word in re.findall(r"[a-z]+", text.lower())}
         )
@@ -196,7 +196,7 @@ class Editor:
         ]
 
     def pairs(self, sentence: str, count: int) -> Iterator[Labelled]:
-        """Yield up to so many pairs of a sentence and its edits."""
+        """Yield up to `count` pairs of a sentence and its edits."""
         for _ in range(count):
             pair = (
                 self._same(sentence)
@@ -207,7 +207,7 @@ class Editor:
                 yield pair if self._chance.random() < 0.5 else converse(pair)
 
     def denials(self, count: int) -> Iterator[Labelled]:
-        """Yield pairs of short statements that deny a quality, its opposite, or both or neither."""
+        """Yield pairs of short statements that affirm or deny a quality or its opposite."""
         words = sorted(self._denials)
         for _ in range(count):
             quality = self._chance.choice(words)
@@ -262,7 +262,7 @@ class Editor:
         return text
 
     def _twice_denied(self, text: str, chance: Random) -> str | None:
-        """Tell "is happy" as "is not unhappy", and "is not happy" as "is unhappy"."""
+        """Rewrite "is happy" as "is not unhappy", and "is not happy" as "is unhappy"."""
         found = _BEING.search(text)
         if found is None or found[4] not in self._denials:
             return None
@@ -271,7 +271,7 @@ class Editor:
         return f"{text[: found.start()]}{found[1]}{denied} {found[3] or ''}{opposite}{text[found.end() :]}"
 
     def _other_kind(self, text: str, chance: Random) -> str | None:
-        """Put in another colour for a colour, another month for a month."""
+        """Replace a word by another of its kind: a colour by a colour, a month by a month."""
         words = [word for word in _WORD.finditer(text) if self._kind_of(word)]
         if not words:
             return None
@@ -282,7 +282,7 @@ class Editor:
         return _with_article(f"{text[: word.start()]}", _cased(other, word[0]), text[word.end() :])
 
     def _another(self, text: str, chance: Random) -> str | None:
-        """Put in, for one word, any other of its form that is met about as often."""
+        """Replace one word by any other of its form with a similar frequency."""
         words = [word for word in _WORD.finditer(text) if self._form.get(word[0].lower())]
         if not words:
             return None
@@ -292,14 +292,14 @@ class Editor:
         return _with_article(text[: word.start()], _cased(other, word[0]), text[word.end() :])
 
     def _tailed(self, text: str, chance: Random) -> str | None:
-        """Put a last phrase of another sentence behind."""
+        """Append the final phrase of another sentence."""
         if text.rstrip().endswith("?"):
             return None
         stop = "." if text.endswith(".") else ""
         return f"{text.rstrip('. ')} {chance.choice(self._tails)}{stop}"
 
     def _qualified(self, text: str, chance: Random) -> str | None:
-        """Put a quality before a noun."""
+        """Insert an adjective before a noun."""
         places = list(re.finditer(r"\b(?:the|a|an|my|his|her|their|two|some) (?=[a-z]{3,})", text))
         if not places:
             return None
@@ -309,7 +309,7 @@ class Editor:
         )
 
     def _excluded(self, sentence: str, edited: str) -> str:
-        """Return "contradicts" where the word put in excludes the other: a fact has one date."""
+        """Return "contradicts" if the new word excludes the old one, since a fact has one date."""
         fresh = set(_WORD.findall(edited)) - set(_WORD.findall(sentence))
         return "contradicts" if fresh & self._updated else "distinct"
 
@@ -330,7 +330,7 @@ class Editor:
         return self._exchanged(text, Relation.BROADER, chance)
 
     def _simple(self, text: str, chance: Random) -> str | None:
-        """Tell "is playing" as "plays"."""
+        """Rewrite "is playing" as "plays"."""
         del chance
         found = re.search(r"\b(is|are) (\w+ing)\b", text)
         if found is None:
@@ -342,7 +342,7 @@ class Editor:
         )
 
     def _passive(self, text: str, chance: Random) -> str | None:
-        """Tell "a man is peeling a potato" as "a potato is being peeled by a man"."""
+        """Rewrite "a man is peeling a potato" as "a potato is being peeled by a man"."""
         del chance
         found = re.match(
             r"((?:A|An|The|Two|Three|Some) [\w ]+?) (?:is|are) (\w+ing) ((?:a|an|the|some|his|her) \w+)(.*)$",
@@ -363,7 +363,7 @@ class Editor:
         return irregular[-1] if irregular else regular
 
     def _exchanged(self, text: str, relation: Relation, chance: Random) -> str | None:
-        """Put in, for one word, another that stands so to it and is spelt as it was."""
+        """Replace one word by another with this relation to it, in the same capitalisation."""
         words = [
             word for word in _WORD.finditer(text) if (word[0].lower(), relation) in self._related
         ]
@@ -377,9 +377,9 @@ class Editor:
 def _relatives(
     lexicon: Lexicon, vocabulary: Sequence[str]
 ) -> dict[tuple[str, Relation], list[str]]:
-    """Return, for each word and relation, the words of the vocabulary that stand so to it.
+    """Return, for each word and relation, the words of the vocabulary with that relation to it.
 
-    Only clear cases: forms of the same kind, by the commonest meanings, related in one way only.
+    Only clear cases count: the same form, the most common senses, and no conflicting relation.
     """
     by_sense = defaultdict[tuple[str, int], list[str]](list)
     by_parent = defaultdict[tuple[str, int], list[str]](list)
@@ -426,7 +426,7 @@ def _clear(lexicon: Lexicon, word: str, other: str, relation: Relation) -> bool:
 
 
 def _forms(lexicon: Lexicon, word: str) -> Iterator[tuple[str, str, int]]:
-    """Yield what a word is a form of: part of speech and ending, base form, commonest meaning."""
+    """Yield a word's analyses: part of speech with ending, base form, most common sense."""
     ending = next(ending for ending in ("ing", "ed", "s", "") if word.endswith(ending))
     for pos in sorted(pos for pos in lexicon.parts_of_speech(word) if lexicon.is_mostly(word, pos)):
         lemma = lexicon.lemma(word, pos)
@@ -436,7 +436,7 @@ def _forms(lexicon: Lexicon, word: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _forms_alike(lexicon: Lexicon, vocabulary: Sequence[str]) -> dict[str, tuple[list[str], int]]:
-    """Return, for each word, the words of its form from the rarest on, and its place there."""
+    """Return, for each word, the words of its form by rising frequency, and its position there."""
     groups = defaultdict[str, list[str]](list)
     for word in vocabulary:
         forms = {form for form, _, _ in _forms(lexicon, word)}
@@ -452,7 +452,7 @@ def _is_quality(lexicon: Lexicon, word: str) -> bool:
 
 
 def _kinds() -> dict[str, list[str]]:
-    """Return, for each member of a kind, all members; nouns in both numbers."""
+    """Return, for each member of a kind, all its members, in the singular or in the plural."""
     kinds: dict[str, list[str]] = {}
     for name in _KINDS:
         members = listed(name)
@@ -463,7 +463,7 @@ def _kinds() -> dict[str, list[str]]:
 
 
 def _denials(lexicon: Lexicon, vocabulary: Sequence[str]) -> dict[str, list[str]]:
-    """Return the qualities that a prefix denies, with their opposites, both ways."""
+    """Return the adjectives that a prefix negates, with their opposites, in both directions."""
     found = defaultdict[str, list[str]](list)
     for plain in vocabulary:
         entry = lexicon.entry(plain) if lexicon.frequency(plain) >= _RARE_SENSE else None
@@ -480,7 +480,7 @@ def _bare(text: str) -> str:
 
 
 def _with_article(before: str, word: str, behind: str) -> str:
-    """Put a word in its place; a or an before it is written as it sounds."""
+    """Insert a word, and adapt a preceding "a" or "an" to it."""
     fitting = r"\1n " if word[:1].lower() in "aeiou" else r"\1 "
     before = re.sub(r"\b([Aa])n? $", fitting, before)
     return f"{before}{word}{behind}"
@@ -491,7 +491,7 @@ def _cased(word: str, like: str) -> str:
 
 
 def _fronted(text: str, chance: Random) -> str | None:
-    """Move the last phrase of place or time to the front."""
+    """Move a final phrase of place or time to the front."""
     del chance
     found = re.fullmatch(
         r"(.+?\w) ((?:in|on|at|during|after|before|because|since|when|if|while) [^,.]+?)([.]?)",
@@ -504,7 +504,7 @@ def _fronted(text: str, chance: Random) -> str | None:
 
 
 def _there(text: str, chance: Random) -> str | None:
-    """Tell "a dog is running" as "there is a dog running", and back."""
+    """Rewrite "a dog is running" as "there is a dog running", or back."""
     del chance
     if found := re.match(r"(A|An|Two|Three|Some) ([\w ]+?) (is|are) (\w+ing\b.*)$", text):
         return f"There {found[3]} {found[1].lower()} {found[2]} {found[4]}"
@@ -514,7 +514,7 @@ def _there(text: str, chance: Random) -> str | None:
 
 
 def _article(text: str, chance: Random) -> str | None:
-    """Exchange an article: a caption means the same by "a man" and "the man"."""
+    """Swap an article: in a caption "a man" and "the man" mean the same."""
     places = list(re.finditer(r"\b(A|The|a|the) (?=[a-z]{3,})", text))
     if not places:
         return None
@@ -527,7 +527,7 @@ def _article(text: str, chance: Random) -> str | None:
 
 
 def _relative(text: str, chance: Random) -> str | None:
-    """Put in, or leave out, "who is"."""
+    """Insert or remove "who is"."""
     del chance
     if re.search(r"\b(who|which|that) (is|are) ", text):
         return re.sub(r"\b(who|which|that) (is|are) ", "", text, count=1)
@@ -591,7 +591,7 @@ def _no_stop(text: str, chance: Random) -> str:
 
 
 def _thirdly(text: str, chance: Random) -> str | None:
-    """Let another tell what the user said of themselves."""
+    """Rewrite a first-person statement in the third person."""
     if not re.match(r"(I am|I'm|My|I have|I) ", text):
         return None
     whom = chance.choice(["The user", "User"])
@@ -610,7 +610,7 @@ def _third(verb: str) -> str:
 
 
 def _negated(text: str, chance: Random) -> str | None:
-    """Deny a sentence, or take the denial out."""
+    """Negate a sentence, or remove its negation."""
     if re.search(r"\b(not|n't|never|no longer)\b", text):
         plain = re.sub(r"\b(can)not\b", r"\1", text)
         plain = re.sub(r"\b(not|never|no longer) |n't\b", "", plain, count=1)
@@ -634,7 +634,7 @@ def _negated(text: str, chance: Random) -> str | None:
 
 
 def _opposed(text: str, chance: Random) -> str | None:
-    """Put in the opposite of a small word, or of one of a few words that say where."""
+    """Replace a function word, or one of a few words of place or time, by its opposite."""
     places = list(_OPPOSABLE.finditer(text))
     if not places:
         return None
@@ -655,7 +655,7 @@ def _renumbered(text: str, chance: Random) -> str | None:
 
 
 def _swapped(text: str, chance: Random) -> str | None:
-    """Exchange two nouns or names that are not in one list: who does what to whom, or where."""
+    """Swap two nouns or names that are not in one list: who does what to whom, or where."""
     nouns = [
         word
         for word in _WORD.finditer(text)
@@ -686,7 +686,7 @@ def _unqualified(text: str, chance: Random) -> str | None:
 
 
 def _cut(text: str, chance: Random) -> str | None:
-    """Leave out a last phrase."""
+    """Remove a final phrase."""
     del chance
     found = re.fullmatch(
         r"(\w+ \w+ \w+ .+?) (?:in|on|at|with|for|during|after|because|near) [^,.]+([.]?)", text
@@ -695,7 +695,7 @@ def _cut(text: str, chance: Random) -> str | None:
 
 
 def _reworded(text: str, chance: Random) -> str | None:
-    """Put other words for a short phrase."""
+    """Replace a short phrase by a synonymous one."""
     lower = text.lower()
     places = [
         (found, meant)
@@ -712,7 +712,7 @@ def _reworded(text: str, chance: Random) -> str | None:
 
 
 def _active(text: str, chance: Random) -> str | None:
-    """Tell "b was done by a" with its parts the other way round: "it was by a that b was done"."""
+    """Rewrite "B was visited by A" as "A visited B", for participles in -ed."""
     del chance
     found = re.fullmatch(r"(.+?) (was|were|is|are) (\w+(?:ed|en|wn|lt|de)) by ([^,.]+)([.]?)", text)
     if found is None or len(found[4].split()) > _PHRASE:
@@ -725,7 +725,7 @@ def _active(text: str, chance: Random) -> str | None:
 
 
 def _unfronted(text: str, chance: Random) -> str | None:
-    """Move a first phrase of place or time behind."""
+    """Move an initial phrase of place or time to the end."""
     del chance
     found = re.fullmatch(
         r"((?:In|On|At|During|After|Before|Since|When|If|While) [^,.]+?) ?, ([^.?]+?)( ?[.]?)", text
@@ -734,7 +734,7 @@ def _unfronted(text: str, chance: Random) -> str | None:
 
 
 def _turned_clauses(text: str, chance: Random) -> str | None:
-    """Tell two statements joined by "and" in the other order."""
+    """Swap two statements joined by "and"."""
     del chance
     found = re.fullmatch(
         r"([A-Z][^,.]+? (?:is|was|are|were|has|had) [^,.]+?),? and ([A-Z]?[^,.]+? (?:is|was|are|were|has|had) [^,.]+?)([.]?)",
@@ -748,7 +748,7 @@ def _turned_clauses(text: str, chance: Random) -> str | None:
 
 
 def _owned(text: str, chance: Random) -> str | None:
-    """Tell "the father of Anna" as "Anna's father", and back."""
+    """Rewrite "the father of Anna" as "Anna's father", or back."""
     del chance
     if found := re.search(r"\b[Tt]he (\w+) of ([A-Z]\w+)\b", text):
         return f"{text[: found.start()]}{found[2]}'s {found[1]}{text[found.end() :]}"
@@ -758,7 +758,7 @@ def _owned(text: str, chance: Random) -> str | None:
 
 
 def _filled(text: str, chance: Random) -> str | None:
-    """Put in, or leave out, a word that adds nothing."""
+    """Insert or remove a filler word."""
     if found := re.search(rf"\b({'|'.join(_FILLERS)}) ", text):
         return _capital(f"{text[: found.start()]}{text[found.end() :]}")
     if found := re.match(r"(?:I|He|She|They|We|The user|User) (?=[a-z]+ )", text):
@@ -776,7 +776,7 @@ def _denied_all(text: str, chance: Random) -> str | None:
 
 
 def _exchanged_ends(text: str, chance: Random) -> str | None:
-    """Exchange who does and whom it is done to, or from where and to where."""
+    """Swap agent and patient, or origin and destination."""
     if found := re.search(r"\bfrom ([\w']+(?: [\w']+)?) to ([\w']+)(?=[ .,]|$)", text):
         return f"{text[: found.start()]}from {found[2]} to {found[1]}{text[found.end() :]}"
     found = _BETWEEN.search(text)
@@ -792,7 +792,7 @@ def _exchanged_ends(text: str, chance: Random) -> str | None:
 
 
 def _asked_else(text: str, chance: Random) -> str | None:
-    """Ask for something else: why instead of how, where instead of when."""
+    """Replace the question word: why instead of how, where instead of when."""
     found = re.match(
         r"(How|Why|When|Where|Who|What)(?= (?:do|does|did|is|are|was|were|can|should|would|will)\b)",
         text,
@@ -808,6 +808,6 @@ def _capital(text: str) -> str:
 
 
 def _small(text: str) -> str:
-    """Write a sentence's first word as inside one: small where it is a common small word."""
+    """Lower-case a sentence's first letter if its first word is a common function word."""
     first = text.split(" ", 1)[0]
     return f"{text[:1].lower()}{text[1:]}" if first.lower() in _SMALL else text

@@ -1,4 +1,4 @@
-"""Frames become labelled pairs: families of sentences about one situation, with slots filled in."""
+"""Labelled pairs from frames: families of sentences about one situation, with slots filled in."""
 
 import re
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ UPDATED = {
     "weekday", "month", "date", "year", "time", "duration", "number", "big", "amount", "version",
     "port", "percent", "size", "colour", "direction", "season",
 }  # fmt: skip
-"""Slots that a fact has one value of: another one contradicts it. Another person, thing or place
-is more often another fact."""
+"""Slots of which a fact has one value, so that another value contradicts it. Another person, thing
+or place is more often another fact."""
 
 
 class Labelled(NamedTuple):
-    """A pair and what the first text is to the second; `weight` is how much it counts."""
+    """A pair with the relation of the first text to the second; `weight` is its training weight."""
 
     event: str
     memory: str
@@ -29,7 +29,7 @@ class Labelled(NamedTuple):
 
 
 def of_frame(frame: dict[str, Any], fillings: int, chance: Random) -> Iterator[Labelled]:
-    """Yield the pairs of a frame, filled in so many times."""
+    """Yield the pairs of a frame, filled in `fillings` times."""
     for _ in range(fillings if frame["slots"] else 1):
         yield from _filled(frame, chance)
 
@@ -73,7 +73,7 @@ def _filled(frame: dict[str, Any], chance: Random) -> Iterator[Labelled]:
 
 
 def exchanges(frame: dict[str, Any], fillings: int, chance: Random) -> Iterator[Labelled]:
-    """Yield pairs of a frame of facts: told in another order, and with two values exchanged."""
+    """Yield pairs of a frame of facts: in other words, with two values swapped, with one changed."""
     slots: dict[str, str] = frame["slots"]
     alike = [pair for pair in combinations(slots, 2) if slots[pair[0]] == slots[pair[1]]]
     for _ in range(fillings):
@@ -103,7 +103,7 @@ def _turned(pair: Labelled, chance: Random) -> Labelled:
 
 
 def converse(pair: Labelled) -> Labelled:
-    """Return the same pair the other way round."""
+    """Return the pair with its texts swapped and the converse label."""
     label = CONVERSE.get(pair.label, pair.label)
     return pair._replace(event=pair.memory, memory=pair.event, label=label)
 

@@ -28,14 +28,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 SENSES_MAX = 3
-"""Senses beyond these are kept only where they were met in texts: they join unrelated words."""
+"""Rarer senses are kept only if tagged in texts, because they relate unrelated words."""
 
 TAGGED_SENSES_MAX = 6
 
 SECTION = "-"
 
 SYNONYM_SENSES_MAX = 8
-"""A rarer sense is kept, too, where it is the first one of another word: "picture", "photo"."""
+"""A rarer sense is also kept if it is the first sense of another word: "picture", "photo"."""
 
 POS_FILES = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
 
@@ -83,14 +83,14 @@ CATEGORIES = {
     "act": ["act%n2"],
     "saying": ["state%v1", "think%v1", "express%v2", "tell%v1", "inform%v1", "tell%v2"],
 }
-"""What a category's members lie below: a word, its part of speech and the number of its sense."""
+"""The roots of each category's members: a word, its part of speech and its sense number."""
 
 PLACES = ("country", "city", "place")
 
 
 @dataclass
 class Synset:
-    """One meaning, with the pointers that are kept."""
+    """One meaning, with the pointers kept in the lexicon."""
 
     words: list[str]
     pos: str
@@ -114,7 +114,7 @@ def main() -> None:
 
 
 def table(wordnet: Path) -> Iterator[str]:
-    """Return the lines of the lexicon, section after section, with a mark between two."""
+    """Yield the lines of the lexicon section by section, with a separator in between."""
     synsets = _synsets(wordnet)
     counts = _counts(wordnet)
     index = _index(wordnet)
@@ -170,7 +170,7 @@ def _key(pos: str, offset: str) -> str:
 
 
 def _index(wordnet: Path) -> dict[tuple[str, str], list[str]]:
-    """Return the senses of each word and part of speech, the commonest first."""
+    """Return the senses of each word and part of speech, the most common first."""
     index: dict[tuple[str, str], list[str]] = {}
     for pos, name in POS_FILES.items():
         for line in _lines(wordnet / f"index.{name}"):
@@ -181,7 +181,7 @@ def _index(wordnet: Path) -> dict[tuple[str, str], list[str]]:
 
 
 def _counts(wordnet: Path) -> dict[tuple[str, str, int], int]:
-    """Return how often each sense of a word was met in the texts that WordNet's editors tagged."""
+    """Return how often each sense of a word was tagged in texts by WordNet's editors."""
     types = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "a"}
     counts: dict[tuple[str, str, int], int] = {}
     for line in (wordnet / "cntlist.rev").read_text(encoding="utf-8").splitlines():
@@ -230,7 +230,7 @@ def _ancestors(synsets: dict[str, Synset], keys: Iterable[str]) -> set[str]:
 
 
 def _closed(synsets: dict[str, Synset], keys: set[str], roots: dict[str, list[str]]) -> set[str]:
-    """Add what the kept meanings lie below, and the heads of adjective clusters."""
+    """Add the ancestors of the kept meanings, and the heads of adjective clusters."""
     heads = {head for key in keys if key[0] == "a" for head in synsets[key].similar}
     attributes = {noun for key in keys | heads for noun in synsets[key].attributes}
     named = {key for keys_ in roots.values() for key in keys_}
@@ -291,14 +291,14 @@ def _related(synsets: dict[str, Synset], word: str, keys: Iterable[str]) -> dict
 
 
 def _is_proper(synset: Synset, word: str) -> bool:
-    """Tell whether WordNet writes the word with a capital in this meaning."""
+    """Return whether WordNet capitalises the word in this meaning."""
     return any(
         spelling.lower() == word and spelling[0].isupper() for spelling in synset.words
     ) and not any(spelling == word for spelling in synset.words)
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """Return the lines behind WordNet's licence, which are indented."""
+    """Return the lines after WordNet's licence, whose own lines are indented."""
     text = path.read_text(encoding="utf-8", errors="replace")
     return (line for line in text.splitlines() if not line.startswith("  "))
 

@@ -1,10 +1,10 @@
-"""All that the judge learns from: the project's own material, and labelled sets that may be used.
+"""The judge's training pairs, from the project's own material and from permitted labelled sets.
 
-    python -m training.pairs DATA [OUT]    counts by source and label; writes them as JSON lines
+    python -m training.pairs DATA [OUT]    print counts by source and label; write JSON Lines
 
-DATA is the folder with `pairs/` and `streams/` of sets that may be used: the STS benchmark and MED
+DATA is the folder with `pairs/` and `streams/` of permitted sets: the STS benchmark and MED
 (CC BY-SA 4.0), the persona sentences of MSC (CC BY 4.0), the questions of the BYU chitchat dataset
-(MIT). Whatever is reported on is left out: no sentence of an evaluation set is learnt from.
+(MIT). Evaluation data is excluded: no sentence of an evaluation set is used for training.
 """
 
 import argparse
@@ -27,18 +27,18 @@ from training.voices import voices
 HERE = Path(__file__).parent
 OWN_PAIRS = HERE.parent / "benchmarks" / "datasets" / "memory_pairs.jsonl"
 EVALUATED = ("mixed", "negation_antonym", "scoped_negation", "zork_examples")
-"""Sets of DATA that are reported on."""
+"""The evaluation sets of DATA."""
 
 _SEED = 20261121
 _SAME_FROM, _OTHER_UP_TO = 4.0, 3.0
 """STS scores: 4 is "mostly equivalent, unimportant details differ", 3 "important ones do"."""
 _EDITED = 0.9
-"""Edits are many and alike: they count less than what people wrote or labelled."""
+"""Weight of edits: they are many and similar, so they count less than human-written pairs."""
 _DOUBTFUL = {"edit-another": 0.3, "edit-sibling": 0.4}
-"""Edits that now and then keep the meaning against their label."""
+"""Edits that sometimes keep the meaning, contrary to their label."""
 _STS = 2.25
 _WRITTEN = {"pairs_prose": 2.0, "pairs_memories": 3.0}
-"""Pairs written by hand count most, those like what is to be judged above all."""
+"""Handwritten pairs weigh most, above all those that resemble real memories."""
 _SENTENCES_EDITED = 16_000
 _PERSONAS_EDITED = 5_000
 _FACT_FILLINGS = 16
@@ -50,7 +50,7 @@ _UNLIKE, _SHARED = 4_000, 2
 
 
 def collect(data: Path) -> list[Labelled]:
-    """Return every pair to learn from, in an order that only the material decides."""
+    """Return every training pair, in an order that depends only on the material."""
     chance = Random(_SEED)
     avoided = evaluated_texts(data)
     pairs = [
@@ -140,7 +140,7 @@ def _chat(data: Path) -> Iterator[str]:
 
 
 def _unlike(data: Path, chance: Random) -> Iterator[Labelled]:
-    """Yield two facts of one person each that share a word, which are distinct by construction."""
+    """Yield pairs of one person's facts that share words, which are distinct by construction."""
     found: list[Labelled] = []
     for row in _rows(data / "streams" / "msc_personas.jsonl"):
         for one, other in combinations(row["texts"], 2):
@@ -151,7 +151,7 @@ def _unlike(data: Path, chance: Random) -> Iterator[Labelled]:
 
 
 def evaluated_texts(data: Path) -> set[str]:
-    """Return the texts of the sets that are reported on: letters and digits only."""
+    """Return the texts of the evaluation sets, reduced to letters and digits."""
     return set(_evaluated(data))
 
 
@@ -174,7 +174,7 @@ def _rows(path: Path) -> Iterable[dict[str, Any]]:
 
 
 def read_collected(file: Path) -> list[Labelled]:
-    """Read the pairs that an earlier run has written."""
+    """Read the pairs that an earlier run wrote."""
     return [Labelled(**row) for row in _rows(file)]
 
 

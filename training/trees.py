@@ -1,9 +1,9 @@
-"""Makes the cheap half of the judge: boosted trees over what words and cosine tell of a pair.
+"""Trains the cheap half of the judge: boosted trees over a pair's lexical features and cosine.
 
     python -m training.trees DATA OUT [--collected FILE]    writes words.npz and trees.onnx into OUT
 
-They learn from the same cards and labelled pairs as the cross-encoder (`training/relations`), and
-what is left for choosing is left by both. The default embedding model must be installed. The same
+The trees and the cross-encoder (`training/relations`) train on the same cards and labelled pairs,
+and hold out the same development set. The default embedding model must be installed. The same
 material and the versions in training/requirements.txt give the same trees.
 """
 
@@ -51,7 +51,7 @@ Matrix = NDArray[np.float32]
 
 _SEED = 20261123
 _LEAST_SIMILAR = 0.4
-"""Pairs less alike are never compared: bands begin higher."""
+"""Pairs with a lower cosine are never compared: the bands start higher."""
 _CARD_SHARE = 0.4
 _STRANGERS = 3_000
 _ROUNDS = 160
@@ -66,7 +66,7 @@ _IR_VERSION = 9
 
 
 class Preparation:
-    """Turns pairs of texts into rows; a text is worked on once."""
+    """Turns pairs of texts into feature rows; each text is processed once."""
 
     def __init__(self, cache: Path, table: Path) -> None:
         self._lexicon = english()
@@ -94,7 +94,7 @@ class Preparation:
 
 
 def examples(data: Path, collected: Path | None) -> list[Example]:
-    """Return the pairs to learn from, each with one relation; texts retold count as `overlaps`."""
+    """Return the training pairs, each with one relation; retold texts count as `overlaps`."""
     chance = Random(_SEED)
     learnt, _, _ = split(cards())
     made = [one for card in learnt for one in of_card(card, chance, _CARD_SHARE)]
@@ -110,7 +110,7 @@ def examples(data: Path, collected: Path | None) -> list[Example]:
 
 
 def fit(rows: Matrix, found: Sequence[Example]) -> lightgbm.Booster:
-    """Train on both ways round of every pair."""
+    """Train on every pair in both orders."""
     labels = np.array([RELATIONS.index(one.relations[0]) for one in found])
     weights = np.array([one.weight for one in found], np.float32)
     both = lightgbm.Dataset(
@@ -122,9 +122,9 @@ def fit(rows: Matrix, found: Sequence[Example]) -> lightgbm.Booster:
 
 
 def graph(trees: Sequence[Mapping[str, Any]]) -> onnx.ModelProto:
-    """Return the model of one pair: features, shape (columns,), to probabilities over RELATIONS.
+    """Return the ONNX model from a pair's features, shape (columns,), to probabilities of RELATIONS.
 
-    Both ways round are asked and averaged. Tree i adds to the score of class i modulo their number.
+    The scores of both orders are averaged. Tree i adds to the score of class i mod len(RELATIONS).
     """
     held = {
         "columns": np.array([range(len(turned())), turned()], np.int64),
@@ -160,7 +160,7 @@ def graph(trees: Sequence[Mapping[str, Any]]) -> onnx.ModelProto:
 
 
 def _flat(trees: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return the trees as ONNX wants them: one list for each property of a node."""
+    """Return the trees in ONNX form: one list for each property of a node."""
     nodes = ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids")
     flat: dict[str, list[Any]] = {f"nodes_{name}": [] for name in nodes}
     flat |= {f"target_{name}": [] for name in ("treeids", "nodeids", "ids", "weights")}
@@ -197,7 +197,7 @@ def _add(flat: dict[str, list[Any]], root: Mapping[str, Any], tree: int, target:
 
 
 def _not_above(threshold: float) -> float:
-    """Return the largest float32 up to a threshold: what is compared are such numbers."""
+    """Return the largest float32 not above a threshold, since the features are float32."""
     near = np.float32(threshold)
     return float(near if float(near) <= threshold else np.nextafter(near, np.float32(-np.inf)))
 

@@ -1,4 +1,4 @@
-"""What stands in the slots of the frames: values of each slot type, drawn at random."""
+"""The values of the frames' slots, drawn at random by slot type."""
 
 from collections.abc import Callable
 from random import Random
@@ -181,7 +181,7 @@ _MADE: dict[str, Callable[[Random], str]] = {
 
 
 def draw(slots: dict[str, str], chance: Random) -> dict[str, str]:
-    """Return a value for each slot, given its type; two slots of one type never get the same."""
+    """Return a value for each slot by its type; slots of one type get different values."""
     drawn: dict[str, str] = {}
     for slot, of in slots.items():
         taken = {drawn[other] for other in drawn if slots[other] == of}

@@ -1,4 +1,4 @@
-"""One deed told from both its sides, and one time told first or last."""
+"""Pairs in active and passive voice, and pairs with the time phrase first or last."""
 
 from collections.abc import Iterator
 from random import Random
@@ -32,7 +32,7 @@ _DONE = (
 
 
 def voices(count: int, chance: Random) -> Iterator[Labelled]:
-    """Yield so many groups of pairs."""
+    """Yield `count` groups of pairs."""
     people = [*listed("person"), "The user", "The manager", "My sister", "The new nurse"]
     for _ in range(count):
         one, other, third = chance.sample(people, 3)

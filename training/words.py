@@ -1,7 +1,7 @@
-"""The table of word vectors that the judge reads texts by: words.npz.
+"""Builds the judge's table of word vectors, words.npz.
 
-A word's vector is the mean of the default model's input embeddings of its word pieces, brought down
-to fewer dimensions by its principal components and to one byte each.
+A word's vector is the mean of the default model's input embeddings of its word pieces, projected on
+the principal components and quantised to one byte per dimension.
 """
 
 import gzip
@@ -19,11 +19,11 @@ from streams.adapters.lexicons import english
 _WORDS = 30_000
 _DIMENSIONS = 64
 _ONE_PIECE = 2.0
-"""How much a word that the model has in one piece counts more than one it has in several."""
+"""Bonus of words that are a single word piece when the vocabulary is chosen."""
 
 
 def table(model: Path) -> tuple[bytes, NDArray[np.int8]]:
-    """Return the words, separated by spaces, and their vectors, from an installed model's folder."""
+    """Return the space-separated words and their vectors from an installed model's folder."""
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
     tokenizer.no_padding()
     vocabulary = tokenizer.get_vocab()
@@ -57,7 +57,7 @@ def _chosen(vocabulary: dict[str, int]) -> list[str]:
 
 
 def _dictionary() -> list[str]:
-    """Return the words of the table that `training/lexicon.py` writes: its last section's."""
+    """Return the words in the last section of the table that `training/lexicon.py` writes."""
     packed = resources.files("streams.adapters.lexicons").joinpath("english.txt.gz").read_bytes()
     *_, entries = gzip.decompress(packed).decode().split("\n-\n")
     return [entry.split("\t", 1)[0] for entry in entries.splitlines()]

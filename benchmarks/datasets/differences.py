@@ -1,8 +1,8 @@
-"""Pairs of memories that differ in one detail only: the pairs that must never become one.
+"""Pairs of memories that differ in a single detail, which must never be merged.
 
-Every pair says the same but for a number, a date, a time, a length of time, a version, an
-identifier, an amount, a name or an owner. They are made, not collected: sentences as agents write
-them, each filled with two different values, as digits and as words, in capitals and without.
+The texts of a pair are equal except for a number, a date, a time, a duration, a version, an
+identifier, an amount, a name or an owner. They are generated: sentences in the style of agents,
+each filled with two different values, as digits and as words, with and without capitals.
 """
 
 from collections.abc import Iterator, Sequence
@@ -297,7 +297,7 @@ def pairs() -> list[Pair]:
 def _filled(templates: Sequence[str], values: Sequence[str]) -> Iterator[tuple[str, str]]:
     for place, template in enumerate(templates):
         for number, (value, other) in enumerate(combinations(values, 2)):
-            # Either value comes first in half of the pairs.
+            # Alternate which value comes first.
             first, second = (value, other) if (place + number) % 2 else (other, value)
             yield _sentence(template, first), _sentence(template, second)
 

@@ -1,9 +1,9 @@
 """mem0's `add` without inference, one event at a time, into a new store on disk.
 
 Started by beside_libraries.py in an environment that has mem0. Its embedder is replaced by one that
-looks the given vectors up; the language model that it insists on is never asked. With --search each
-event is first searched for in its scope, and added only where nothing is at .85: what somebody
-writes around `add`, which by itself stores every text.
+looks up the given vectors; the language model that it requires is never called. With --search each
+event is first searched for in its scope, and added only if nothing reaches .85: a common wrapper
+around `add`, which by itself stores every text.
 """
 
 import logging
@@ -35,7 +35,7 @@ class _Memory(Protocol):
 
 
 class _Lookup:
-    """An embedder as mem0 has them, over vectors that were made beforehand."""
+    """Implements mem0's embedder by looking up vectors computed beforehand."""
 
     def __init__(self, given: Given) -> None:
         self._vectors = dict(zip(given.texts, given.vectors.tolist(), strict=True))

@@ -1,6 +1,6 @@
-"""A peer as a process: it gets texts and their vectors, and does a round whenever it is told to.
+"""A peer as a process: it loads texts and their vectors, and does a round for each input line.
 
-Runs in an environment of its own, without memsieve: nothing but numpy is needed here.
+Runs in a separate environment without memsieve, so it needs only numpy.
 """
 
 import json
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 
 class Given(NamedTuple):
-    """What all peers get: events in order, with the unit vector of each text."""
+    """The input of all peers: events in order, with the unit vector of each text."""
 
     scopes: list[str]
     texts: list[str]
@@ -23,10 +23,11 @@ class Given(NamedTuple):
 
 
 def serve(work: Callable[[Given], Callable[[], int]]) -> None:
-    """Do rounds until the standard input ends.
+    """Do rounds until standard input ends.
 
-    The first argument is the directory with events.jsonl and vectors.npy. `work` prepares a round,
-    untimed: a new store, empty; what it returns does the round and tells how many texts are kept.
+    The first command-line argument is the directory with events.jsonl and vectors.npy. `work`
+    prepares a round with an empty store, untimed; the function it returns does the round and
+    returns how many texts are kept.
     """
     directory = Path(sys.argv[1])
     with (directory / "events.jsonl").open(encoding="utf-8") as lines:

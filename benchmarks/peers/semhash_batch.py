@@ -1,7 +1,7 @@
-"""SemHash over all texts at once: `self_deduplicate` at .85 on vectors that are given.
+"""SemHash over all texts at once: `self_deduplicate` at .85 on given vectors.
 
-Started by beside_libraries.py in an environment that has semhash. It knows no scopes and no order,
-keeps no store and explains nothing; a round makes its index and asks it once.
+Started by beside_libraries.py in an environment that has semhash. It ignores scopes and order,
+keeps no store and explains nothing; a round builds its index and queries it once.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ _THRESHOLD = 0.85
 
 
 class _Unasked:
-    """The model that SemHash wants to have; with the vectors given it has nothing to do."""
+    """The model that SemHash requires; with given vectors it is never called."""
 
     def encode(self, inputs: Sequence[str], **_: object) -> Any:  # noqa: ANN401 - never returns
         raise AssertionError(f"{len(inputs)} texts have no vector")

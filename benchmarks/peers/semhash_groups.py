@@ -1,7 +1,7 @@
-"""SemHash over all texts at once: which text stands for which, at several thresholds.
+"""SemHash over all texts at once: the representative of each text, at several thresholds.
 
-Started by consolidation.py in an environment that has semhash. What it filters out goes to the
-nearest text that it keeps.
+Started by consolidation.py in an environment that has semhash. Each text that it filters out is
+assigned to the nearest text that it keeps.
 """
 
 import json
@@ -18,7 +18,7 @@ _THRESHOLDS = (0.85, 0.90, 0.95, 0.98)
 
 
 class _Unasked:
-    """The model that SemHash wants to have; with the vectors given it has nothing to do."""
+    """The model that SemHash requires; with given vectors it is never called."""
 
     def encode(self, inputs: Sequence[str], **_: object) -> Any:  # noqa: ANN401 - never returns
         raise AssertionError(f"{len(inputs)} texts have no vector")

@@ -1,4 +1,4 @@
-"""Who may use the API: tokens by their digests, each for some scopes, to read or to write."""
+"""Access to the API: tokens by digest, each with read or write rights in some scopes."""
 
 import hashlib
 import hmac
@@ -17,8 +17,8 @@ Right = Literal["read", "write"]
 class Grant(Record):
     """What the holder of one token may do.
 
-    `sha256` is the hexadecimal digest of the token, which is written nowhere. `scopes` are open to
-    it with all that lies below them.
+    `sha256` is the hexadecimal digest of the token, which itself is stored nowhere. The grant
+    covers `scopes` and every scope below them.
     """
 
     name: Label
@@ -27,7 +27,7 @@ class Grant(Record):
     rights: Annotated[frozenset[Right], Field(min_length=1)]
 
     def covers(self, scope: ScopeName) -> bool:
-        """Tell whether a scope is one of its own, or lies below one."""
+        """Return whether a scope is one of its own or lies below one."""
         return any(scope == own or scope.startswith(f"{own}/") for own in self.scopes)
 
     def allows(self, right: Right, scope: ScopeName) -> bool:
@@ -39,7 +39,7 @@ class _File(Record):
 
 
 class Access:
-    """Knows the tokens that may be used; every other is refused."""
+    """The tokens that may be used; every other token is refused."""
 
     def __init__(self, grants: tuple[Grant, ...]) -> None:
         self._grants = grants
@@ -49,9 +49,9 @@ class Access:
         return len(self._grants)
 
     def grant(self, token: str) -> Grant | None:
-        """Return what a token allows; None for one that nobody has.
+        """Return the grant of a token; None if the token is unknown.
 
-        Takes as long for one as for any other: it is compared with all, and not letter by letter.
+        Takes the same time for every token: it is compared with all digests, in constant time.
         """
         digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
         matching = [one for one in self._grants if hmac.compare_digest(one.sha256, digest)]
@@ -61,7 +61,7 @@ class Access:
 def load(path: Path | None) -> Access:
     """Read the file of tokens. Raises InvalidSettings, naming the token and the field.
 
-    Without a file nobody could use the API, and that is an error, too.
+    A missing file is an error too, since nobody could then use the API.
     """
     if path is None:
         raise InvalidSettings(

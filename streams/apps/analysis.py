@@ -1,4 +1,4 @@
-"""A store or a file looked at as a whole: how much says the same, and whether it grows healthily."""
+"""Analysis of a whole store or file: how redundant it is, and whether it grows healthily."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -26,13 +26,13 @@ from streams.ports import Embedder, Poison
 
 _WORST_SCOPES = 10
 _SCOPE_EVENTS_MIN = 20
-"""Of a scope with fewer events a share tells nothing."""
+"""Rates of scopes with fewer events are not meaningful."""
 _DECIMALS = 4
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What was found. Of a file nothing was decided: it has no history and no supersession."""
+    """The findings. A file has no decisions, hence no history and no supersession."""
 
     place: str
     model: str
@@ -44,7 +44,7 @@ class Analysis:
     observations: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return what was found for programs, its keys stable."""
+        """Return the findings for programs, with stable keys."""
         return {
             "place": self.place,
             "model": self.model,
@@ -60,7 +60,7 @@ class Analysis:
 
 
 async def of_store(reader: StoreReader) -> Analysis:
-    """Look at what a log's decisions add up to. Raises NoStore where they do not."""
+    """Analyse the state that a log's decisions add up to. Raises NoStore if they do not add up."""
     history, models = History(), set[str]()
     async for entry in reader.decisions():
         decision = entry.decision
@@ -89,7 +89,7 @@ async def of_store(reader: StoreReader) -> Analysis:
 async def of_file(
     source: FileSource, embedder: Embedder, *, batch_records: int, done: Callable[[int], None]
 ) -> Analysis:
-    """Look at rows or events as if each were a memory. Raises Unmeasurable at a bad row."""
+    """Analyse rows or events as if each were a memory. Raises Unmeasurable at a bad row."""
     by_scope: dict[ScopeName, list[Vector]] = {}
     rows = 0
     for batch in _batches(_events(source), batch_records):

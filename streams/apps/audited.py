@@ -1,4 +1,4 @@
-"""What an audit came to: check by check, and in figures."""
+"""The result of an audit: its checks and its figures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from streams.core.findings import REMEDIES, Findings, Problem
 
 @dataclass(frozen=True)
 class Check:
-    """What was examined, what it came to, and what must not be."""
+    """One check: what was examined, the fact found, and the problems found."""
 
     name: str
     fact: str
@@ -21,18 +21,18 @@ class Check:
 
     @property
     def told(self) -> str:
-        """What it came to: the fact, or how much of what must not be."""
+        """The result: the fact, or the number of problems of each kind."""
         counts = self.findings.counts
         return ", ".join(f"{n:,} {p.value}" for p, n in counts.items()) if counts else self.fact
 
     def remedy_of(self, problem: Problem) -> str:
-        """Return what to do."""
+        """Return how to fix a problem."""
         return REMEDIES.get(problem) or self.remedy
 
 
 @dataclass(frozen=True)
 class Counts:
-    """The figures of a log; the events that have expired are counted by their decisions."""
+    """The figures of a log; expired events are counted by their decisions."""
 
     events: int
     decisions: Mapping[str, int]
@@ -45,7 +45,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Report:
-    """All checks; what adds up; and what is worth knowing and harms nobody."""
+    """All checks, the figures, and notes about what is harmless but worth knowing."""
 
     checks: list[Check]
     counts: Counts
@@ -57,7 +57,7 @@ class Report:
 
 
 def unusable(name: str, place: str, error: Exception, remedy: str) -> Check:
-    """Return the check of a copy that cannot be read; `error` says why, `remedy` what to do."""
+    """Return the check of an unreadable copy; `error` gives the reason, `remedy` what to do."""
     findings = Findings()
     findings.add(Problem.UNUSABLE, place, str(error))
     return Check(name, place, findings, remedy)

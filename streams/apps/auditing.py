@@ -1,6 +1,6 @@
-"""A log and its copies read, and handed to the audit.
+"""Reads a log and its copies for the audit.
 
-Changes nothing of what they hold. How they are judged is in core/audit.py; here they are read.
+Changes nothing. How they are judged is in core/audit.py; here they are only read.
 """
 
 from collections import Counter
@@ -36,18 +36,18 @@ from streams.flow.takeover import DEDUPLICATOR_GROUP, require_log
 from streams.ports import Fatal, Log, NoStore, Record, Transient
 
 Progress = Callable[[int, int], None]
-"""Is told how many records are read, and how many there are."""
+"""Receives the number of records read so far, and the total."""
 
 
 async def audited(
     log: Log, copies: Sequence[Copied | Check], progress: Progress, *, dense: bool = False
 ) -> Report:
-    """Read a log and its copies, and return what was found.
+    """Audit a log and its copies, and return the report.
 
-    Others may go on meanwhile. So what follows is asked first, and what it follows is read later:
-    where groups and copies are, then decisions, then dead letters and events. Where a copy is
-    further than the decisions that were read, those are read on. `dense`: the log leaves out no
-    offset by itself.
+    Other processes may write meanwhile, so each follower is read before what it follows: first the
+    offsets of groups and copies, then decisions, then dead letters and events. If a copy is ahead
+    of the decisions that were read, more decisions are read. `dense`: the log itself never skips
+    an offset.
     """
     reading = await _Reading.begun(log, progress, dense=dense)
     asked = [c if isinstance(c, Check) else await _Followed.asked(c, reading.audit) for c in copies]
@@ -68,7 +68,7 @@ async def audited(
 
 
 class _Reading:
-    """Reads a log, topic after topic, and hands it to the audit."""
+    """Reads a log topic by topic and feeds it to the audit."""
 
     def __init__(
         self, log: Log, audit: Audit, total: int, progress: Progress, *, dense: bool
@@ -82,14 +82,14 @@ class _Reading:
         self._readers = dict[int, DecisionsReader]()
         self._next = dict[int, int]()
         self._unfenced: set[int] = set()
-        """The partitions whose newest fence cannot be read: nobody can tell what counts there."""
+        """Partitions whose newest fence cannot be read, so that which records count is unknown."""
         self._untold = 0
         self._refused = Counter[Why]()
         self._notes: list[str] = []
 
     @classmethod
     async def begun(cls, log: Log, progress: Progress, *, dense: bool) -> "_Reading":
-        """Learn how much there is, and which events count as decided on."""
+        """Start a reading: count the records, and read which events are committed as decided."""
         partitions = await log.partitions(DECISIONS.name)
         events = await log.partitions(EVENTS.name)
         committed = {
@@ -103,7 +103,7 @@ class _Reading:
         return cls(log, audit, total, progress, dense=dense)
 
     async def decisions(self) -> None:
-        """Read the decisions from where that was left, to the end."""
+        """Read the decisions to the end, from where the last call stopped."""
         for partition in range(self.audit.partitions):
             if partition not in self._next:
                 self._next[partition] = await self._beginning(partition)
@@ -115,7 +115,7 @@ class _Reading:
                     self._next[partition] = record.offset + 1
 
     def _note_holes(self, record: Record) -> None:
-        """Tell of offsets without a record, where the log leaves none out by itself."""
+        """Report offsets without a record, if the log itself never skips one."""
         if self._dense:
             for offset in range(self._next[record.partition], record.offset):
                 self.audit.hole(record.position.model_copy(update={"offset": offset}))
@@ -166,7 +166,7 @@ class _Reading:
             self.audit.unread_decision(unreadable(record.value, cause), record.position, what)
 
     async def events(self) -> None:
-        """Read the events, and look for what was sent on."""
+        """Read the events, and look for those that were forwarded."""
         expired = set[int]()
         for partition in range(await self._log.partitions(EVENTS.name)):
             pairing = self.audit.pairing(partition)
@@ -222,7 +222,7 @@ class _Reading:
             self._progress(self._done, self._total)
 
     def checks(self, counts: Counts) -> list[Check]:
-        """Return what the log came to."""
+        """Return the checks of the log."""
         audit, kinds = self.audit, self.audit.kinds
         read = f"{kinds.total():,} decisions, {counts.fences:,} fences"
         unheeded = sum(counts.refused.values())
@@ -265,7 +265,7 @@ class _Reading:
         )
 
     def notes(self) -> list[str]:
-        """Return what is worth knowing and harms nobody."""
+        """Return what is harmless but worth knowing."""
         more = [
             f"{count - SHOWN_MAX:,} more records do not count: {why.value}"
             for why, count in self._refused.items()
@@ -276,7 +276,7 @@ class _Reading:
 
 
 def _wordings(audit: Audit) -> str:
-    """Say how many wordings the memories keep."""
+    """Describe how many wordings the memories keep."""
     memories = [stored.memory for stored in audit.state.values() if stored.memory.live]
     variants = sum(len(memory.variants) for memory in memories)
     folded = sum(memory.folded for memory in memories)
@@ -284,7 +284,7 @@ def _wordings(audit: Audit) -> str:
 
 
 def _sum(counts: Counts) -> Check:
-    """Check that no event is without a decision, and no decision without an event."""
+    """Check that every event has a decision, and every decision an event."""
     decided = sum(counts.decisions.values())
     told = f"{counts.events:,} events, {decided:,} decisions, {counts.waiting:,} waiting"
     if counts.in_doubt:
@@ -296,7 +296,7 @@ def _sum(counts: Counts) -> Check:
 
 
 def _is_labelled(record: Record, decision: Decision, epoch: Epoch | None) -> bool:
-    """Tell whether a record's key and headers, by which it is found, are those of its decision."""
+    """Return whether a record's key and headers, by which it is found, match its decision."""
     if epoch is None:
         return False
     made = decision_record(decision, record.value or b"", record.partition, epoch)
@@ -322,7 +322,7 @@ async def _size(log: Log, topic: str) -> int:
 
 @dataclass
 class _Followed:
-    """A copy, and how far it had followed the log before that was read."""
+    """A copy, and how far it had followed the log before the log was read."""
 
     copied: Copied
     audit: Audit
@@ -343,7 +343,7 @@ class _Followed:
         )
 
     async def scan(self, log: Log) -> None:
-        """Read what the copy holds, where it is one of this log."""
+        """Read what the copy holds, if it is a copy of this log."""
         for partition, reached in self.levels.items():
             await self._require_log(log, partition, reached)
         if self.failed.counts:
@@ -360,7 +360,7 @@ class _Followed:
         await self._require_same()
 
     async def _require_same(self) -> None:
-        """Raise Transient where what was read was emptied or swapped meanwhile."""
+        """Raise Transient if the copy was emptied or swapped while it was read."""
         after = await self.copied.levels(self.audit.partitions)
         for partition, reached in self.levels.items():
             if after.get(partition, BEGINNING).offset < reached.offset:

@@ -1,4 +1,4 @@
-"""Requests published to a cluster, and the decisions of their owners, awaited."""
+"""Publishing requests to a cluster and waiting for the decisions on them."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -21,19 +21,19 @@ from streams.ports import Log, Unreachable
 LOOK_SECONDS = 0.2
 _PAGE = 500
 _ATTEMPTS = 5
-"""How often the same is asked for: whoever changes what it is about so often goes on doing so."""
+"""Attempts at one request: memories that change that often meanwhile will go on changing."""
 
 _Place: TypeAlias = tuple[int, int]
 """The partition and the offset of an event."""
 
 
 class Interrupted(Exception):
-    """Nobody waits for the decisions any longer. What was asked for stays asked."""
+    """The wait for decisions was cut short. The requests stay published."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An event that was published at a place, and its decision; None where there is none yet."""
+    """A published event, its place in the log, and its decision; None if there is none yet."""
 
     event: Event
     place: str
@@ -41,29 +41,29 @@ class Reply:
 
 
 def undecided(replies: Sequence[Reply]) -> list[Reply]:
-    """Return those that no owner has decided on yet."""
+    """Return the replies without a decision."""
     return [one for one in replies if one.decision is None]
 
 
 def decisions_of(replies: Sequence[Reply]) -> list[Decision]:
-    """Return the decisions that are there."""
+    """Return the decisions made so far."""
     return [one.decision for one in replies if one.decision is not None]
 
 
 def is_out_of_date(decision: Decision | None) -> bool:
-    """Tell whether a request was refused because what it is about had changed by its turn."""
+    """Return whether a request was refused because its memories had changed before its turn."""
     return isinstance(decision, Ignore) and decision.evidence.reason is Reason.OUT_OF_DATE
 
 
 def is_again(decision: Decision | None) -> TypeGuard[Ignore]:
-    """Tell whether an event was ignored because it had come before."""
+    """Return whether an event was ignored as a repetition."""
     return isinstance(decision, Ignore) and decision.evidence.reason is Reason.SAME_EVENT
 
 
 class Published:
-    """Events that this process has published, and their decisions as they come.
+    """Events that this process has published, and their decisions as they arrive.
 
-    `since` is where the decisions of each partition ended before.
+    `since` is the end offset of each partition's decisions before the events were published.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class Published:
         self._first = dict[str, Decision]()
 
     async def are_decided(self) -> bool:
-        """Read on; tell whether all of them are decided on."""
+        """Read new decisions; return whether all events are decided on."""
         for partition in self._since:
             await self._read(partition)
         return self._own.keys() == self._places
 
     @property
     def replies(self) -> list[Reply]:
-        """What is known so far of each event, in their order."""
+        """The reply to each event so far, in order."""
         return [
             Reply(event, f"{EVENTS.name}/{place[0]}/{place[1]}", self._decision(place))
             for place, event in self._sent
@@ -94,7 +94,7 @@ class Published:
 
     @property
     def reached(self) -> dict[int, int]:
-        """How far the decisions of each partition were read."""
+        """The offset up to which each partition's decisions were read."""
         return {partition: one.reached.offset for partition, one in self._readers.items()}
 
     async def _read(self, partition: int) -> None:
@@ -108,7 +108,7 @@ class Published:
                 self._take(logged.decision)
 
     def _take(self, decision: Decision) -> None:
-        """Remember a decision on one of the events, or on one like it that was asked before."""
+        """Remember a decision on one of the events, or on another event with the same id."""
         place = decision.source.partition, decision.source.offset
         if place in self._places:
             self._own[place] = decision
@@ -116,7 +116,7 @@ class Published:
             self._first[decision.decision_id] = decision
 
     def _decision(self, place: _Place) -> Decision | None:
-        """Return the decision on an event: the one that was heeded, where it was asked twice."""
+        """Return the decision on an event; for a repeated event, the one that was not an ignore."""
         own = self._own.get(place)
         if own is None or not is_again(own):
             return own
@@ -124,10 +124,10 @@ class Published:
 
 
 class Asking:
-    """Asks a cluster for something and waits for the decisions: so many seconds in all."""
+    """Publishes requests to a cluster and waits for the decisions, with one timeout for all."""
 
     def __init__(self, settings: Settings, seconds: float, report: Callable[[str], None]) -> None:
-        """With 0 `seconds` nothing is waited for. The time begins with the first request."""
+        """0 `seconds` means no waiting. The timeout starts with the first request."""
         self._settings = settings
         self._seconds = seconds
         self._report = report
@@ -135,9 +135,9 @@ class Asking:
         self._attempts = 0
 
     async def ask(self, events: Sequence[Event]) -> list[Reply]:
-        """Publish events; return what their owners have decided by the time that waiting ends.
+        """Publish events; return the replies that are known when the wait ends.
 
-        Raises Interrupted where it is cut short.
+        Raises Interrupted if the wait is cancelled.
         """
         self._attempts += 1
         await wiring.partitions(self._settings.kafka)
@@ -152,7 +152,7 @@ class Asking:
             await log.close()
 
     def goes_on(self, replies: Sequence[Reply]) -> bool:
-        """Tell whether to ask anew for what was refused as out of date; says so."""
+        """Return whether to retry requests refused as out of date; report it if so."""
         refused = sum(is_out_of_date(one.decision) for one in replies)
         if not refused or not self._may_ask():
             return False
@@ -163,7 +163,7 @@ class Asking:
         return True
 
     def has_time(self, replies: Sequence[Reply]) -> bool:
-        """Tell whether all was decided in time, so that more may be asked for."""
+        """Return whether all was decided in time, so that more requests may follow."""
         return self._may_ask() and not undecided(replies)
 
     def _may_ask(self) -> bool:
@@ -189,7 +189,7 @@ class Asking:
 
 
 async def publish(log: Log, events: Sequence[Event]) -> Published:
-    """Publish events together, each in the partition of its scope."""
+    """Publish events in one append, each to the partition of its scope."""
     partitions = await log.partitions(EVENTS.name)
     records = [record_of(one, partitions) for one in events]
     own = {record.partition for record in records}
@@ -200,7 +200,7 @@ async def publish(log: Log, events: Sequence[Event]) -> Published:
 
 
 async def until_decided(published: Published) -> None:
-    """Return when all are decided on. A broker that does not answer has them all the same."""
+    """Return when all are decided on. If the broker is unreachable, retry: it has the events."""
     while True:
         with suppress(Unreachable):
             if await published.are_decided():

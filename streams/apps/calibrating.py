@@ -1,4 +1,4 @@
-"""A policy fitted to labelled pairs, or to the reviews that people have answered."""
+"""Calibration: fits a policy to labelled pairs or to answered reviews."""
 
 import hashlib
 import json
@@ -20,12 +20,12 @@ from streams.core.measures import Rate
 from streams.core.policy import Policy, parse
 
 ANSWERS_MIN = 30
-"""Fewer answered reviews tell of the persons who answered, not of the model."""
+"""Fewer answers reflect the people who answered rather than the model."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a calibration comes from, as it is written into the policy."""
+    """The origin of a calibration, as written into the policy."""
 
     dataset: str
     command: str
@@ -34,7 +34,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A fitted policy, and what it comes to on either half of the pairs."""
+    """A fitted policy, and its measures on each half of the pairs."""
 
     policy: Policy
     fit: Fit
@@ -65,16 +65,16 @@ async def calibrate(
     batch_records: int,
     done: Callable[[int], None] = lambda _: None,
 ) -> Calibrated:
-    """Fit bands and thresholds on one half of the pairs, and measure what they give on both.
+    """Fit bands and thresholds on one half of the pairs, and measure the policy on both.
 
-    Raises Unmeasurable where the pairs, or other rules of the policy, cannot give what is wanted,
-    and InvalidPolicy where a policy cannot have that name.
+    Raises Unmeasurable if the pairs, or other rules of the policy, cannot reach the wanted rate,
+    and InvalidPolicy if the name is not valid.
     """
     content = base.model_dump(mode="json") | {
         "name": name,
         "model": base_model(means.embedder.model),
     }
-    base = parse(as_toml(content))  # a name that cannot be used is refused at once
+    base = parse(as_toml(content))  # refuse an invalid name before the long work
     known = means.knowing()
     halves: tuple[list[LabelledPair], list[LabelledPair]] = ([], [])
     for pair in pairs:
@@ -92,7 +92,7 @@ async def calibrate(
         "date": origin.on.isoformat(),
         "command": origin.command,
     }
-    # Read from its text, as it will be: the id depends on the order in which things are written.
+    # Parse it from its TOML, as users will: the id depends on the order of the keys.
     policy = parse(as_toml({**fitted(base, found), "calibration": calibration}))
     results: list[Measures] = []
     for half in halves:
@@ -105,12 +105,12 @@ async def calibrate(
 
 
 def in_first_half(event: str, memory: str) -> bool:
-    """Tell which half a pair is of, by its texts alone: the same pair never is in both."""
+    """Return whether a pair is in the first half; a hash of its texts decides, so never in both."""
     return hashlib.sha256(json.dumps([event, memory]).encode()).digest()[0] % 2 == 0
 
 
 def digest(pairs: Sequence[LabelledPair]) -> str:
-    """Return the hash of pairs that no file holds: of their texts and labels, in order."""
+    """Return the hash of the texts and labels, in order, of pairs that come from no file."""
     content = hashlib.sha256()
     for pair in pairs:
         row = json.dumps([pair.event.text, pair.memory.text, pair.truth.value])
@@ -119,9 +119,9 @@ def digest(pairs: Sequence[LabelledPair]) -> str:
 
 
 async def answered(reader: StoreReader) -> list[LabelledPair]:
-    """Return what people have answered in a store: the texts that they saw, and their verdict.
+    """Return a store's answered reviews as pairs: the texts shown, and the person's verdict.
 
-    Raises Unmeasurable where there are too few.
+    Raises Unmeasurable if there are too few.
     """
     given = await labels(reader)
     if len(given) < ANSWERS_MIN:
@@ -148,7 +148,7 @@ async def _samples(
     batch_records: int,
     done: Callable[[int], None],
 ) -> list[Sample]:
-    """Have every pair judged that bands can reach: what they are fitted on."""
+    """Judge every pair that any bands could reach, and return the samples to fit on."""
     open_ = everything(base)
     made = await evaluate(
         Labelled(pairs=list(pairs)), open_, known, batch_records=batch_records, done=done
@@ -157,7 +157,7 @@ async def _samples(
 
 
 def everything(base: Policy) -> Policy:
-    """Return a policy that has every pair judged that any bands could reach."""
+    """Return a policy under which every pair that any bands could reach is judged."""
     content = base.model_dump(mode="json")
     content["scopes"] = {}
     content["bands"] = {"match": 1.0, "review": 0.0, "log": 0.0}
@@ -167,7 +167,7 @@ def everything(base: Policy) -> Policy:
 
 
 def _require(hidden: Rate, wanted: float) -> None:
-    """Raise Unmeasurable where the policy hides more by rules that are not fitted."""
+    """Raise Unmeasurable if rules that are not fitted hide more than wanted."""
     if hidden.interval is not None and hidden.interval[1] > wanted:
         raise Unmeasurable(
             f"the policy hides {hidden.count} of {hidden.of} facts by rules that are not fitted, such "

@@ -1,4 +1,4 @@
-"""What one event takes on this machine, measured on generated ones."""
+"""The cost of one event on this machine, measured with generated events."""
 
 import resource
 import sys
@@ -22,20 +22,20 @@ from streams.flow.decisions import KIND_HEADER, Logged, read_decision
 from streams.ports import Record
 
 EVENTS = 1_024
-"""Enough for a figure that repeats within a tenth on a quiet machine; some ten seconds."""
+"""Enough to reproduce the figures within 10 % on an idle machine; takes about ten seconds."""
 
 _SCOPES = 15
 _BATCH = 256
 
 KAFKA = 1.25
-"""How much longer deciding and applying take through Kafka than without, its client's work included:
-the inverse of what `benchmarks/speed.py` measures, rounded up."""
+"""Factor by which deciding and applying are slower through Kafka, client work included: the inverse
+of what `benchmarks/speed.py` measures, rounded up."""
 
 MEMORY_BYTES = 2_400
-"""What the embedded index holds for one memory of 384 dimensions (benchmarks/store_size.py)."""
+"""RAM of the embedded index per memory of 384 dimensions (benchmarks/store_size.py)."""
 
 _WRITER_SHARE = 0.5
-"""A writer has no model: about half of a deduplicator's memory."""
+"""A writer loads no model: it needs about half of a deduplicator's RAM."""
 
 _EVENTS = (
     "{who} keeps the {thing} in the {place} since visit {number}, because the {other} was broken.",
@@ -54,9 +54,9 @@ _PLACES = ("cellar", "office", "garage", "attic", "library", "kitchen", "worksho
 
 
 async def measure(policy: Policy, means: Means, done: Callable[[int], None]) -> Costs:
-    """Encode, decide on and apply generated events; `done` is told how many of them.
+    """Encode, decide on and apply generated events; `done` receives the number finished.
 
-    Seconds are those of the processor, over all of its cores.
+    Seconds are CPU time over all cores.
     """
     events = _events(EVENTS)
     known = means.knowing()
@@ -88,7 +88,7 @@ async def measure(policy: Policy, means: Means, done: Callable[[int], None]) -> 
 
 
 async def _apply(decided: Sequence[Decision], index: EdgeIndex) -> None:
-    """Do what a writer does for each decision: read it, apply it, tell what has changed."""
+    """Do a writer's work for each decision: read it, apply it, encode the change."""
     for start in range(0, len(decided), _BATCH):
         records = [
             _record(decision, offset)
@@ -111,13 +111,13 @@ async def _seconds(work: Callable[[], Awaitable[None]]) -> float:
 
 
 def _resident() -> int:
-    """Return the most bytes that this process has held in memory."""
+    """Return the peak resident memory of this process, in bytes."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1_024
 
 
 def _events(count: int) -> list[Remember]:
-    """Return facts of about fifteen words, all different and many alike, in a few scopes."""
+    """Return facts of about fifteen words in a few scopes, all different but many similar."""
     return [
         Remember(
             event_id=EventId(f"event-{number}"),

@@ -1,10 +1,10 @@
-"""A Memories.md cleaned: supersession mended, and what says the same made one, within a location.
+"""Cleaning of a Memories.md: repairs supersession, and merges duplicates within a location.
 
-Every location is a scope, every live entry an event, and they are decided on as `memsieve run`
-decides, from nothing and in the order of the file: first those of the same words, then all. This is
-repeated on what came of it until it finds nothing more, so cleaning a clean file changes nothing.
+Every location is a scope and every live entry an event. They are decided on as in `memsieve run`,
+from an empty store and in file order: first only identical wordings, then all. This repeats on the
+result until nothing more is found, so cleaning a clean file changes nothing.
 
-An entry that goes keeps its text in the file, retired: nothing of it is lost.
+An entry that is merged into another stays in the file as retired: no text is lost.
 """
 
 from collections import Counter, defaultdict
@@ -42,9 +42,9 @@ _DECIMALS = 4
 
 @dataclass(frozen=True)
 class Member:
-    """An entry that another one stands for, by the decision on the entry at the line `by`.
+    """An entry replaced by another, by the decision on the entry at line `by`.
 
-    `verbatim`: every sentence of it is said there word for word.
+    `verbatim`: the other entry contains every sentence of it word for word.
     """
 
     found: Found
@@ -55,7 +55,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Group:
-    """Entries that became one: the one that stays as it was, what it is now, and the others."""
+    """Entries that became one: the survivor before and after, and the other members."""
 
     survivor: Found
     now: Entry
@@ -64,7 +64,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Size:
-    """Entries and bytes of a file that count."""
+    """The number and the bytes of a file's live entries."""
 
     entries: int
     bytes: int
@@ -72,7 +72,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """A file as it was and as it would be, and why; lines are those of the file as it was."""
+    """A file before and after cleaning, and why; line numbers are those before."""
 
     policy: PolicyId
     model: ModelId
@@ -88,7 +88,7 @@ class Cleaned:
         return self.after != self.before
 
     def by_location(self) -> Iterator[tuple[Location, list[Group]]]:
-        """Yield the locations in which something was united."""
+        """Yield the locations in which entries were merged."""
         groups: dict[int, list[Group]] = defaultdict(list)
         places: dict[int, Location] = {}
         for group in self.groups:
@@ -100,7 +100,7 @@ class Cleaned:
             yield places[number], members
 
     def as_json(self) -> dict[str, Any]:
-        """Return what was found for programs, its keys stable."""
+        """Return the result for programs, with stable keys."""
         before, after = live(self.before), live(self.after)
         lived, live_on = _by_location(self.before), _by_location(self.after)
         return {
@@ -140,7 +140,7 @@ class Cleaned:
 
 
 def live(document: Document) -> Size:
-    """Measure what of a document counts."""
+    """Measure the live entries of a document."""
     sizes = [len(found.entry.written.encode()) for found in entries(document) if found.entry.live]
     return Size(len(sizes), sum(sizes))
 
@@ -154,10 +154,10 @@ async def clean(
     batch_records: int,
     done: Callable[[int], None] = lambda _: None,
 ) -> Cleaned:
-    """Return what cleaning makes of a document.
+    """Return the result of cleaning a document.
 
-    Location 41 is the scope `world`/41. The policy's brake is off: a file full of repetitions is
-    what this is for. `done` is told the entries that are decided on since it was last told.
+    Location 41 is the scope `world`/41. The policy's brake is off, since a file full of repetitions
+    is the use case. `done` receives the number of entries decided on since its last call.
     """
     damaged = damages(document)
     mended, refused = repaired(document, damaged)
@@ -190,7 +190,7 @@ async def clean(
 
 
 def at_threshold(policy: Policy, threshold: float) -> Policy:
-    """Return a policy whose band `match` begins at a similarity, and the lower ones not above."""
+    """Return a policy whose `match` band starts at a similarity; lower bands start no higher."""
 
     def lowered(bands: Bands) -> Bands:
         review, log = min(bands.review, threshold), min(bands.log, threshold)
@@ -200,15 +200,15 @@ def at_threshold(policy: Policy, threshold: float) -> Policy:
 
 
 def _of_the_same_words(policy: Policy) -> Policy:
-    """Return a policy to which nothing is near but what says the same words."""
+    """Return a policy that compares only texts of the same words."""
     return with_bands(policy, lambda _: Bands(match=1.0, review=1.0, log=1.0))
 
 
 @dataclass
 class _Work:
-    """A document on its way, and which of its locations are still to be looked at.
+    """A document in progress, and which of its locations are still to be examined.
 
-    `lines` are the entries of the file as it was.
+    `lines` are the entries of the original file.
     """
 
     document: Document
@@ -219,11 +219,11 @@ class _Work:
     _changed: set[int] | None = None
 
     def reopen(self) -> None:
-        """Have all locations looked at once more."""
+        """Mark all locations to be examined again."""
         self._changed = None
 
     def open(self) -> list[tuple[Found, Remember]]:
-        """Return the live entries, as events, of the locations that are still to be looked at."""
+        """Return the live entries, as events, of the locations still to be examined."""
         return [
             (found, event)
             for number, found in enumerate(entries(self.document))
@@ -234,7 +234,7 @@ class _Work:
         ]
 
     def take(self, made: Iterable[Union]) -> None:
-        """Edit the document; leave alone what cannot be written."""
+        """Apply unions to the document; leave entries alone that cannot be written."""
         self._changed = set()
         for union in made:
             if union.survivor.location is not None:
@@ -254,7 +254,7 @@ class _Work:
             members += [*self.united.pop(gone.found.at, ()), gone]
 
     def _event(self, number: int, found: Found) -> Remember | None:
-        """Return an entry as an event of its own; later in the file is later in time."""
+        """Return an entry as an unnamed event; later in the file is later in time."""
         try:
             event = event_of(found, world=self.world, at=_BEGINNING + timedelta(seconds=number))
         except Unreadable as error:
@@ -275,7 +275,7 @@ def _groups(work: _Work) -> Iterator[Group]:
 
 
 def _member(gone: Gone, work: _Work, text: str) -> Member:
-    """Compare an entry that goes with the text that stands for it at the end."""
+    """Compare a removed entry with the final text that replaces it."""
     found, by = work.lines[gone.found.at], work.lines[gone.by.at].line
     return Member(found, by, gone, verbatim=contains(text, found.entry.text))
 

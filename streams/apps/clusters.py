@@ -1,4 +1,4 @@
-"""A stream whose clusters are known, followed decision by decision."""
+"""Grades the decisions on a stream whose clusters are known, one by one."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ from streams.core.neighbours import Stored
 
 @dataclass(frozen=True)
 class ByThreshold:
-    """What a mere threshold makes of an event: its grade, and the first event of its cluster."""
+    """The baseline's result for an event: its grade, and the first event of its cluster."""
 
     grade: Grade
     found: str
@@ -36,7 +36,7 @@ class ByThreshold:
 
 @dataclass
 class _Shelf:
-    """The events of a scope that a threshold has kept."""
+    """The events of a scope that the threshold baseline kept."""
 
     vectors: np.ndarray[tuple[int, int], np.dtype[np.float32]]
     kept: list[LabelledEvent] = field(default_factory=list[LabelledEvent])
@@ -53,7 +53,7 @@ class _Shelf:
 def by_threshold(
     stream: Sequence[LabelledEvent], vectors: Sequence[Vector], threshold: float
 ) -> Iterator[ByThreshold]:
-    """Take each event for known where one of its scope that was kept is that similar."""
+    """Treat an event as known if a kept event of its scope is at least that similar."""
     shelves: dict[ScopeName, _Shelf] = {}
     for one, vector in zip(stream, vectors, strict=True):
         shelf = shelves.setdefault(one.event.scope, _Shelf(np.zeros((64, len(vector)), np.float32)))
@@ -70,7 +70,7 @@ def by_threshold(
 
 
 class Clusters:
-    """Which facts the memories state, and in which memory each event has ended."""
+    """The facts that each memory states, and the memory that each event ended up in."""
 
     def __init__(self) -> None:
         self._state = dict[MemoryId, Stored]()
@@ -80,7 +80,7 @@ class Clusters:
         self._rows: list[tuple[Row, MemoryId, ByThreshold]] = []
 
     def take(self, one: LabelledEvent, decision: Change | Ignore, cosine: ByThreshold) -> None:
-        """Follow the next decision of the stream."""
+        """Grade and apply the next decision of the stream."""
         if isinstance(decision, Ignore):
             ended = self._ended[decision.decision_id]
         else:
@@ -130,7 +130,7 @@ class Clusters:
     def _grade(
         self, one: LabelledEvent, decision: Change | Ignore, targets: Sequence[Memory]
     ) -> Grade:
-        """Judge a decision by each memory that it was decided on with; kept, by all of the scope."""
+        """Grade a decision against each memory it changed; a kept event against its whole scope."""
         if not targets:
             stated = self._stated.get((one.event.scope, one.fact), ())
             said = any(self._state[i].memory.live for i in stated)
@@ -144,7 +144,7 @@ class Clusters:
         )
 
     def _targets(self, decision: Change | Ignore) -> list[Memory]:
-        """Return the memories that a decision changes, as they were before it."""
+        """Return the memories that a decision changes, in their state before it."""
         match decision:
             case Insert():
                 ids: list[MemoryId] = []
@@ -173,7 +173,7 @@ class Clusters:
             self._stated.setdefault((scope, fact), set()).add(identity)
 
     def _successor(self, identity: MemoryId) -> str:
-        """Return the live memory that stands for one; the last known where none is live."""
+        """Return the live memory that superseded a memory; the last one known if none is live."""
         seen = {identity}
         while (superseded := self._state[identity].memory.superseded) is not None:
             if superseded.by is None or superseded.by in seen or superseded.by not in self._state:

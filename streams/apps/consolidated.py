@@ -1,4 +1,4 @@
-"""What a consolidation pass came to: group by group, and in figures."""
+"""The result of a consolidation pass: its groups and its figures."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -43,16 +43,16 @@ MEANS: Mapping[Why, str] = {
 }
 
 SECONDS_ALERT = 60.0
-"""A pass that takes longer is too much at once; under 30 s for 1,000 memories is usual."""
+"""A pass that takes longer does too much at once; under 30 s per 1,000 memories is usual."""
 
 _ENOUGH = 20
-"""Of a scope with fewer memories a share tells nothing."""
+"""Rates of scopes with fewer memories are not meaningful."""
 _DECIMALS = 4
 
 
 @dataclass(frozen=True)
 class Joined:
-    """A proposal, the memories as they were proposed, and what their owner made of it."""
+    """A proposal, its memories when they were proposed, and the owner's decision."""
 
     event: Consolidate
     members: tuple[Memory, ...]
@@ -60,12 +60,12 @@ class Joined:
 
     @property
     def survivor(self) -> Memory | None:
-        """The memory that stands for them now; None where they were kept apart."""
+        """The memory that now stands for them; None if they were kept apart."""
         return self.decision.memory if isinstance(self.decision, Merge | Replace) else None
 
     @property
     def removed(self) -> int:
-        """How many live memories there are fewer."""
+        """By how many the live memories decreased."""
         if isinstance(self.decision, Merge | Replace):
             return len(self.decision.targets) - 1
         return 0
@@ -99,7 +99,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class ScopePass:
-    """One scope's part of a pass. `last_at`: when the one before ended, `at`: when this one did."""
+    """One scope's part of a pass, which ended at `at`; its previous pass ended at `last_at`."""
 
     scope: ScopeName
     last_at: datetime | None
@@ -121,7 +121,7 @@ class ScopePass:
 
     @property
     def churn(self) -> float:
-        """The share of its memories that were retired or changed."""
+        """The share of the scope's memories that were retired or changed."""
         changed = sum(one.removed + 1 for one in self.groups if one.survivor is not None)
         return changed / self.before if self.before else 0.0
 
@@ -143,7 +143,7 @@ class ScopePass:
 
 @dataclass(frozen=True)
 class Consolidated:
-    """A pass over scopes; `skipped` says why others were left alone."""
+    """A pass over scopes; `skipped` gives the reason for each scope left out."""
 
     policy: PolicyId
     scopes: tuple[ScopePass, ...]
@@ -159,12 +159,12 @@ class Consolidated:
 
     @property
     def groups(self) -> int:
-        """How many groups were joined."""
+        """The number of groups that were joined."""
         return sum(joined.survivor is not None for one in self.scopes for joined in one.groups)
 
     @property
     def refused(self) -> int:
-        """How many proposals came too late: their memories had changed meanwhile."""
+        """The number of proposals refused because their memories had changed meanwhile."""
         return sum(
             joined.decision.evidence.reason is Reason.OUT_OF_DATE
             for one in self.scopes
@@ -186,7 +186,7 @@ class Consolidated:
         return told
 
     def as_json(self) -> dict[str, Any]:
-        """Return what was found for programs, its keys stable."""
+        """Return the result for programs, with stable keys."""
         return {
             "policy": self.policy,
             "scopes": [one.as_json() for one in self.scopes],

@@ -1,8 +1,8 @@
-"""Scopes looked at as a whole: which of their memories are one fact, proposed to their owner.
+"""Consolidation: finds memories of a scope that are one fact, and proposes them to the owner.
 
-A pass takes the scopes that are due, some at a time. In each round their memories are read and
-groups of them proposed; what the owner has made of that is read in the next, until nothing more is
-found. Wherever a pass breaks off, each proposal was decided on or it was not: the next one goes on.
+A pass takes the scopes that are due, in batches. Each round reads their memories and proposes
+groups; the next round reads what the owner decided, until nothing more is found. A pass may stop
+anywhere: each proposal was decided on or it was not, and the next pass continues.
 """
 
 import hashlib
@@ -41,27 +41,27 @@ from streams.ports import Clock, Index
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 _TOGETHER = 2_000
-"""Memories of the scopes whose proposals are decided on together: some 8 MB of them."""
+"""Memories per batch of scopes whose proposals are decided on together: about 8 MB."""
 
 
 class Place(Protocol):
-    """Where memories are, and where proposals to join them are decided on."""
+    """A place that holds memories and decides on proposals to join them."""
 
     async def index(self) -> Index:
-        """Return the memories, with all that was decided here."""
+        """Return the memories, with all decisions made here applied."""
         ...
 
     async def decide(self, proposals: Sequence[Consolidate]) -> list[OnEvent | None]:
-        """Return what came of each; None where that is not known in time."""
+        """Return the decision on each proposal; None if it was not made in time."""
         ...
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Which scopes to look at: one and those below it, or all.
+    """Which scopes to examine: one and those below it, or all.
 
-    `now`: also those that are not due. `anyway`: also where more would go than the policy's brake
-    lets go of.
+    `now` includes scopes that are not due; `anyway` includes those from which more memories would
+    be removed than the policy's brake allows.
     """
 
     scope: str | None = None
@@ -77,7 +77,7 @@ class Asked:
 
 @dataclass
 class _Census:
-    """How many live memories a scope has, and when one of them was seen last."""
+    """The number of live memories of a scope, and when one of them was last seen."""
 
     live: int
     newest: datetime
@@ -89,7 +89,7 @@ class _Census:
 
 @dataclass
 class _Scope:
-    """One scope on its way through a pass."""
+    """The state of one scope during a pass."""
 
     name: ScopeName
     last: LastPass | None
@@ -114,7 +114,7 @@ class _Scope:
         return [one.memory for one in self.memories if one.memory.live]
 
     async def renew(self, index: Index) -> None:
-        """Read again what decisions have changed; all, where somebody else has changed something."""
+        """Re-read the memories that decisions changed; all if another writer changed some."""
         if self.stale:
             self.memories = await _of(index, self.name)
         else:
@@ -147,9 +147,9 @@ class Consolidation:
     async def run(
         self, asked: Asked, done: Callable[[int, int], None] = lambda _, __: None
     ) -> Consolidated:
-        """Make one pass, as far as the budget goes; the scopes that it leaves out stay due.
+        """Make one pass within the budget; scopes left out stay due.
 
-        `done` is told how many memories were looked at since it was last told, of how many.
+        `done` receives the number of memories examined since its last call, and the total.
         """
         budget = Budget(time_limit(self._settings.seconds_max), self._settings.llm_questions_max)
         took, passes, skipped = list[float](), list[ScopePass](), dict[ScopeName, Why]()
@@ -167,7 +167,7 @@ class Consolidation:
 
     @property
     def _author(self) -> str:
-        """Who proposes: of the same memories the same policy makes one proposal, whoever runs it."""
+        """The proposals' author: a policy proposes the same memories once, whoever runs it."""
         return f"consolidation by {self._policy.id}"
 
     async def _census(self, asked: Asked) -> dict[ScopeName, _Census]:
@@ -182,7 +182,7 @@ class Consolidation:
     def _due(
         self, census: Mapping[ScopeName, _Census], asked: Asked, skipped: dict[ScopeName, Why]
     ) -> list[ScopeName]:
-        """Return the scopes to look at: those that were not looked at for the longest time first."""
+        """Return the scopes to examine, those with the oldest last pass first."""
         due: list[tuple[datetime, ScopeName]] = []
         for scope, counted in census.items():
             last = self._passes.last(scope)
@@ -194,7 +194,7 @@ class Consolidation:
         return [scope for _, scope in sorted(due)]
 
     def _not_due(self, counted: _Census, last: LastPass | None) -> Why | None:
-        """Return why a scope is left alone. A time that is still to come counts as none."""
+        """Return why a scope is not due; None if it is. A time in the future is disregarded."""
         settings, now = self._settings, self._clock.now()
         if counted.live <= settings.memories_min:
             return "few"
@@ -217,7 +217,7 @@ class Consolidation:
         return [self._ended(work) for work in works]
 
     async def _round(self, works: Sequence[_Scope], budget: Budget, asked: Asked) -> None:
-        """Propose what is found now; go on where that has changed something."""
+        """Propose the groups found now; continue with the scopes that this changed."""
         wanted = [
             (work, one) for work in works for one in await self._nominate(work, budget, asked)
         ]
@@ -242,7 +242,7 @@ class Consolidation:
     async def _nominate(
         self, work: _Scope, budget: Budget, asked: Asked
     ) -> list[tuple[Consolidate, tuple[Memory, ...]]]:
-        """Return what to propose, and what it was made of; each only once in a pass."""
+        """Return new proposals with their memories; each is made only once per pass."""
         found = await self._nominating.nominate(work.name, work.memories, budget, work.known)
         work.judged += found.judged
         if not found.complete:
@@ -258,14 +258,14 @@ class Consolidation:
         return new
 
     def _too_many(self, work: _Scope, groups: Sequence[Sequence[Memory]]) -> bool:
-        """Tell whether more of a scope would go in this pass than the policy's brake lets go."""
+        """Return whether this pass would remove more of a scope than the policy's brake allows."""
         brake = self._policy.rules(work.name).brake
         going = work.before - len(work.live) + sum(len(group) - 1 for group in groups)
         enough = brake.enabled and work.before >= brake.decisions_min
         return enough and going > brake.removals_max * work.before
 
     def _ended(self, work: _Scope) -> ScopePass:
-        """Remember the pass, unless something was left out only for want of time."""
+        """Record the pass, unless something was left out only for lack of time."""
         last, now = work.last, self._clock.now()
         if work.why not in {"budget", "no-answer", "unfinished"}:
             complete = work.why in {"done", "unchanged"}
@@ -288,7 +288,7 @@ class Consolidation:
         )
 
     def _found(self, work: _Scope) -> str:
-        """Return what tells whether the same policy would find the same memories again."""
+        """Return a digest that changes with the policy or with the scope's live memories."""
         versions = sorted(f"{memory.id} {memory.version}" for memory in work.live)
         return hashlib.sha256("\n".join([self._policy.id, *versions]).encode()).hexdigest()
 
@@ -297,9 +297,9 @@ class Consolidation:
 async def consolidation(
     settings: Settings, *, embedded: bool, dry_run: bool, report: Callable[[str], None]
 ) -> AsyncGenerator[Consolidation]:
-    """Open the embedded store, or the cluster, to be consolidated by the settings' policy.
+    """Open the embedded store, or the cluster, for consolidation by the settings' policy.
 
-    With `dry_run` copies of its memories are decided on in this process, and nothing is kept.
+    With `dry_run`, decisions are made on a copy of the memories in this process and discarded.
     """
     async with AsyncExitStack() as stack:
         place, policy, judging = await _opened(stack, settings, embedded, dry_run, report)
@@ -351,7 +351,7 @@ async def _of(index: Index, scope: ScopeName) -> list[Stored]:
 def _together(
     scopes: Sequence[ScopeName], census: Mapping[ScopeName, _Census]
 ) -> Iterator[list[ScopeName]]:
-    """Yield some scopes at a time: as many as have not too many memories, at least one."""
+    """Yield batches of scopes: at least one scope each, and limited by their memories."""
     some: list[ScopeName] = []
     memories = 0
     for scope in scopes:
@@ -365,7 +365,7 @@ def _together(
 
 
 def _changes(decision: OnEvent) -> bool:
-    """Tell whether it is worth looking again: something was joined, or has changed meanwhile."""
+    """Return whether to examine again: memories were joined, or had changed meanwhile."""
     return isinstance(decision, Merge | Replace) or decision.evidence.reason is Reason.OUT_OF_DATE
 
 

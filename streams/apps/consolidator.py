@@ -1,4 +1,4 @@
-"""Consolidation as a service: every so many minutes a pass over the scopes that are due."""
+"""The consolidation service: a periodic pass over the scopes that are due."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -15,15 +15,15 @@ from streams.ports import Transient
 
 
 class Consolidator:
-    """Makes passes beside the services on Kafka, until it is told to stop.
+    """Makes passes alongside the services on Kafka, until it is stopped.
 
-    It proposes, and the deduplicators decide: several of them do the same work twice, and no harm.
+    It proposes and the deduplicators decide: several consolidators duplicate work but do no harm.
     """
 
     def __init__(
         self, settings: Settings, *, report: Callable[[str], None], warn: Callable[[str], None]
     ) -> None:
-        """`report` is told, in a line, what happens; `warn` what a person should look at."""
+        """`report` receives progress lines, `warn` lines that a person should look at."""
         self._settings = settings
         self._report = report
         self._warn = warn
@@ -32,8 +32,8 @@ class Consolidator:
         self._waits: str | None = "its first pass"
 
     async def run(self) -> None:
-        """Work until SIGTERM or SIGINT; raises what cannot be mended."""
-        wiring.connection(self._settings.kafka)  # before anything is waited for
+        """Work until SIGTERM or SIGINT; raises errors that a retry cannot fix."""
+        wiring.connection(self._settings.kafka)  # fail on bad settings before waiting
         stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         service = self._settings.service
         with signals_to(stop):
@@ -49,7 +49,7 @@ class Consolidator:
                 working = asyncio.create_task(self._work())
                 await asyncio.wait({working, stop}, return_when=asyncio.FIRST_COMPLETED)
                 self._report("stopping")
-                working.cancel()  # whatever was proposed by now will be decided on
+                working.cancel()  # proposals already published will still be decided on
                 with suppress(asyncio.CancelledError):
                     await working
         self._report("stopped")
@@ -58,7 +58,7 @@ class Consolidator:
         return {} if self._waits is None else {"service": self._waits}
 
     async def _work(self) -> None:
-        """Make pass after pass; try again where a server does not answer."""
+        """Make passes in a loop; retry with back-off if a server does not answer."""
         attempt = 0
         while True:
             try:

@@ -11,7 +11,7 @@ ASYNCAPI = "asyncapi.json"
 
 
 def documents() -> dict[str, dict[str, Any]]:
-    """Return every document by its file name."""
+    """Return all documents by file name."""
     schemas = {f"{topic.name}.schema.json": json_schema(topic) for topic in TOPICS}
     return {**schemas, ASYNCAPI: asyncapi()}
 
@@ -31,7 +31,7 @@ def json_schema(topic: Topic) -> dict[str, Any]:
 
 
 def asyncapi() -> dict[str, Any]:
-    """Return an AsyncAPI 3 document: channels, their keys, and which way they are used."""
+    """Return an AsyncAPI 3 document: channels, their keys and the direction of their use."""
     return {
         "asyncapi": "3.0.0",
         "info": {"title": "memsieve", "version": metadata.version("memsieve")},
@@ -75,6 +75,6 @@ def _operation_name(topic: Topic) -> str:
 
 
 def _operation(topic: Topic) -> dict[str, Any]:
-    """AsyncAPI speaks from memsieve's side: it receives what producers publish, and sends the rest."""
+    """Return the operation from memsieve's side: it receives from producers, and sends the rest."""
     action = "receive" if topic in INPUTS else "send"
     return {"action": action, "channel": {"$ref": f"#/channels/{topic.name}"}}

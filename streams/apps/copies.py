@@ -1,4 +1,4 @@
-"""Copies of the memories, each read for what it holds and how far it has followed the log."""
+"""Readers of the copies of the memories: what each holds and how far it has followed the log."""
 
 import json
 import os
@@ -29,14 +29,14 @@ from streams.ports import Index, NoStore, Transient
 
 @dataclass(frozen=True)
 class Flawed:
-    """A memory that a copy holds in a way that cannot be right."""
+    """A memory that is damaged in a copy."""
 
     identity: MemoryId
     flaw: str
 
 
 class Copied(Protocol):
-    """What follows the log and holds its memories. Calls may raise NoStore."""
+    """A copy that follows the log and holds its memories. Calls may raise NoStore."""
 
     @property
     def name(self) -> str: ...
@@ -46,24 +46,24 @@ class Copied(Protocol):
 
     @property
     def remedy(self) -> str:
-        """What to do where it holds something else than the log says."""
+        """What to do if the copy differs from the log."""
         ...
 
     @property
     def whole(self) -> bool:
-        """Whether it holds vectors and decisions, too."""
+        """Whether it also holds vectors and decisions."""
         ...
 
     def holds(self, memory: Memory) -> bool:
-        """Tell whether it has to hold a memory."""
+        """Return whether it must hold a memory."""
         ...
 
     async def levels(self, partitions: int) -> Mapping[int, Reached]:
-        """Return how far it has followed the partitions that it has begun."""
+        """Return how far it has followed each partition that it has started on."""
         ...
 
     def scan(self, partitions: int) -> AsyncIterator[Stored | Told | Flawed]:
-        """Yield what it holds; of a memory's several states the last one yielded counts."""
+        """Yield what it holds; if a memory is yielded several times, the last state counts."""
         ...
 
 
@@ -154,7 +154,7 @@ class JsonlCopy:
             raise NoStore(f"{path} cannot be read") from error
 
     def _changes(self, partition: int) -> Iterator[Stored]:
-        """Yield the states up to the feed's size: what lies behind is not acknowledged."""
+        """Yield the states up to the feed's recorded size; the rest is not acknowledged."""
         level = self._level(partition)
         left = 0 if level is None else level.size
         if not left:
@@ -177,10 +177,10 @@ class JsonlCopy:
 
 @dataclass(frozen=True)
 class MemoriesMdCopy:
-    """Implements Copied over a file that adapters/memories_md/sink.py keeps.
+    """Implements Copied over a file that adapters/memories_md/sink.py maintains.
 
-    What people have written into it is theirs; of an entry that they have edited, struck through or
-    taken out, only the version is compared.
+    People's own edits are not errors: if an entry was edited, struck through or removed by hand,
+    only its version is compared.
     """
 
     file: MemoriesFile
@@ -198,7 +198,7 @@ class MemoriesMdCopy:
 
     @property
     def is_kept(self) -> bool:
-        """Whether a writer has begun to keep it."""
+        """Whether a writer has started to maintain it."""
         return level_of(self.file).exists()
 
     def holds(self, memory: Memory) -> bool:
@@ -225,7 +225,7 @@ class MemoriesMdCopy:
                 yield Told(identity, place.version, text_there, entry.live)
 
     def _read(self) -> tuple[str, Level]:
-        """Return a text and its level. Raises Transient where they are being written."""
+        """Return a text and its level. Raises Transient if they are being written."""
         level, text = read_level(self.file), self.file.read()
         if level is None or read_level(self.file) != level:
             raise Transient(f"{self.place} is being written: verify once more")
@@ -235,7 +235,7 @@ class MemoriesMdCopy:
 
 
 class _FeedLevel(BaseModel):
-    """What is read of a feed's level."""
+    """The part of a feed's level that is read here."""
 
     reached: Reached | None
     size: int
@@ -250,7 +250,7 @@ def _memory_of(line: bytes, place: str) -> Memory:
 
 @contextmanager
 def _rows(path: Path, query: str) -> Generator[Iterator[sqlite3.Row]]:
-    # Where nothing can be written beside the file, nobody else is writing it either.
+    # If the directory is not writable, no other process is writing the file either.
     mode = "ro" if os.access(path.parent, os.W_OK) else "ro&immutable=1"
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)) as db:
@@ -267,7 +267,7 @@ def _reached(row: sqlite3.Row) -> Reached:
 
 
 def _read_row(row: sqlite3.Row) -> Stored | Flawed:
-    """Read a memory from its record; its columns must say the same."""
+    """Read a memory from its record; the columns must match the record."""
     try:
         memory = Memory.model_validate_json(row["record"])
         differing = [name for name, told in _columns(memory).items() if _value(row, name) != told]
@@ -283,7 +283,7 @@ _TIMES = {"created_at", "last_seen_at", "superseded_at"}
 
 
 def _columns(memory: Memory) -> dict[str, object]:
-    """Return what a row's columns say of its memory."""
+    """Return the values that a row's columns must have for a memory."""
     superseded = memory.superseded
     plain = (
         *("id", "scope", "text", "version", "status", "live", "category", "persistence"),

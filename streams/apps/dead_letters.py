@@ -1,4 +1,4 @@
-"""The dead letters of a store or a cluster: read, published again, given up."""
+"""The dead letters of a store or a cluster: read, requeued or dropped."""
 
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -15,11 +15,11 @@ from streams.flow.requeue import Inputs, Letter, Letters, Readable, input_record
 from streams.ports import Fatal, Log, Poison, Record
 
 _TOGETHER = 100
-"""Letters settled with one append: each has an event of up to 1 MiB."""
+"""Letters settled per append: each holds an event of up to 1 MiB."""
 
 
 class DeadLetters:
-    """Reads the topic, and settles letters where it was opened for that."""
+    """Reads the topic, and settles letters if it was opened for writing."""
 
     def __init__(self, log: Log, place: str) -> None:
         """`place` says where the log is."""
@@ -36,10 +36,10 @@ class DeadLetters:
     async def requeue(
         self, wanted: Sequence[tuple[Letter, Readable]], done: Callable[[Letter], None]
     ) -> None:
-        """Publish what the letters hold, then settle them; `done` is told what is in the log.
+        """Publish what the letters hold, then settle them; `done` receives each one in the log.
 
-        Where it breaks off, something may be published whose letter is still open: published once
-        more, it counts once.
+        If interrupted, a record may be published while its letter is still open; publishing it
+        again has no further effect.
         """
         partitions = await self._log.partitions(EVENTS.name)
         for start in range(0, len(wanted), _TOGETHER):
@@ -51,7 +51,7 @@ class DeadLetters:
                 done(letter)
 
     async def drop(self, letters: Sequence[Letter], done: Callable[[Letter], None]) -> None:
-        """Settle letters whose events nobody wants; they stay in the topic."""
+        """Settle letters whose events are not wanted; the letters stay in the topic."""
         for start in range(0, len(letters), _TOGETHER):
             some = letters[start : start + _TOGETHER]
             await self._log.append(
@@ -62,7 +62,7 @@ class DeadLetters:
 
 
 async def why_set_aside(log: Log, reject: Reject) -> Poison:
-    """Return what is wrong with an event that was set aside."""
+    """Return why an event became a dead letter."""
     async for record in records(log, DEAD_LETTERS.name):
         letter = _read(record)
         if isinstance(letter, DeadLetter) and letter.id == reject.dead_letter_id:
@@ -71,7 +71,7 @@ async def why_set_aside(log: Log, reject: Reject) -> Poison:
 
 
 def inputs(*, embedded: bool) -> Inputs:
-    """Return what may be published again: nobody reads turns from a store."""
+    """Return the codec of what may be requeued: a store has no consumer of turns."""
     return EVENT if embedded else INPUT
 
 
@@ -81,7 +81,7 @@ async def opened(
 ) -> AsyncGenerator[DeadLetters]:
     """Open the embedded store, or the cluster's log.
 
-    Raises NoStore where there is no store, and, to write, where another process writes it.
+    Raises NoStore if there is no store, or, for writing, if another process writes it.
     """
     if embedded:
         with _local_log(StoreDirectory(settings.store), writable=writable) as log:

@@ -1,8 +1,8 @@
-"""Another program's store freed of what it says twice: reported, or written anew beside it.
+"""Deduplication of another program's store: a report, or a deduplicated copy next to it.
 
-Its rows are decided on as `memsieve run` decides, in their order and in memory, then consolidated.
-A row goes only where another one, or a text that is made of several, says what it says; what cannot
-be read is kept as it is. The source is never written to.
+Rows are decided on as in `memsieve run`, in order and in memory, and then consolidated. A row is
+dropped only if another row, or a text merged from several, says what it says; unreadable rows are
+kept unchanged. The source is never written to.
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ _DECIMALS = 4
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the source, by its number from 1; `said` is its event, or why there is none."""
+    """A row of the source, numbered from 1; `said` is its event, or why it has none."""
 
     number: int
     content: Mapping[str, Any]
@@ -48,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that are one memory now; `stays` is the one whose other columns are kept."""
+    """Rows that became one memory; `stays` is the row whose other columns are kept."""
 
     memory: Memory
     vector: Vector | None
@@ -70,7 +70,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Deduped:
-    """What deduplication makes of a source: all its rows are in a group, or are `refused`."""
+    """The result for a source: each of its rows is in a group or in `refused`."""
 
     place: str
     policy: PolicyId
@@ -87,7 +87,7 @@ class Deduped:
         return Removal(events=self.rows - len(self.refused), live=len(self.groups))
 
     def copies(self) -> list[tuple[Row, dict[str, Any], Vector | None]]:
-        """Return the rows of the copy, in the order of the source, each with its memory's vector."""
+        """Return the rows of the copy in the order of the source, each with its memory's vector."""
         kept: list[tuple[Row, dict[str, Any], Vector | None]] = [
             (row, dict(row.content), None) for row in self.refused
         ]
@@ -98,7 +98,7 @@ class Deduped:
         return sorted(kept, key=lambda one: one[0].number)
 
     def as_json(self) -> dict[str, Any]:
-        """Return what was found for programs, its keys stable."""
+        """Return the result for programs, with stable keys."""
         rate = self.removal.removal_rate
         return {
             "place": self.place,
@@ -118,7 +118,7 @@ class Deduped:
 
 
 def between(policy: Policy, *, upper: float | None, lower: float | None) -> Policy:
-    """Return a policy whose bands `match` and `review` begin at these similarities."""
+    """Return a policy whose bands `match` and `review` start at `upper` and `lower`."""
 
     def changed(bands: Bands) -> Bands:
         match = bands.match if upper is None else upper
@@ -138,10 +138,10 @@ async def dedupe(
     batch_records: int,
     done: Callable[[int], None] = lambda _: None,
 ) -> Deduped:
-    """Return what deduplication makes of rows; changes nothing.
+    """Return the result of deduplicating rows; change nothing.
 
-    The policy's brake is off: a store full of repetitions is what this is for. `done` is told the
-    rows that are decided on since it was last told.
+    The policy's brake is off, since a store full of repetitions is the use case. `done` receives
+    the number of rows decided on since its last call.
     """
     known, chosen = means.knowing(), for_repeats(policy)
     read = [_read(content, columns, number) for number, content in enumerate(rows, 1)]
@@ -197,12 +197,12 @@ def _read(content: Mapping[str, Any], columns: Columns, number: int) -> Row:
 
 
 def _made(decision: Decision) -> MemoryId | None:
-    """Return the memory that says what an event says, as it was decided."""
+    """Return the memory that holds an event according to its decision; None if there is none."""
     return decision.memory.id if isinstance(decision, Change) else None
 
 
 def _stands(identity: MemoryId, memories: Mapping[MemoryId, Memory]) -> MemoryId:
-    """Return the live memory that stands for one."""
+    """Return the live memory that now stands for a memory: the end of its supersession chain."""
     superseded = memories[identity].superseded
     while superseded is not None and superseded.by is not None:
         identity = superseded.by
@@ -211,7 +211,7 @@ def _stands(identity: MemoryId, memories: Mapping[MemoryId, Memory]) -> MemoryId
 
 
 def _kept(memory: Memory, rows: Sequence[Row]) -> Row:
-    """Return the row that says the memory's words; of a text that was made the newest one."""
+    """Return the newest row with the memory's text; if no row has it, the newest row."""
     newest_first = sorted(rows, key=lambda row: (_said_at(row), row.number), reverse=True)
     says_it = (
         row
@@ -226,7 +226,7 @@ def _said_at(row: Row) -> float:
 
 
 async def _crowding(events: Sequence[Remember], means: Means) -> Crowding:
-    """Count the pairs that are nearly the same, scope by scope."""
+    """Count the near-duplicate pairs, scope by scope."""
     by_scope: dict[ScopeName, list[str]] = {}
     for event in events:
         by_scope.setdefault(event.scope, []).append(event.text)

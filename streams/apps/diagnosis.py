@@ -1,4 +1,4 @@
-"""Whether everything that memsieve needs is in order, and what to do where it is not."""
+"""Diagnosis: checks everything that memsieve needs, and names a remedy for each problem."""
 
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,7 +26,7 @@ Examiner = Callable[[Settings], Awaitable[str]]
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about one part; an unhealthy one says what to do."""
+    """The finding about one part; if unhealthy, its fact names the remedy."""
 
     subject: str
     healthy: bool
@@ -34,8 +34,8 @@ class Finding:
 
 
 async def examine(settings: Settings, *, embedded: bool) -> list[Finding]:
-    """Examine every part; one that is broken does not hide the others."""
-    with suppress(NoStore, NoModel, InvalidPolicy):  # what is wrong is found below
+    """Examine every part; a broken one does not hide the others."""
+    with suppress(NoStore, NoModel, InvalidPolicy):  # the checks below report the error
         settings = of_store(settings) if embedded else settings
     parts: list[tuple[str, Examiner]] = [("policy", _policy), ("model", _model)]
     if not embedded:
@@ -76,7 +76,7 @@ async def _store(settings: Settings) -> str:
 
 
 def _wanted(settings: Settings) -> dict[str, object]:
-    """Return what the settings want of a store; the dimension follows from the model."""
+    """Return what the settings require of a store; the dimension follows from the model."""
     return {
         "model": wiring.model_of(settings.embedder),
         "index": settings.index.kind,
@@ -99,7 +99,7 @@ async def _log(settings: Settings) -> str:
 
 
 async def _waiting(log: Log) -> tuple[int, int]:
-    """Return how many events wait for a decision, and decisions for being applied."""
+    """Return the number of undecided events and of unapplied decisions."""
     undecided = await _behind(log, DEDUPLICATOR_GROUP, EVENTS)
     return undecided, await _behind(log, WRITER_GROUP, DECISIONS)
 
@@ -109,7 +109,7 @@ def _told(undecided: int, unapplied: int) -> str:
 
 
 async def _behind(log: Log, group: str, topic: Topic) -> int:
-    """Return how many records of a topic its group has not committed."""
+    """Return the lag of a consumer group: the records of a topic that it has not committed."""
     count = 0
     for partition in range(await log.partitions(topic.name)):
         committed = await log.committed(group, topic.name, partition)
@@ -133,7 +133,7 @@ async def _groups(settings: Settings) -> str:
 
 
 async def _collection(settings: Settings) -> str:
-    """Compare a server's collection with the log; another index belongs to its process alone."""
+    """Compare a server's collection with the log; a local index belongs to its own process."""
     if not settings.index.kind.shared:
         return f"{settings.index.kind}, in the directory of the one `memsieve serve`; not examined"
     index = await wiring.open_index(settings, create=False)
@@ -170,7 +170,7 @@ async def _index(settings: Settings) -> str:
 
 
 async def _unapplied(index: Index, log: Log) -> int:
-    """Return how many decisions the index does not hold yet."""
+    """Return the number of decision records that the index has not applied yet."""
     partitions = range(await log.partitions(DECISIONS.name))
     ends = [await log.end(DECISIONS.name, partition) for partition in partitions]
     return sum([end - (await applied(index, p)).reached.offset for p, end in enumerate(ends)])
@@ -179,7 +179,7 @@ async def _unapplied(index: Index, log: Log) -> int:
 def _compared(
     expected: Mapping[MemoryId, Stored], found: Mapping[MemoryId, Stored], place: str, remedy: str
 ) -> str:
-    """Say what an index holds. Raises NoStore where it is not what the log says."""
+    """Describe what an index holds. Raises NoStore if it differs from the log."""
     differing = [
         i for i in expected.keys() | found.keys() if not _same(expected.get(i), found.get(i))
     ]

@@ -1,4 +1,4 @@
-"""One embedded store, held open: events decided on, memories searched, explained and changed."""
+"""An open embedded store: decide on events, and search, explain and change memories."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
@@ -43,13 +43,13 @@ from streams.runtime.threads import abandonable
 _T = TypeVar("_T")
 
 _KEPT_EVERY = 256
-"""Decisions after which the index is made durable. That takes a fifth of a second, and deciding on
-one event a tenth of that: this makes it less than a tenth of the whole."""
+"""Decisions after which the index is flushed to disk. A flush takes 0.2 s and a decision 0.02 s, so
+flushes cost less than a tenth of the total."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """A store that this process alone writes: what decides in it, its log, and who reads that."""
+    """A store that only this process writes: its pipeline, its log and the log's reader."""
 
     pipeline: EmbeddedPipeline
     log: SearchableLog
@@ -60,9 +60,9 @@ class Held:
 async def holding(
     settings: Settings, chosen: Chosen, note: Callable[[str], None], *, forgets: bool = False
 ) -> AsyncGenerator[Held]:
-    """Hold a store for writing, and make it where there is none; finish what waits in it.
+    """Hold a store for writing, create it if it does not exist, and finish its pending events.
 
-    `note` and `forgets` are as for `embedded`. Raises NoStore where another process writes it.
+    `note` and `forgets` are as for `embedded`. Raises NoStore if another process writes the store.
     """
     async with embedded(
         settings, chosen.policy, chosen.embedder, note, forgets=forgets, kept_every=_KEPT_EVERY
@@ -77,7 +77,7 @@ async def holding(
 
 @dataclass(frozen=True)
 class _Open(Held):
-    """What is open while the store is held; `close` lets go of all of it."""
+    """The resources open while the store is held; `close` releases all of them."""
 
     loading: Loading
     count: CountTokens
@@ -85,14 +85,14 @@ class _Open(Held):
 
 
 class EmbeddedStore:
-    """An embedded store that this process alone writes until it is closed.
+    """An embedded store that only this process writes until it is closed.
 
-    For one event loop; calls may overlap. What changes the store is done to its end, also where
-    whoever asked is cancelled: one change after the other.
+    For one event loop; calls may overlap. Changes run one at a time, and each runs to its end even
+    if its caller is cancelled.
     """
 
     def __init__(self, settings: Settings, chosen: Chosen, note: Callable[[str], None]) -> None:
-        """Take what `open` has chosen."""
+        """Use what `open` has chosen."""
         self._settings = settings
         self._chosen = chosen
         self._note = note
@@ -106,10 +106,10 @@ class EmbeddedStore:
     async def open(
         cls, settings: Settings, report: Callable[[str], None], note: Callable[[str], None]
     ) -> Self:
-        """Open the store of the settings for writing; make it where there is none.
+        """Open the configured store for writing; create it if it does not exist.
 
-        `report` is told, in a line, of a model that is fetched or chosen, `note` of what the store
-        itself waits for. Raises NoStore where another process writes it.
+        `report` receives a line when a model is fetched or chosen, `note` when the store itself
+        waits for something. Raises NoStore if another process writes the store.
         """
         loading.require_judge(settings)
         chosen = await abandonable(partial(for_store, settings, report))
@@ -118,14 +118,14 @@ class EmbeddedStore:
         return store
 
     async def close(self) -> None:
-        """Let the store go, after what is under way. May be called again."""
+        """Release the store after calls in progress have ended. May be called again."""
         await self._change(self._close())
 
     def event(self, said: Mapping[str, object]) -> Remember:
-        """Return the event of these fields; what it needs beside them is filled in.
+        """Return the event of these fields, with the other required fields filled in.
 
-        Raises ValidationError, and UsageError for one that is too long. A memory that is given no
-        name of its own is named after its event: only by its name can it get new words later.
+        Raises ValidationError, and UsageError if the event is too long. A memory without a name is
+        named after its event: an update finds it by its name only.
         """
         made = {"event_id": f"{self._token}-{next(self._numbers)}"}
         fields = {**made, "occurred_at": SystemClock().now(), **said}
@@ -137,10 +137,10 @@ class EmbeddedStore:
     async def add(
         self, events: Sequence[Remember], done: Callable[[int], None] = lambda _: None
     ) -> list[Told]:
-        """Have events decided on, in their order, and that applied.
+        """Decide on events in order, and apply the decisions.
 
-        `done` is told the events that are decided since it was last told. Raises UsageError where
-        one was set aside instead.
+        `done` receives the number of events decided on since its last call. Raises UsageError if an
+        event became a dead letter instead.
         """
         made, size = list[Told](), self._settings.run.batch_records
         for start in range(0, len(events), size):
@@ -152,38 +152,38 @@ class EmbeddedStore:
     async def update(self, identity: str, said: Mapping[str, object]) -> Told:
         """Give a live memory the text of an event, as its producer would.
 
-        Raises NotFound, ValidationError, and UsageError where no event may do that.
+        Raises NotFound, ValidationError, and UsageError if no event may do that.
         """
         return await self._change(self._update(identity, said))
 
     async def undo(self, identity: str, wish: Wish) -> list[Told]:
-        """Take back a decision, or that on an event; return what was decided: the undo comes first.
+        """Undo a decision, or the decision on an event; return the new decisions, the undo first.
 
-        Raises NotFound, and CannotUndo or Ambiguous.
+        Raises NotFound, CannotUndo and Ambiguous.
         """
         return await self._change(self._undo(identity, wish))
 
     async def forget(self, wanted: Wanted, wish: Wish, *, later: bool) -> Forgot:
-        """Forget what is wanted, and take it from the files at once, unless that is left for later.
+        """Forget what is wanted, and unless `later` scrub it from the files at once.
 
-        Raises NotFound, and Ambiguous. Nothing else is done meanwhile.
+        Raises NotFound and Ambiguous. All other calls wait meanwhile.
         """
         return await self._change(self._forget(wanted, wish, later=later))
 
     async def search(self, asked: loading.Asked) -> SearchResult:
-        """Return what is nearest to a query, as one entry what is one fact."""
+        """Return the memories nearest to a query, with those of one fact in one entry."""
         async with self._gate.shared():
             return await self._held.loading.search(asked)
 
     async def recall(self, asked: recalling.Asked) -> Block:
-        """Return the block of a scope for a prompt."""
+        """Return a scope's block of memories for a prompt."""
         async with self._gate.shared():
             held = self._held
             index, vector_of = held.pipeline.index, held.loading.vector_of
             return await recalling.recalled(index, asked, vector_of, held.count)
 
     async def explain(self, identity: str) -> list[str]:
-        """Tell the story of a decision, an event or a memory. Raises NotFound, and Ambiguous."""
+        """Explain a decision, an event or a memory. Raises NotFound and Ambiguous."""
         async with self._gate.shared():
             reader = self._held.reader
             what, entries = await reader.about(identity) if identity else ("", [])
@@ -194,26 +194,27 @@ class EmbeddedStore:
             return await explained(reader, identity, what, entries)
 
     async def history(self, identity: str) -> list[ToldVersion]:
-        """Return the versions of a memory, oldest first. Raises NotFound, and Ambiguous."""
+        """Return the versions of a memory, oldest first. Raises NotFound and Ambiguous."""
         async with self._gate.shared():
             life = await history(self._held.reader, await self._in_full(identity))
         return [told_version(version) for version in life.versions]
 
     async def memory(self, identity: str) -> Memory:
-        """Return a memory as it is now, live or not. Raises NotFound, and Ambiguous."""
+        """Return the current version of a memory, live or not. Raises NotFound and Ambiguous."""
         async with self._gate.shared():
             return await self._memory(identity)
 
     async def memories(self, scope: ScopeName | None) -> list[Memory]:
-        """Return the memories of a scope, or of all, live or not: by scope, oldest first."""
+        """Return the memories of one scope or of all, live or not, by scope and oldest first."""
         async with self._gate.shared():
             found = [one.memory async for one in self._held.pipeline.index.scan(scope)]
         return sorted(found, key=lambda memory: (memory.scope, memory.created_at, memory.id))
 
     def wish(self, author: str | None, note: str) -> Wish:
-        """Return who asks for a change, now. Raises ValidationError for what cannot be published.
+        """Return a request for a change made now: its author, time and note.
 
-        InvalidSettings where nobody is named or logged in.
+        Raises ValidationError if it cannot be published, and InvalidSettings if no author is named
+        or logged in.
         """
         asking = _Asking(author=author_of(self._settings, author), note=note)
         return Wish(asking.author, SystemClock().now(), asking.note)
@@ -226,7 +227,7 @@ class EmbeddedStore:
 
     async def _change(self, work: Coroutine[Any, Any, _T]) -> _T:
         task = asyncio.create_task(work)
-        self._changes.add(task)  # the loop itself does not keep it
+        self._changes.add(task)  # the event loop keeps only a weak reference
         task.add_done_callback(self._changes.discard)
         return await asyncio.shield(task)
 
@@ -242,7 +243,7 @@ class EmbeddedStore:
         return [await self._told(one) for one in await taken_by(self._held.pipeline, events)]
 
     async def _told(self, decision: Decision) -> Told:
-        """Tell a decision on an event. Raises UsageError where the event was set aside."""
+        """Describe a decision on an event. Raises UsageError if the event became a dead letter."""
         if isinstance(decision, Ignore):
             before = await self._held.reader.on_events([decision.decision_id])
             return told(decision, before.get(decision.decision_id))
@@ -262,9 +263,9 @@ class EmbeddedStore:
             return decided
 
     async def _addressed(self, memory: Memory) -> dict[str, object]:
-        """Return the fields by which an event gives a memory new words, or takes its place.
+        """Return the fields by which an event updates a memory or supersedes it.
 
-        Raises UsageError where the policy lets none do either.
+        Raises UsageError if the policy allows neither.
         """
         for decision in await self._held.reader.on_memories([memory.id]):
             event = None if isinstance(decision, Marker) else decision.event
@@ -310,7 +311,7 @@ class EmbeddedStore:
             return forgot
 
     async def _key(self) -> Key:
-        """Return the key of tombstones; a store gets its own where it has none, and is reopened."""
+        """Return the key of tombstones; if there is none, make one and reopen the store with it."""
         directory = StoreDirectory(self._settings.store)
         key = wiring.forget_key(self._settings.forget, directory)
         if key is not None:
@@ -328,7 +329,7 @@ class EmbeddedStore:
         return memory
 
     async def _in_full(self, identity: str) -> MemoryId:
-        """Return the id of the one memory whose id this is, or begins so."""
+        """Return the full id of the one memory whose id is `identity` or starts with it."""
         reader = self._held.reader
         full = await reader.memory_id(identity) if identity else None
         if full is None:
@@ -369,14 +370,14 @@ class EmbeddedStore:
 
 
 class _Asking(Record):
-    """Who asks for a change, and why: as a request may say it."""
+    """Who asks for a change and why, in the form that a request may carry."""
 
     author: Label
     note: Annotated[str, Field(max_length=2_000)]
 
 
 class _Gate:
-    """Lets calls through side by side; one that must be alone waits for all others."""
+    """A readers-writer lock: `shared` calls overlap, an `alone` call waits for all others."""
 
     def __init__(self) -> None:
         self._open, self._idle = asyncio.Event(), asyncio.Event()
@@ -407,9 +408,9 @@ class _Gate:
             self._open.set()
 
     async def _passed(self) -> None:
-        while not self._open.is_set():  # whoever waited before may have closed it again
+        while not self._open.is_set():  # another waiting call may have closed it again
             await self._open.wait()
 
 
 def _quiet(_: str) -> None:
-    """Tell nobody what is waited for."""
+    """Discard a progress report."""

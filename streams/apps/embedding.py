@@ -1,4 +1,4 @@
-"""Which embedding model a store gets, and that it keeps it."""
+"""The choice of a store's embedding model, which the store then keeps."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from streams.ports import Embedder, NoModel, Unreachable
 
 @dataclass(frozen=True)
 class Chosen:
-    """Settings of one model, and its policy and embedder."""
+    """The settings of one model, with its policy and embedder."""
 
     settings: Settings
     policy: Policy
@@ -21,10 +21,10 @@ class Chosen:
 
 
 def of_store(settings: Settings) -> Settings:
-    """Return the settings with one model: of those they name, what their store was made with.
+    """Return the settings with one model: the one of theirs that their store was made with.
 
-    The first where there is no store, or one of another model: whoever opens it tells what
-    differs.
+    The first model if there is no store or it was made with another model; opening the store then
+    reports the difference.
     """
     made = StoreDirectory(settings.store).manifest()
     models = list(_models(settings.embedder))
@@ -34,15 +34,14 @@ def of_store(settings: Settings) -> Settings:
 
 
 def for_store(settings: Settings, report: Callable[[str], None]) -> Chosen:
-    """Return what the settings' store is, or will be, written with.
+    """Return the model, policy and embedder that the settings' store is or will be written with.
 
-    A new store gets the first model that can be had; one that is there keeps its own. `report` is
-    told of every choice that is not the first. Raises NoModel, Unreachable, NoServer or
-    InvalidPolicy.
+    A new store gets the first available model; an existing one keeps its own. `report` receives
+    every choice other than the first. Raises NoModel, Unreachable, NoServer or InvalidPolicy.
     """
     first = of_store(settings)
     named = wiring.named_model(first.embedder)
-    policies.require_model(policies.load(first.policy), named)  # nothing fetched yet
+    policies.require_model(policies.load(first.policy), named)  # before any download
     is_new = StoreDirectory(settings.store).manifest() is None
     with_model, embedder = _first(settings, report) if is_new else _kept(first, report)
     policy = policies.load(with_model.policy)
@@ -60,10 +59,10 @@ def _kept(settings: Settings, report: Callable[[str], None]) -> tuple[Settings, 
 
 
 def _first(settings: Settings, report: Callable[[str], None]) -> tuple[Settings, Embedder]:
-    """Return the first model that can be had.
+    """Return the first available model.
 
-    One that is missing or does not answer is passed over. A name that nobody knows, or a server
-    that refuses, is for a person to mend: nothing is chosen instead.
+    A model that is missing or does not answer is skipped. An unknown name or a server that refuses
+    is an error for a person to fix, so no other model is chosen.
     """
     models = list(_models(settings.embedder))
     for one in models:
@@ -84,10 +83,10 @@ def _models(settings: EmbedderSettings) -> Iterator[EmbedderSettings]:
 
 
 def _with(settings: Settings, model: EmbedderSettings) -> Settings:
-    """Return the settings with a model, and the first policy that is for it.
+    """Return the settings with a model and the first policy made for it.
 
-    The policy stays where none is, or where the model is the first: what then differs is told as
-    for any other model.
+    The policy is unchanged if none fits or if the model is the first; a mismatch is then reported
+    as for any model.
     """
     policy = settings.policy
     if model.model != settings.embedder.model:

@@ -1,4 +1,4 @@
-"""What an evaluation came to: its rows, and the measures over any of them, for programs."""
+"""The result of an evaluation: its rows, and the measures over any subset of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,17 +11,17 @@ from streams.core.measures import BCubed, Rate, auc, b_cubed, rate
 from streams.core.verdict import vetoed
 
 Way = Literal["ours", "cosine"]
-"""How rows were decided on: by the policy, or by a mere threshold on the cosine."""
+"""How rows were decided on: by the policy, or by a threshold on cosine similarity alone."""
 
 _DECIMALS = 4
 DURATION_HEALTHY_SECONDS = 30.0
 DURATION_ALERT_SECONDS = 60.0
-"""Per 1,000 events; slower than the second points to a batch or an index that does not work."""
+"""Per 1,000 events; slower than the alert points to broken batching or a broken index."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One fact as it was said: the cluster it truly is of, and those it was put into."""
+    """One statement of a fact: its true cluster, and the clusters it was assigned to."""
 
     true: str
     ours: str
@@ -30,11 +30,12 @@ class Item:
 
 @dataclass(frozen=True)
 class Row:
-    """A labelled row, what was decided on it, and what is to be said of that.
+    """A labelled row, the decision on it, and its grades.
 
-    `result` is the text that then stood, `similarity` that of the two texts. `compared` is the
-    evidence about the memory, `score` what the row is ranked by. `one` tells whether both say the
-    same fact; None where one side says more. `made_of` tells how the text of a merge was made.
+    `result` is the text that stands after the decision, `similarity` that of the two texts.
+    `compared` is the evidence about the memory, `score` the row's rank key. `one` says whether both
+    sides state the same fact; None if one side says more. `made_of` says how a merged text was
+    composed.
     """
 
     place: str
@@ -62,13 +63,13 @@ class Row:
 
     @property
     def vetoed(self) -> bool | None:
-        """Whether a guard alone has parted what is one fact."""
+        """Whether only a guard kept apart what is one fact; None if it is not one fact."""
         if not self.one:
             return None
         return self.compared is not None and vetoed(self.compared)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the row for programs, its keys stable."""
+        """Return the row for programs, with stable keys."""
         near = None if self.compared is None else self.compared.model_dump(mode="json")
         return {
             "place": self.place,
@@ -97,9 +98,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Measures:
-    """What a way of deciding came to: rates by name, and what is no share of rows.
+    """The measures of one way of deciding: rates by name, AUC and B-cubed.
 
-    `auc` is over the rows that have a score, for either way: `auc_rows`.
+    For both ways, `auc` covers only the rows that have a score; `auc_rows` is their number.
     """
 
     rates: dict[str, Rate]
@@ -108,7 +109,7 @@ class Measures:
     b3: BCubed | None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the measures under their stable names; null where no row says anything."""
+        """Return the measures under their stable names; null if no row contributes."""
         told: dict[str, Any] = {name: rate_json(one) for name, one in self.rates.items()}
         told |= {"auc": _rounded(self.auc), "auc_rows": self.auc_rows}
         for name in ("precision", "recall", "f1"):
@@ -118,14 +119,14 @@ class Measures:
 
 @dataclass(frozen=True)
 class Growth:
-    """What deciding on a stream came to: events, memories that are live then, and the time."""
+    """The growth of a stream: its events, the live memories at the end, and the time taken."""
 
     events: int
     memories: int
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
-        """Return S2's metrics; `duration` is judged by the time that 1,000 events take."""
+        """Return S2's metrics; `duration` rates the time per 1,000 events."""
         removed = self.events - self.memories
         per_1000 = 1_000 * self.seconds / self.events if self.events else None
         return {
@@ -141,7 +142,7 @@ class Growth:
 
 @dataclass
 class Evaluation:
-    """All rows of a run. `rejected` could not be decided on; `growth` where it was a stream."""
+    """All rows of a run. `rejected` rows had no decision; `growth` is set for a stream."""
 
     policy: PolicyId
     model: str
@@ -153,7 +154,7 @@ class Evaluation:
     growth: Growth | None = None
 
     def by(self, name: Callable[[Row], str]) -> dict[str, list[Row]]:
-        """Return the rows in groups, those without a name in none."""
+        """Return the rows grouped by name, without those whose name is empty."""
         groups: dict[str, list[Row]] = {}
         for row in self.rows:
             if name(row):
@@ -188,7 +189,7 @@ def both(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def measured(rows: Sequence[Row], way: Way) -> Measures:
-    """Return what a way of deciding came to on these rows."""
+    """Return the measures of a way of deciding on these rows."""
     grades = [row.graded(way) for row in rows]
     ours = way == "ours"
     one, two = scores(rows, way)
@@ -212,9 +213,9 @@ def measured(rows: Sequence[Row], way: Way) -> Measures:
 
 
 def scores(rows: Sequence[Row], way: Way) -> tuple[list[float], list[float]]:
-    """Return what a way ranks rows by, of those that are one fact and of those that are two.
+    """Return the rank keys of a way, for rows of one fact and for rows of two facts.
 
-    Only of rows with a score: both ways are ranked on the same ones.
+    Only rows with a score count, so that both ways are ranked on the same rows.
     """
     one: list[float] = []
     two: list[float] = []
@@ -225,7 +226,7 @@ def scores(rows: Sequence[Row], way: Way) -> tuple[list[float], list[float]]:
 
 
 def rate_json(one: Rate) -> dict[str, Any]:
-    """Return a rate with its interval and counts; null of none."""
+    """Return a rate with its interval and counts; the rate of no rows is null."""
     low, high = one.interval or (None, None)
     return {
         "rate": _rounded(one.value),

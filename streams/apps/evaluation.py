@@ -1,4 +1,4 @@
-"""Labelled rows decided on by a policy, and graded: beside a mere threshold on the cosine."""
+"""Evaluation: decides on labelled rows by a policy and by a cosine threshold, and grades both."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -26,11 +26,11 @@ from streams.core.policy import Policy
 from streams.ports import Fatal
 
 BASELINE = 0.85
-"""What is commonly done instead: at this cosine and above an event is taken for known."""
+"""The common alternative: an event at or above this cosine similarity counts as known."""
 
 _CHUNK = 2_048
-"""Pairs that are decided on together. Each has a scope of its own, so the result does not depend
-on it; a log of all of them would be held in memory whole."""
+"""Pairs per in-memory log, which bounds RAM. Each pair has its own scope, so the result does not
+depend on this number."""
 
 Done = Callable[[int], None]
 
@@ -43,10 +43,10 @@ async def evaluate(
     batch_records: int,
     done: Done = lambda _: None,
 ) -> Evaluation:
-    """Decide on every row as `memsieve run` would, and grade what was decided.
+    """Decide on every row as `memsieve run` would, and grade the decisions.
 
-    Pairs are decided on without the policy's brake: many of them say the same, and that is no
-    flood of removals. `done` is told the rows that are decided since it was last told.
+    For pairs the policy's brake is off: many duplicates among them are no flood of removals.
+    `done` receives the number of rows decided on since its last call.
     """
     known = means.knowing()
     made = Evaluation(policy.id, means.embedder.model, BASELINE, labelled.read, labelled.skipped)
@@ -117,7 +117,7 @@ async def _row(pair: LabelledPair, memory: Memory, decision: Change | Ignore, kn
 
 
 def _score(decision: Change | Ignore, compared: Compared | None) -> float | None:
-    """Return what the row is ranked by; nothing is compared where the very words are known."""
+    """Return the row's rank key; a known wording is not compared, so it scores 1."""
     if decision.evidence.reason is Reason.SAME_CONTENT:
         return 1.0
     return None if compared is None else score(compared)
@@ -128,7 +128,7 @@ def _one(truth: Truth) -> bool | None:
 
 
 def _items(pair: LabelledPair, *, ours: bool, cosine: bool) -> tuple[Item, ...]:
-    """Return both sides as facts in clusters; none where one says more: that is one or two."""
+    """Return both sides as clustered facts; none if one says more: their number is unclear."""
     if pair.truth in SAYS_MORE:
         return ()
     first = f"{pair.place}:a"
@@ -151,7 +151,7 @@ async def _evaluate_stream(
     batch_records: int,
     done: Done,
 ) -> None:
-    """Decide on the events in their order, and on the same events by the cosine alone."""
+    """Decide on the events in order, by the policy and by the cosine threshold."""
     events = [one.event for one in stream]
     started = time.perf_counter()
     decided: Sequence[Decision] = await rehearse(

@@ -1,4 +1,4 @@
-"""What was decided, in words: the reason of a decision, its story, a memory's life."""
+"""Explanations in words: a decision's reason, its story, a memory's life."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,10 @@ _AGAIN_MAX = 10
 
 @dataclass(frozen=True)
 class Told:
-    """A decision, with its reason and what it does in words.
+    """A decision, with its reason and its effect in words.
 
-    `memory` is what it is about, as it left that; the first of several, None where there is none.
+    `memory` is the memory after the decision, the first if there are several; None if there is
+    none.
     """
 
     decision: Decision
@@ -28,7 +29,7 @@ class Told:
 
 
 def told(decision: Decision, first: Decision | None = None) -> Told:
-    """Put a decision into words. `first` is the one on its event, where that was decided before."""
+    """Describe a decision. `first` is the original one if its event was decided on before."""
     return Told(decision, why(decision), outcome(decision), _about(first or decision))
 
 
@@ -40,7 +41,7 @@ def _about(decision: Decision) -> Memory | None:
 
 @dataclass(frozen=True)
 class ToldVersion:
-    """A version of a memory: why there is one, who is behind it, what it has made different."""
+    """A version of a memory: why it was made, by whom, and what it changed."""
 
     version: Version
     reason: str
@@ -49,7 +50,7 @@ class ToldVersion:
 
 
 def told_version(version: Version) -> ToldVersion:
-    """Put a version into words."""
+    """Describe a version in words."""
     decision = version.decision
     by = said_by(decision.event) or None
     return ToldVersion(version, why(decision), by, differences(version))
@@ -58,9 +59,9 @@ def told_version(version: Version) -> ToldVersion:
 async def explained(
     reader: StoreReader, identity: str, what: str, entries: Sequence[Entry]
 ) -> list[str]:
-    """Return the story of what the reader has found by an id, line by line.
+    """Return the story of what an id names, line by line.
 
-    `what` says what the id names, and `entries` are its decisions, as StoreReader.about has them.
+    `what` is the kind of thing and `entries` are its decisions, as StoreReader.about returns them.
     """
     if what == "memory":
         return [line async for line in _memory(reader, identity, entries)]
@@ -68,14 +69,14 @@ async def explained(
 
 
 async def story(reader: StoreReader, decision: Decision) -> list[str]:
-    """Return the story of one decision, line by line, with the texts it was made on."""
+    """Return the story of one decision, line by line, with the texts it was based on."""
     near = () if isinstance(decision, Marker) else decision.evidence.neighbours
     concerned = [*touched(decision), *(neighbour.memory_id for neighbour in near)]
     return explain(decision, await reader.versions(concerned), reader.policy(decision))
 
 
 async def _decisions(reader: StoreReader, entries: Sequence[Entry]) -> AsyncIterator[str]:
-    """Tell the story of each decision; deliveries of an event that was decided take a line."""
+    """Yield the story of each decision, and one line for all repeated deliveries."""
     stories = [entry for entry in entries if not isinstance(entry.decision, Ignore)]
     for count, entry in enumerate(stories or entries[:1]):
         if count:
@@ -96,7 +97,7 @@ def _beyond(again: Sequence[str]) -> str:
 async def _memory(
     reader: StoreReader, identity: str, entries: Sequence[Entry]
 ) -> AsyncIterator[str]:
-    """Tell a memory's life: what it is now, and every decision that made it so."""
+    """Yield a memory's life: its current state, and every decision that led to it."""
     full = next(i for e in entries for i in touched(e.decision) if i.startswith(identity))
     memory = await reader.memory(MemoryId(full))
     if memory is not None:

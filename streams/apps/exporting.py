@@ -1,4 +1,4 @@
-"""All that a log holds of a tenant, as files: to be handed out before it is forgotten."""
+"""Export of everything a log holds on a tenant, for example before it is forgotten."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from streams.ports import Unusable
 
 @dataclass(frozen=True)
 class Exported:
-    """How much of a tenant was written, and where."""
+    """What was written of a tenant, and where."""
 
     directory: Path
     memories: int
@@ -25,10 +25,10 @@ class Exported:
 
 
 async def export(reader: StoreReader, wanted: str, directory: Path) -> Exported | None:
-    """Write a tenant's memories, retired ones too, and its decisions as lines of JSON.
+    """Write a tenant's memories, including retired ones, and its decisions as JSON Lines.
 
-    None, with nothing written, where there is no such tenant. Raises Unusable where the directory
-    holds something, or cannot be written.
+    Returns None, and writes nothing, if there is no such tenant. Raises Unusable if the files exist
+    or cannot be written.
     """
     state, decisions = dict[MemoryId, Stored](), list[OnEvent]()
     async for entry in reader.decisions():
@@ -46,7 +46,7 @@ async def export(reader: StoreReader, wanted: str, directory: Path) -> Exported 
 
 
 def _write(directory: Path, name: str, lines: Iterable[bytes]) -> None:
-    """Write a file that is not there yet."""
+    """Write a new file. Raises Unusable if it exists or cannot be written."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with (directory / name).open("xb") as file:

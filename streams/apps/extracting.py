@@ -1,4 +1,4 @@
-"""Turns of a source become events, one after the other: each sees what was taken before it."""
+"""Extraction of events from a source's turns in order; each turn sees what was taken before it."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -19,12 +19,12 @@ from streams.ports import Extracting, Line, NoAnswer, Poison, Source, Unreachabl
 
 _AWAY = frozenset({"unreachable", "rate limited"})
 _BUDGET_PAUSE_SECONDS = 0.5
-"""How long to wait before asking again whether the minute's budget has one more request."""
+"""Pause before retrying when the budget of requests per minute is used up."""
 
 
 @dataclass
 class Counts:
-    """What all lines came to."""
+    """Totals over all lines."""
 
     turns: int = 0
     triggered: int = 0
@@ -46,7 +46,7 @@ class Counts:
 
 
 class Extraction:
-    """Works through turns in their order."""
+    """Processes turns in order."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class Extraction:
         model: Extracting | None = None,
         scope: str | None = None,
     ) -> None:
-        """Without a `model`, sentences are taken as they are.
+        """Without a `model`, sentences become events unchanged.
 
-        `scope` is that of turns that name none; `{location}` in it stands for the place's number.
+        `scope` applies to turns that name none; `{location}` in it stands for the place's number.
         """
         self._maker = wiring.maker(settings, model)
         self._notes = notes
@@ -68,18 +68,18 @@ class Extraction:
         self._turns = 0
 
     async def take(self, source: Source, line: Line) -> Taken:
-        """Return what a line comes to, and remember it for the turns behind it.
+        """Return what is taken from a line, and remember it for later turns.
 
-        Raises Unreachable and NoServer where there is no use in asking the model for any turn.
+        Raises Unreachable or NoServer if asking the model would fail for every turn.
         """
         return await self._take(self.look(source, line), line.content)
 
     async def take_turn(self, place: str, turn: Turn) -> Taken:
-        """Do the same with a turn that is in no file; `place` tells people where it comes from."""
+        """Do as `take` for a turn that is in no file; `place` names its origin to people."""
         return await self._take(self._look(place, turn), TURN.encode(turn))
 
     def look(self, source: Source, line: Line) -> Taken:
-        """Return which signs a line's turn has; take nothing."""
+        """Return which triggers a line's turn fires; take nothing."""
         place = f"{source.place}:{line.number}"
         try:
             turn = read_turn(line, self._scope)

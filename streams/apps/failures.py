@@ -1,4 +1,4 @@
-"""What a failure means to whoever asked: the exit codes of commands follow from it."""
+"""The classification of failures that callers see; commands derive their exit codes from it."""
 
 from enum import StrEnum, auto
 
@@ -10,15 +10,15 @@ from streams.ports import Fatal, NoModel, NoServer, NoStore, Transient, Unreacha
 
 
 class UsageError(Exception):
-    """What was asked for cannot be done as asked."""
+    """The request cannot be carried out as given."""
 
 
 class NotFound(Exception):
-    """Nothing has the id that was asked for."""
+    """Nothing has the requested id."""
 
 
 class Failure(StrEnum):
-    """What failed: the request itself, or one of the things that it needs."""
+    """What failed: the request itself, or something that it needs."""
 
     REQUEST = auto()
     NOT_FOUND = auto()
@@ -37,9 +37,9 @@ _KINDS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
     ((NoServer, Unreachable), Failure.SERVER),
     ((Fatal, Transient), Failure.STOPPED),
 )
-"""The first that fits counts: most of these are Fatal or Transient, too."""
+"""The first match counts: most of these are also Fatal or Transient."""
 
 
 def failure_of(error: BaseException) -> Failure | None:
-    """Return what an error means; None where nobody foresaw it."""
+    """Return the class of an error; None if it is unexpected."""
     return next((failure for types, failure in _KINDS if isinstance(error, types)), None)

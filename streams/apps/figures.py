@@ -1,4 +1,4 @@
-"""What a run came to, and what it took: the figures that `run --metrics` writes."""
+"""The results and costs of a run: the figures that `run --metrics` writes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,9 +8,9 @@ from streams.core.sessions import Sessions
 
 
 class Figures:
-    """Is told how a run goes, batch by batch: first what a batch took, then its decisions.
+    """Collects a run's figures per batch: first the time that it took, then its decisions.
 
-    The seconds of a batch are shared out evenly: its events are embedded and searched for together.
+    A batch's seconds are divided evenly among its events, which are embedded and searched together.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Figures:
         self._rebuild_seconds = 0.0
 
     def took(self, seconds: float) -> None:
-        """Note how long the batch was decided on whose decisions are told next."""
+        """Note how long deciding on a batch took; its decisions are passed next."""
         self._batch_seconds = seconds
 
     def decided(self, decisions: Sequence[Decision]) -> None:
@@ -35,17 +35,17 @@ class Figures:
             self._sessions.add(decision, self._batch_seconds / len(decisions))
 
     def failed(self) -> None:
-        """Note that a batch could not be decided on, and is tried again."""
+        """Note that deciding on a batch failed and is retried."""
         self._failures += 1
 
     def rebuilt(self, memories: int, seconds: float) -> None:
-        """Note that the index was brought level with the log, and how many memories it holds."""
-        del memories  # as_json is told how many there are in the end
+        """Note that the index was brought level with the log, and how long that took."""
+        del memories  # as_json receives the final number
         self._rebuilds += 1
         self._rebuild_seconds += seconds
 
     def as_json(self, indexed: int) -> dict[str, Any]:
-        """Return all figures; `indexed` is how many memories the index holds with their vectors."""
+        """Return all figures; `indexed` is the number of memories with vectors in the index."""
         sessions = self._sessions.all()
         known = sum(one.reinforced for one in sessions)
         return {

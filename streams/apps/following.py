@@ -1,4 +1,4 @@
-"""All memories of a log, held in memory, and brought level with it whenever they are asked for."""
+"""All memories of a log in an in-memory index, which catches up with the log at every request."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from streams.ports import Log, NoStore
 
 
 class Following:
-    """Reads what was decided since it was last asked. For one event loop."""
+    """An in-memory projection that reads new decisions on each request. For one event loop."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -18,7 +18,7 @@ class Following:
         self._catching_up = asyncio.Lock()
 
     async def index(self) -> ExactIndex:
-        """Return the memories as they are by now; raises NoStore where decisions do not add up."""
+        """Return the current memories. Raises NoStore if the decisions do not add up."""
         async with self._catching_up:
             for partition in range(await self._log.partitions(DECISIONS.name)):
                 await self._catch_up(partition)
@@ -35,4 +35,4 @@ class Following:
 
 
 def _quiet(_: int) -> None:
-    """Tell nobody how far the log is read."""
+    """Discard a progress report."""

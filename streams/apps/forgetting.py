@@ -1,4 +1,4 @@
-"""Forgetting: what must go is read in the log, asked for, and taken from every copy."""
+"""Forgetting: what must go is planned from the log, requested, and removed from every copy."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -55,16 +55,16 @@ from streams.flow.judging import Judging, Question
 from streams.ports import Embedder, Fatal, Record, SearchableLog
 
 _SAYS_IT = {Verdict.SAME, Verdict.REFINED_BY, Verdict.UNSURE}
-"""What an event that came later is to a forgotten text where it goes with it: in doubt, too."""
+"""Verdicts on a later event that make it go with a forgotten text, even when in doubt."""
 
 
 class Unknown(Exception):
-    """Nothing there has the id that was asked for."""
+    """Nothing has the requested id, scope or tenant."""
 
 
 @dataclass(frozen=True)
 class Means:
-    """What planning needs, bound once."""
+    """The dependencies of planning."""
 
     key: Key
     policy: Policy
@@ -74,7 +74,7 @@ class Means:
 
 @dataclass
 class _Gathered:
-    """The decisions of one scope that are known, by partition and offset."""
+    """The decision records of one scope found so far, by partition and offset."""
 
     records: dict[tuple[int, int], Record] = field(default_factory=dict[tuple[int, int], Record])
 
@@ -82,7 +82,7 @@ class _Gathered:
         self.records |= {(one.partition, one.offset): one for one in found}
 
     def read(self, fences: Fences) -> list[Found]:
-        """Return the decisions in their order."""
+        """Return the decisions in log order."""
         found: list[Found] = []
         for (_, offset), record in sorted(self.records.items()):
             decision = _decision(record, fences)
@@ -93,21 +93,21 @@ class _Gathered:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be forgotten: one memory by its id, or all of a scope, or of a tenant."""
+    """What is to be forgotten: one memory by its id, a whole scope, or a whole tenant."""
 
     memory: MemoryId | None = None
     scope: ScopeName | None = None
     tenant: str | None = None
 
     def holds(self, scope: ScopeName) -> bool:
-        """Tell whether all of a scope is meant."""
+        """Return whether the whole of a scope is to be forgotten."""
         return scope == self.scope or (self.tenant is not None and tenant(scope) == self.tenant)
 
 
 async def in_full(wanted: Wanted, reader: StoreReader) -> Wanted:
-    """Return what is wanted with the whole id of a memory of which the beginning was given.
+    """Return `wanted` with a memory's id prefix expanded to the full id.
 
-    Raises Unknown where no memory has it, and Ambiguous where several have.
+    Raises Unknown if no memory matches, and Ambiguous if several do.
     """
     if wanted.memory is None:
         return wanted
@@ -120,10 +120,10 @@ async def in_full(wanted: Wanted, reader: StoreReader) -> Wanted:
 async def plans(
     log: SearchableLog, wanted: Wanted, means: Means, wish: Wish, *, indexed: bool
 ) -> list[Plan]:
-    """Work out how what is wanted is forgotten; nothing for what is forgotten already.
+    """Plan how to forget what is wanted; return no plan for what is already forgotten.
 
-    Raises Unknown where there is no such thing. `indexed`: the log finds records by their headers
-    without reading all of them.
+    Raises Unknown if it does not exist. `indexed`: the log finds records by header without a full
+    scan.
     """
     fences = await _fences(log)
     if wanted.memory is not None:
@@ -144,9 +144,9 @@ async def plans(
 async def left_over(
     log: SearchableLog, forgotten: Sequence[Plan], means: Means, wish: Wish
 ) -> list[Plan]:
-    """Work out how that goes which still tells of what some plans have forgotten.
+    """Plan how to forget what still repeats text that these plans have forgotten.
 
-    It came to the log between the plan and its decision.
+    It entered the log between a plan and the decision on it.
     """
     scopes = {plan.requests[0].scope for plan in forgotten}
     gone = {identity for plan in forgotten for identity in plan.kin.gone}
@@ -175,7 +175,7 @@ async def _plans_of_memory(
         raise Unknown(f"no memory has the id {named}")
     found = await _related(log, named, fences) if indexed else []
     state = states(found)
-    if named not in state or not _has_text(state[named]):  # no header leads to what repeats it
+    if named not in state or not _has_text(state[named]):  # no header finds what repeats it
         [found] = (await _by_scope(log, fences, scopes.__contains__)).values()
         state = states(found)
     if named not in state:
@@ -215,7 +215,7 @@ async def _planned(
 
 
 def _left(stored: Stored, texts: Texts | None, means: Means) -> Forgotten:
-    """Return what is kept of a memory: of one whose facts may be told again, nothing."""
+    """Return what is kept of a memory: a tombstone, or nothing if its facts may be said again."""
     memory, vector, model = stored.memory, _vector(stored), means.embedder.model
     if memory.status is Standing.FORGOTTEN:
         return Forgotten(
@@ -237,7 +237,7 @@ def _vector(stored: Stored) -> Vector:
 
 
 async def _own(doubtful: Sequence[Doubt], kin: Kin, state: States, means: Means) -> set[int]:
-    """Return the offsets of those decisions whose events say what a forgotten memory says."""
+    """Return the offsets of doubtful decisions whose events say what a forgotten memory says."""
     gone = [state[identity] for identity in sorted(kin.gone)]
     asked: list[tuple[int, Question]] = []
     for doubt in doubtful:
@@ -251,7 +251,7 @@ async def _own(doubtful: Sequence[Doubt], kin: Kin, state: States, means: Means)
 
 
 async def _vector_of(doubt: Doubt, embedder: Embedder) -> Vector:
-    """Return the vector of what an event says: from its decision, where that has it."""
+    """Return the vector of an event's text, taken from its decision if that holds it."""
     decision = doubt.found.decision
     made = decision.event_embedding if isinstance(decision, Merge) else None
     if isinstance(decision, Change) and not isinstance(decision, Merge):
@@ -263,7 +263,7 @@ async def _vector_of(doubt: Doubt, embedder: Embedder) -> Vector:
 
 
 async def _related(log: SearchableLog, named: MemoryId, fences: Fences) -> list[Found]:
-    """Return all decisions that have to do with a memory, looked up step by step."""
+    """Return all decisions related to a memory, found by following ids until none is new."""
     gathered, looked_up, ahead = _Gathered(), set[MemoryId](), {named}
     while ahead:
         for header in (MEMORY_ID_HEADER, QUOTED_ID_HEADER):
@@ -284,7 +284,7 @@ async def _fences(log: SearchableLog) -> Fences:
 async def _by_scope(
     log: SearchableLog, fences: Fences, holds: Callable[[ScopeName], bool]
 ) -> dict[ScopeName, list[Found]]:
-    """Return the decisions of scopes: the whole log is read for them."""
+    """Return the decisions of the scopes that `holds` selects, by a scan of the whole log."""
     gathered: dict[ScopeName, _Gathered] = {}
     async for record in records(log, DECISIONS.name):
         if is_decision(record) and holds(scope := scope_of(record)):
@@ -293,7 +293,7 @@ async def _by_scope(
 
 
 def _decision(record: Record, fences: Fences) -> OnEvent | None:
-    """Read a decision on an event. Fatal where it counts and cannot be read."""
+    """Return a record's decision on an event. Raises Fatal if it counts but cannot be read."""
     if not is_decision(record):
         return None
     try:
@@ -306,7 +306,7 @@ def _decision(record: Record, fences: Fences) -> OnEvent | None:
 
 @dataclass(frozen=True)
 class Forgot:
-    """What was asked for, and what came of it; a cluster's replies tell where the requests lie."""
+    """The plans and the decisions on them; for a cluster, `replies` say where the requests are."""
 
     plans: Sequence[Plan]
     decided: Sequence[Decision] = ()
@@ -316,7 +316,7 @@ class Forgot:
 async def foreseen(
     settings: Settings, wanted: Wanted, wish: Wish, report: Callable[[str], None], *, embedded: bool
 ) -> Forgot:
-    """Tell how something would be forgotten; changes nothing."""
+    """Return how something would be forgotten; change nothing."""
     chosen = _chosen(settings, report, embedded=embedded)
     async with (
         _means(settings, chosen, embedded=embedded, for_show=True) as means,
@@ -328,10 +328,10 @@ async def foreseen(
 async def forget_in_store(
     settings: Settings, wanted: Wanted, wish: Wish, report: Callable[[str], None]
 ) -> Forgot:
-    """Forget something of an embedded store, at once.
+    """Forget something in an embedded store at once.
 
-    Raises Unknown, and NoStore where another process writes it. Nothing can change between
-    planning and deciding: the store is ours meanwhile.
+    Raises Unknown, and NoStore if another process writes the store. This process holds the store,
+    so nothing changes between planning and deciding.
     """
     StoreDirectory(settings.store).require()
     chosen = for_store(settings, report)
@@ -346,7 +346,7 @@ async def forget_in_store(
 async def forget_with(
     pipeline: EmbeddedPipeline, log: SearchableLog, means: Means, wanted: Wanted, wish: Wish
 ) -> Forgot:
-    """Do the same with a store that is held already, and has the key of the means."""
+    """Do as `forget_in_store` for a store that is already held and has the key of `means`."""
     found = await plans(log, wanted, means, wish, indexed=True)
     asked = [request for plan in found for request in plan.requests]
     return Forgot(found, await decided_by(pipeline, asked))
@@ -359,10 +359,10 @@ async def ask_to_forget(
     seconds: float,
     report: Callable[[str], None],
 ) -> Forgot:
-    """Ask a cluster to forget something; tell what came of it within so many seconds.
+    """Ask a cluster to forget something; return what was decided within `seconds`.
 
-    What has changed between planning and the request's turn is planned anew, and asked again; what
-    came meanwhile and tells of it is asked for, too. Raises Unknown.
+    Requests refused because their memories changed after planning are planned and sent again;
+    later records that repeat the forgotten text are requested too. Raises Unknown.
     """
     chosen = _chosen(settings, report, embedded=False)
     asking = Asking(settings, seconds, report)
@@ -391,7 +391,7 @@ async def ask_to_forget(
 
 
 def _heeded(found: Sequence[Plan], replies: Sequence[Reply]) -> tuple[list[Plan], list[Reply]]:
-    """Leave out what was refused as out of date."""
+    """Leave out plans and replies that were refused as out of date."""
     refused = {one.event.event_id for one in replies if is_out_of_date(one.decision)}
     plans_made = [
         plan for plan in found if refused.isdisjoint(one.event_id for one in plan.requests)
@@ -418,7 +418,7 @@ async def _means(
 
 
 def _key(settings: Settings, *, embedded: bool, for_show: bool) -> Key:
-    """Return the key of a log; a store gets its own where it has none."""
+    """Return the key of a log; create a store's own if it has none, unless only for show."""
     directory = StoreDirectory(settings.store) if embedded else None
     key = wiring.forget_key(settings.forget, directory)
     if key is None and directory is not None and not for_show:

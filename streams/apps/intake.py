@@ -1,4 +1,4 @@
-"""Rows of a source, batch by batch, as the records that they become."""
+"""Intake: reads a source's rows in batches and turns them into records."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ async def batches(
     *,
     records_max: int,
 ) -> AsyncGenerator[Batch]:
-    """Yield a source's rows with what they publish. Waiting for a row may be abandoned."""
+    """Yield a source's rows with the records to publish. Waiting for a row may be abandoned."""
     while lines := await abandonable(lambda: _next(rows, records_max)):
         yield lines, records_of(lines)
 
@@ -26,7 +26,7 @@ async def batches(
 async def ahead(
     batches: AsyncGenerator[Batch], look_at: Callable[[Sequence[Outgoing]], Awaitable[None]]
 ) -> AsyncGenerator[Batch]:
-    """Yield batches; the next one is read, and looked at, while one is worked on."""
+    """Yield batches; prefetch the next one and pass it to `look_at` while one is worked on."""
 
     async def following() -> Batch | None:
         batch = await anext(batches, None)
@@ -46,14 +46,14 @@ async def ahead(
 
 
 async def _end(task: asyncio.Task[Batch | None]) -> None:
-    """Let nothing go on that nobody waits for any more."""
+    """Cancel a task and wait for its end."""
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
 
 
 def _next(rows: Iterator[Line], count: int) -> list[Line]:
-    """Take so many rows, fewer where they are large: a batch is held in memory whole."""
+    """Take `count` rows, fewer if they are large, because a whole batch is held in memory."""
     batch: list[Line] = []
     size = 0
     for row in rows:

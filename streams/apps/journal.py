@@ -1,4 +1,4 @@
-"""The memory of an agent that acts in a world of places, as a Python API for its loop."""
+"""A Python API that gives an agent's loop a memory of the places of its world."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -29,10 +29,10 @@ _PLACE = "the journal"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an action's outcome: the signs that fired, and what was noted.
+    """The result of recording an action: the triggers that fired, and what was noted.
 
-    `refused` says why something could not be noted, such as a language model that is away: the
-    agent goes on, and may record the same again.
+    `refused` says why something could not be noted, for example an unreachable language model: the
+    agent continues and may record the same again.
     """
 
     triggers: tuple[str, ...] = ()
@@ -42,10 +42,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Status:
-    """What a journal has done since it was opened, for whoever watches the agent.
+    """What a journal has done since it was opened, for monitoring the agent.
 
-    `taken` counts turns, those with signs, and events; `decisions` what the events came to, by
-    kind. `refused` is why something could not be noted, the last time that it could not.
+    `taken` counts turns, turns with triggers, and events; `decisions` counts decisions by kind.
+    `refused` is the most recent reason why something could not be noted.
     """
 
     episode: str
@@ -56,10 +56,10 @@ class Status:
 
 
 class Journal:
-    """Notes what actions came to, and tells what is known of a place.
+    """Records the outcomes of actions, and recalls what is known about a place.
 
-    A place is a scope of its own, WORLD/ID. What is noted is in the store, and its sinks, when the
-    call returns. For one event loop; calls may overlap.
+    Each place has its own scope, WORLD/ID. When a call returns, what it noted is in the store and
+    its sinks. For one event loop; calls may overlap.
     """
 
     def __init__(
@@ -88,9 +88,9 @@ class Journal:
     async def record_action_outcome(
         self, place: Place, action: str, response: str, state: State | None = None
     ) -> Outcome:
-        """Note what is worth remembering of an action, taken at a place, and the world's answer.
+        """Note what is worth remembering of an action at a place and of the world's response.
 
-        `state` is what the world knows for certain; it decides whether the turn is looked at.
+        `state` is what the world knows for certain; it helps decide whether the turn is examined.
         """
         async with self._writing:
             self._turn += 1
@@ -101,12 +101,12 @@ class Journal:
     async def get_location_memory(
         self, location_id: int, *, query: str | None = None, budget: int = BUDGET
     ) -> str:
-        """Return the block of a place for the agent's prompt, within a budget of tokens."""
+        """Return a place's block of memories for the agent's prompt, within a token budget."""
         asked = Asked(scope=self._scope(location_id), query=query, budget=budget)
         return (await self._recaller.recall(asked)).text
 
     async def reset_episode(self, episode: str) -> None:
-        """Begin an episode under a name of its own: what was ephemeral in the last one ends."""
+        """Start an episode with a unique name; the last one's ephemeral memories end."""
         async with self._writing:
             async with reading(self._settings, embedded=True) as reader:
                 memories = await reader.memories()
@@ -115,7 +115,7 @@ class Journal:
             self._episode, self._turn = episode, 0
 
     def get_status(self) -> Status:
-        """Return what was done so far."""
+        """Return what the journal has done so far."""
         kinds = dict(self._pipeline.tally.kinds)
         return Status(self._episode, self._turn, asdict(self._counts), kinds, self._refused)
 
@@ -169,11 +169,11 @@ async def journal(
     llm: bool = False,
     report: Callable[[str], None] = lambda _: None,
 ) -> AsyncGenerator[Journal]:
-    """Open the settings' store as the journal of an agent in a world; nobody else writes it then.
+    """Open the settings' store as an agent's journal of a world; no other process may write it.
 
-    An episode's name is used once. With `llm` the language model of the settings words what is
-    noted, else each informative sentence of the world is. `report` is told, in a line, what is
-    waited for.
+    Use each episode name only once. With `llm` the configured language model words what is noted;
+    otherwise each informative sentence of the world is noted. `report` receives a line about each
+    wait.
     """
     chosen, clock = for_store(settings, report), SystemClock()
     model = wiring.llm_extractor(settings, clock) if llm else None

@@ -1,4 +1,4 @@
-"""Rows whose truth is known: pairs with a label, and streams whose clusters are known."""
+"""Labelled data: pairs with a label, and streams with known clusters."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,25 +18,25 @@ from streams.core.mapping import FieldMapping, event_fields
 from streams.ports import Line, Poison
 
 SCOPE = "evaluation"
-"""Where a row that names no scope is decided on."""
+"""The scope of a row that names none."""
 
 _TIMES = ("2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00")
-"""When memory and event were said that do not tell: the event is the later one."""
+"""The default times of a memory and an event; the event is later."""
 _DAY = timedelta(days=1)
 _SHOWN_MAX = 40
 _OWN = frozenset({"cluster", "set", "id"})
-"""Columns of a stream's row that are no part of its event."""
+"""Columns of a stream's row that are not part of its event."""
 
 
 class Unmeasurable(ValueError):
-    """What was given cannot be measured; one line: the place, the field, the remedy."""
+    """The input cannot be measured; the one-line message names place, field and remedy."""
 
 
 @dataclass(frozen=True)
 class LabelledPair:
-    """A new event, a stored memory as the event that made it, and what the first is to the second.
+    """A new event, the event that made a stored memory, and the true relation of the two.
 
-    Both are of a scope that no other pair has.
+    Both are in a scope that no other pair uses.
     """
 
     place: str
@@ -64,15 +64,15 @@ class LabelledEvent:
 
     @property
     def fact(self) -> str:
-        """The fact that it states; without a cluster one of its own."""
+        """The fact that it states: its cluster, or without one a fact of its own."""
         return self.cluster or self.place
 
 
 @dataclass
 class Labelled:
-    """All that was read: pairs, or one stream; `skipped` had no label.
+    """All rows read: pairs, or one stream; `skipped` counts rows without a label.
 
-    `refused` tells, for each row that cannot be used, its place and why.
+    `refused` gives the place and the reason for each unusable row.
     """
 
     pairs: list[LabelledPair] = field(default_factory=list[LabelledPair])
@@ -83,9 +83,9 @@ class Labelled:
 
 
 def read(sources: Sequence[FileSource], limit: int | None = None) -> Labelled:
-    """Read rows, of each source at most `limit`.
+    """Read rows, at most `limit` of each source.
 
-    A row that cannot be used is left out and told. Raises Unmeasurable where that leaves nothing.
+    Unusable rows are left out and listed. Raises Unmeasurable if that leaves nothing.
     """
     found = Labelled()
     for source in sources:
@@ -125,7 +125,7 @@ def _take(found: Labelled, line: Line, source: FileSource) -> None:
 
 
 def _truth(row: Mapping[str, Any], place: str) -> Truth | None:
-    """Read a label; None where the row has deliberately none."""
+    """Return a row's label; None if it is deliberately empty."""
     if "label" not in row:
         raise Unmeasurable(f"{place}: label is missing; add it, null for a row to be skipped")
     label = row["label"]
@@ -142,13 +142,13 @@ def _truth(row: Mapping[str, Any], place: str) -> Truth | None:
 def pair_of(
     row: Mapping[str, Any], truth: Truth, *, place: str, set_: str, number: int
 ) -> LabelledPair:
-    """Read a pair, what is missing filled in; `number` tells it from all others.
+    """Return a pair with missing fields filled in; `number` makes its scope and ids unique.
 
     Raises Unmeasurable.
     """
     event, memory = _fields(row, "a", place), _fields(row, "b", place)
     scope = event.get("scope") or memory.get("scope") or row.get("scope") or SCOPE
-    # A scope of its own, and below the one that was named: the rules for that hold in it.
+    # Each pair gets its own scope below the named one, so that its rules apply.
     for name, fields in (("a", event), ("b", memory)):
         fields |= {"scope": f"{scope}/pair-{number}", "event_id": f"{name}-{number}"}
     said = _event(memory, place, "b", _TIMES[0])
@@ -180,7 +180,7 @@ def _member(row: Mapping[str, Any], place: str, set_: str, number: int) -> Label
 
 
 def event_of_row(row: Mapping[str, Any], place: str, number: int) -> Remember:
-    """Read an event, or a row with a text; what is missing is filled in, the id by a number.
+    """Return the event of a row, with missing fields filled in and `number` as the default id.
 
     Raises Unmeasurable.
     """
@@ -189,7 +189,7 @@ def event_of_row(row: Mapping[str, Any], place: str, number: int) -> Remember:
 
 
 def _of_stream(row: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Return the fields of a stream's event: given as such, or as the columns of any row."""
+    """Return the fields of a stream's event, which is given as an event or as a row's columns."""
     rest = {name: value for name, value in row.items() if name not in _OWN}
     if "event" in rest:
         return _fields(rest, "event", place)
@@ -202,14 +202,14 @@ def _of_stream(row: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def _moved(moment: datetime, by: timedelta) -> datetime:
-    """Return a time before or after another, as far as the calendar goes."""
+    """Return a time shifted by a difference, or unchanged if that leaves the calendar."""
     with suppress(OverflowError):
         return moment + by
     return moment
 
 
 def _fields(row: Mapping[str, Any], column: str, place: str) -> dict[str, Any]:
-    """Return the fields of an event that is given as a text, or with some fields of its own."""
+    """Return the fields of an event that is given as a text or as an object."""
     given = row.get(column)
     if isinstance(given, str):
         return {"text": given}
@@ -220,7 +220,7 @@ def _fields(row: Mapping[str, Any], column: str, place: str) -> dict[str, Any]:
 
 
 def _event(fields: Mapping[str, Any], place: str, column: str, time: str) -> Remember:
-    """Read an event as the owner would, what is missing filled in."""
+    """Read an event as the owner would, with missing fields filled in."""
     whole: dict[str, Any] = {
         "kind": "remember",
         "schema_version": 1,
@@ -243,7 +243,7 @@ def _name(row: Mapping[str, Any], column: str) -> str:
 
 
 def lacking(found: Labelled) -> str:
-    """Say which class no row is of, where one is missing: rates that need it are of none."""
+    """Name a class that has no rows, so that rates over it are undefined; "" if none is missing."""
     truths = {pair.truth for pair in found.pairs}
     if not found.pairs:
         return ""

@@ -1,6 +1,6 @@
-"""The whole life of a memory, for whoever serves it: added, read, corrected, undone, forgotten.
+"""Every operation on memories, for servers: add, read, correct, undo, forget.
 
-Who may do what is not asked here: whoever calls has looked at the scope of what it is about.
+Authorization is not checked here: the caller has checked the scope of each request.
 """
 
 import base64
@@ -38,7 +38,7 @@ from streams.ports import Clock, SearchableLog, Unusable
 
 
 class Why(Enum):
-    """Why something is not done."""
+    """Why a request is declined."""
 
     UNKNOWN = "unknown"
     FORGOTTEN = "forgotten"
@@ -48,10 +48,10 @@ class Why(Enum):
 
 
 class Declined(Exception):
-    """What was asked for is not done: one line that says why, and what to do instead."""
+    """A declined request: one line that says why, and what to do instead."""
 
     def __init__(self, why: Why, message: str, field: str | None = None) -> None:
-        """`field` names what of the request is meant."""
+        """`field` names the field of the request at fault."""
         super().__init__(message)
         self.why = why
         self.field = field
@@ -59,7 +59,7 @@ class Declined(Exception):
 
 @dataclass(frozen=True)
 class OwnStore:
-    """What only the one who writes a store has at hand: its log, and the turn to write."""
+    """What only the writer of a store has: its log, and its write queue."""
 
     log: SearchableLog
     reader: StoreReader
@@ -69,7 +69,7 @@ class OwnStore:
 
 @dataclass(frozen=True)
 class Part:
-    """Some memories of a scope, the oldest first; `after` is where the next part begins."""
+    """A page of a scope's memories, oldest first; the next page starts behind `after`."""
 
     memories: Sequence[Memory]
     after: str | None
@@ -77,7 +77,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Undone:
-    """How a decision was undone, and what came of it; no plan where only the rest was decided."""
+    """An undo and its decisions; no plan if only the rest of an earlier undo was decided on."""
 
     plan: UndoPlan | None
     told: Sequence[Told]
@@ -85,14 +85,14 @@ class Undone:
 
 @dataclass(frozen=True)
 class ForgottenNow:
-    """How a memory was forgotten, and what came of it; no plans where it was forgotten before."""
+    """The plans of forgetting and their decisions; no plans if it was already forgotten."""
 
     plans: Sequence[ForgetPlan]
     told: Sequence[Told]
 
 
 class Lifecycle:
-    """Does with memories what can be asked for. For one event loop."""
+    """Carries out requests about memories. For one event loop."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Lifecycle:
         clock: Clock,
         own: OwnStore | None = None,
     ) -> None:
-        """`own` is None beside a cluster: what takes reading its log is not done here then."""
+        """`own` is None for a cluster; requests that need to read its log are then declined."""
         self.loading = loading
         self.deciding = deciding
         self._count = count
@@ -113,7 +113,7 @@ class Lifecycle:
         return self._clock.now()
 
     async def memory(self, identity: MemoryId) -> Memory:
-        """Return a memory, live or retired; what was forgotten has lost its text."""
+        """Return a memory, live or retired; a forgotten one has no text."""
         held = await (await self.loading.index()).get([identity])
         if identity not in held:
             raise unknown("memory", identity)
@@ -122,7 +122,7 @@ class Lifecycle:
     async def listed(
         self, scope: ScopeName, limit: int, after: str | None, *, retired: bool
     ) -> Part:
-        """Return the memories of a scope behind a place, the oldest first."""
+        """Return the memories of a scope behind `after`, oldest first."""
         start = None if after is None else _place_of(after)
         index = await self.loading.index()
         every = [one.memory async for one in index.scan(scope)]
@@ -145,14 +145,14 @@ class Lifecycle:
         return block
 
     async def decision(self, identity: DecisionId) -> Decision:
-        """Return the decision that has an id."""
+        """Return the decision with an id."""
         found = await self._owned("explain a decision").reader.on_events([identity])
         if identity not in found:
             raise unknown("decision", identity)
         return found[identity]
 
     async def story(self, decision: Decision) -> list[str]:
-        """Tell a decision in plain words, line by line."""
+        """Explain a decision in plain words, line by line."""
         return await story(self._owned("explain a decision").reader, decision)
 
     async def history(self, identity: MemoryId) -> History:
@@ -160,24 +160,24 @@ class Lifecycle:
         return await history(self._owned("tell a memory's history").reader, identity)
 
     async def add(self, events: Sequence[Remember]) -> list[Told]:
-        """Have decided what was learnt."""
+        """Decide on new events."""
         return await self.deciding.decide(events)
 
     async def update(self, memory: Memory, event: Remember, author: str) -> list[Told]:
-        """Let what an event says take the place of a memory.
+        """Supersede a memory with what an event says, without comparing the two.
 
-        Asked for by name and not compared: the event names the memory, and where the policy lets
-        no event retire what it names, an answer says that the new memory stands.
+        The event names the memory it supersedes; for policies under which an event may not retire
+        what it names, an answer says that the new memory stands.
         """
         made = memory_id(decision_id(event.scope, event.event_id))
-        if memory.superseded is None or memory.superseded.by != made:  # else it is sent again
+        if memory.superseded is None or memory.superseded.by != made:  # else it is a retry
             require_free(memory)
         new = Seen(memory_id=made, content_key=content_key(event.scope, event.text))
         first, second = await self.deciding.decide([event, _stands(event, new, memory, author)])
         decision = first.decision
         if first.refused or isinstance(decision, Marker) or _changes(decision, memory):
             return [first]
-        if isinstance(decision, Reinforce) and decision.memory.id != made:  # its words are known
+        if isinstance(decision, Reinforce) and decision.memory.id != made:  # the text is known
             known = decision.memory
             new = Seen(memory_id=known.id, content_key=known.content_key)
             [second] = await self.deciding.decide([_stands(event, new, memory, author)])
@@ -186,21 +186,21 @@ class Lifecycle:
         return [first, second]
 
     async def pin(self, memory: Memory, author: str, note: str, *, pinned: bool) -> list[Told]:
-        """Keep a memory as it is, or let it go again."""
+        """Pin or unpin a memory: a pinned one is not merged, replaced or ended."""
         require_live(memory)
         wish = {"memory_id": memory.id, "pinned": pinned}
         asked = request(Pin, memory.scope, memory.id, author=author, note=note, **wish)
         return await self._asked(memory.id, asked)
 
     async def retire(self, memory: Memory, author: str, note: str, reason: Ended) -> list[Told]:
-        """End a memory; none takes its place."""
+        """Retire a memory without a successor."""
         require_free(memory)
         wish = {"memories": (target_of(memory),), "reason": reason}
         asked = request(Retire, memory.scope, memory.id, author=author, note=note, **wish)
         return await self._asked(memory.id, asked)
 
     async def undo(self, identity: DecisionId, author: str, note: str) -> Undone:
-        """Take a decision back, with what rests on it."""
+        """Undo a decision and the decisions that rest on it."""
         own = self._owned("undo a decision")
         async with own.queue.alone() as decide:
             try:
@@ -214,7 +214,7 @@ class Lifecycle:
             return Undone(plan, await decide(plan.events))
 
     async def forget(self, identity: MemoryId, author: str, note: str) -> ForgottenNow:
-        """Let nothing that is kept say any more what a memory said."""
+        """Forget a memory: nothing that is kept says any longer what it said."""
         own = self._owned("forget a memory")
         wish, wanted = Wish(author, self.now(), note), Wanted(memory=identity)
         async with own.queue.alone() as decide:
@@ -226,12 +226,12 @@ class Lifecycle:
             return ForgottenNow(found, await decide(asked))
 
     async def questions(self) -> list[Question]:
-        """Return every question to a person, the newest first."""
+        """Return every review question, newest first."""
         own = self._owned("list reviews")
         return (await Reviews(own.log, own.reader).questions()).all()
 
     async def answer(self, question: Question, verdict: str, author: str, note: str) -> list[Told]:
-        """Settle a question."""
+        """Answer an open question."""
         if question.state != "open":
             said = f"question {question.review.id} is {question.state}; list those that are open"
             raise Declined(Why.CONFLICT, said, "review_id")
@@ -255,7 +255,7 @@ class Lifecycle:
 
 
 def unknown(what: Literal["memory", "decision", "question"], identity: str) -> Declined:
-    """Say that nothing has an id; so it is said as well of what is not for who asks."""
+    """Return that nothing has an id; also used for what the caller may not see."""
     field = {"memory": "memory_id", "decision": "decision_id", "question": "review_id"}[what]
     return Declined(
         Why.UNKNOWN, f"no {what} of your scopes has the id {identity}; list them to see", field
@@ -263,7 +263,7 @@ def unknown(what: Literal["memory", "decision", "question"], identity: str) -> D
 
 
 def changed(identity: MemoryId) -> Declined:
-    """Say that somebody else was faster."""
+    """Return that a memory has changed since the request was made."""
     return Declined(
         Why.CONFLICT,
         f"memory {identity} has changed meanwhile; look at it and ask again",
@@ -276,13 +276,13 @@ def is_forgotten(memory: Memory) -> bool:
 
 
 def require_told(memory: Memory) -> None:
-    """Raise Declined for a memory that was forgotten."""
+    """Raise Declined if a memory is forgotten."""
     if is_forgotten(memory):
         raise Declined(Why.FORGOTTEN, f"memory {memory.id} is forgotten", "memory_id")
 
 
 def require_live(memory: Memory) -> None:
-    """Raise Declined for a memory that is not live."""
+    """Raise Declined if a memory is not live."""
     require_told(memory)
     if not memory.live:
         said = f"memory {memory.id} is {standing(memory)}"
@@ -292,21 +292,21 @@ def require_live(memory: Memory) -> None:
 
 
 def require_free(memory: Memory) -> None:
-    """Raise Declined for a memory that is not live, or is to stay as it is."""
+    """Raise Declined if a memory is not live or is pinned."""
     require_live(memory)
     if memory.pinned:
         raise Declined(Why.CONFLICT, f"memory {memory.id} is pinned; unpin it first", "memory_id")
 
 
 def scope_of(decision: Decision) -> ScopeName | None:
-    """Return whose decision it is; None where its record could not be read."""
+    """Return the scope of a decision; None for a reject, whose record could not be read."""
     if isinstance(decision, Reject):
         return None
     return decision.scope if isinstance(decision, Marker) else decision.event.scope
 
 
 def _stands(event: Remember, new: Seen, memory: Memory, author: str) -> Answer:
-    """Return what says that a new memory stands, and an older one does not."""
+    """Return the answer that a new memory stands in place of an older one."""
     review = review_id(decision_id(event.scope, event.event_id), memory.id)
     return Answer(
         event_id=answer_id(review, f"contradicts {new.memory_id}", author),
@@ -329,7 +329,7 @@ def _place(memory: Memory) -> tuple[str, str]:
 
 
 def _written(memory: Memory) -> str:
-    """Return the place of a memory as a word that stands in an address."""
+    """Return a memory's position as a URL-safe cursor."""
     return base64.urlsafe_b64encode("\n".join(_place(memory)).encode()).decode()
 
 

@@ -1,4 +1,4 @@
-"""What a log says of where memories come from: a decision undone, a memory's life told."""
+"""Lineage from a log: the undo of a decision, and the history of a memory."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from streams.flow.dead_letters import oversized
 
 
 class CutOff(CannotUndo):
-    """A decision was undone before, but `events` behind the undo were never decided on."""
+    """The decision is already undone, but `events` behind the undo were never decided on."""
 
     def __init__(self, already: UndoneAlready, events: Sequence[Remember]) -> None:
         super().__init__(f"{already}; {len(events):,} events behind it were not decided again")
@@ -32,10 +32,10 @@ class CutOff(CannotUndo):
 
 
 async def planned(reader: StoreReader, identity: str, wish: Wish) -> Plan | None:
-    """Work out the undo of the decision, or of the decision on the event, that has the id.
+    """Plan the undo of a decision, given its id or the id of its event.
 
-    The beginning of an id will do; None where nothing has it. Raises CannotUndo, Ambiguous, or
-    InvalidSettings where the wish cannot be published.
+    A prefix of an id is enough; None if nothing matches. Raises CannotUndo, Ambiguous, and
+    InvalidSettings if the wish cannot be published.
     """
     meant = await _meant(reader, identity)
     if meant is None:
@@ -73,10 +73,10 @@ async def _meant(reader: StoreReader, identity: str) -> OnEvent | None:
 async def undo_in_store(
     settings: Settings, identity: str, wish: Wish, report: Callable[[str], None]
 ) -> tuple[Plan, list[OnEvent]] | None:
-    """Undo a decision of an embedded store; return how, and what was decided on that.
+    """Undo a decision in an embedded store; return the plan and the decisions on it.
 
-    None and raised is as for `planned`. Nothing can change between planning and deciding: the
-    store is ours meanwhile. Raises NoStore where another process writes it.
+    Returns None and raises as `planned` does, and NoStore if another process writes the store. This
+    process holds the store, so nothing changes between planning and deciding.
     """
     StoreDirectory(settings.store).require()
     async with (
@@ -89,7 +89,7 @@ async def undo_in_store(
 async def undo_with(
     pipeline: EmbeddedPipeline, reader: StoreReader, identity: str, wish: Wish
 ) -> tuple[Plan, list[OnEvent]] | None:
-    """Do the same with a store that is held already."""
+    """Do as `undo_in_store` for a store that is already held."""
     found = await planned(reader, identity, wish)
     return None if found is None else (found, await decided_by(pipeline, found.events))
 
@@ -97,10 +97,10 @@ async def undo_with(
 async def undo_in_cluster(
     settings: Settings, identity: str, wish: Wish, seconds: float, report: Callable[[str], None]
 ) -> tuple[Plan, list[Reply]] | None:
-    """Ask a cluster to undo a decision; return how, and what came of it within so many seconds.
+    """Ask a cluster to undo a decision; return the plan and the replies within `seconds`.
 
-    None and raised is as for `planned`. Where something has changed between planning and the
-    request's turn, nothing was undone: then it is planned anew, and asked again.
+    Returns None and raises as `planned` does. If memories changed between planning and the
+    request's turn, nothing was undone, and the undo is planned and requested again.
     """
     asking = Asking(settings, seconds, report)
     while True:
@@ -117,7 +117,7 @@ async def undo_in_cluster(
 
 @dataclass(frozen=True)
 class Ancestor:
-    """A memory in whose place another one stands, and how many steps lie between them."""
+    """A memory that another one stands for, and the number of steps between them."""
 
     steps: int
     memory: Memory
@@ -125,7 +125,7 @@ class Ancestor:
 
 @dataclass(frozen=True)
 class History:
-    """A memory's life: its versions, what it stands for, and what stands for it, nearest first."""
+    """A memory's life: its versions, its ancestors and its successors, nearest first."""
 
     versions: list[Version]
     ancestors: list[Ancestor]
@@ -133,19 +133,19 @@ class History:
 
     @property
     def memory(self) -> Memory:
-        """The memory as it is now."""
+        """The memory in its newest version."""
         return self.versions[-1].memory
 
 
 async def history(reader: StoreReader, identity: MemoryId) -> History:
-    """Read the life of a memory of the log, by the ids that its records name."""
+    """Return the life of a memory, found by the memory ids in the headers of the log's records."""
     known = versions(identity, await reader.on_memories([identity]))
     ancestors = await _ancestors(reader, [identity])
     return History(known, ancestors, await _successors(reader, known[-1].memory))
 
 
 async def _ancestors(reader: StoreReader, ids: Sequence[MemoryId]) -> list[Ancestor]:
-    """Return the memories that lead to these, those of one step before those of two."""
+    """Return the memories superseded by these, directly or not, those of fewer steps first."""
     found: dict[MemoryId, Ancestor] = {}
     level, steps = list(ids), 1
     while level:
@@ -160,12 +160,12 @@ async def _ancestors(reader: StoreReader, ids: Sequence[MemoryId]) -> list[Ances
 
 
 async def _successors(reader: StoreReader, memory: Memory) -> list[Memory]:
-    """Return what stands for a memory, up to the one that is live or has ended."""
+    """Return the successors of a memory, up to the one that is live or has ended."""
     found: dict[MemoryId, Memory] = {}
     while memory.superseded is not None and memory.superseded.by is not None:
         after = await _now(reader, [memory.superseded.by])
         if not after or after[0].id in found:
-            break  # damaged: memsieve verify tells
+            break  # damaged: memsieve verify reports it
         [memory] = after
         found[memory.id] = memory
     return list(found.values())

@@ -1,4 +1,4 @@
-"""A scope searched, with what says one fact as one entry; and any memories put together so."""
+"""Search in a scope with one entry per fact, and the same grouping for any given memories."""
 
 import asyncio
 import hashlib
@@ -37,19 +37,19 @@ from streams.runtime.threads import abandonable
 LIMIT = 10
 LIMIT_MAX = 100
 GIVEN_MAX = 100
-"""Memories that may be put together at once: their pairs grow with the square."""
+"""Memories that may be grouped at once: the number of pairs grows quadratically."""
 
 _EVERY_PAIR = 100_000
-"""For who asks once, and waits: all pairs of the candidates."""
+"""The limit for one-off searches that can wait: all pairs of the candidates."""
 
 _AUTHOR = "memsieve load"
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-"""When a text without a time was said: each a second behind the one given before it."""
+"""The time of texts without one: each is one second later than the text before it."""
 
 
 class Unknown(ValueError):
-    """An id that no live memory of the scope has."""
+    """No live memory of the scope has the id."""
 
 
 class Overrides(Record):
@@ -144,7 +144,7 @@ class Grouping(Record):
 
 
 class Loading:
-    """Answers searches, time and again; writes nothing. For one event loop."""
+    """Answers repeated searches; writes nothing. For one event loop."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class Loading:
         policy: Policy,
         settings: LoadSettings,
     ) -> None:
-        """`index` gives the memories as they are by now; it raises what keeps them from being read."""
+        """`index` returns the current memories, or raises if they cannot be read."""
         self.index = index
         self._embedder = embedder
         self._settings = settings
@@ -162,7 +162,7 @@ class Loading:
         self._loader = Loader(judging, policy, bounds)
 
     async def search(self, asked: Asked) -> SearchResult:
-        """Return what is nearest to a query, as one entry what is one fact."""
+        """Return the memories nearest to a query, with those of one fact in one entry."""
         weight = asked.lexical_weight
         wanted = Wanted(
             scope=asked.scope,
@@ -174,7 +174,7 @@ class Loading:
         return _result(await self._loader.load(await self.index(), self._embedder, wanted))
 
     async def deduplicate(self, given: Given) -> Grouping:
-        """Put together what is given. Raises Unknown for ids that the scope does not have."""
+        """Group what is given by fact. Raises Unknown for ids that the scope does not have."""
         found = await (self._stored(given) if given.ids else self._said(given))
         how = given.how(self._settings)
         loaded = await self._loader.group(found, given.scope, how)
@@ -186,7 +186,7 @@ class Loading:
         )
 
     async def vector_of(self, query: str) -> Vector:
-        """Return the vector of a query, by the model of the memories."""
+        """Return the vector of a query, embedded with the memories' model."""
         [embedded] = await self._embedder.embed([query])
         return embedded.vector
 
@@ -208,11 +208,11 @@ async def loading(
     report: Callable[[str], None] = lambda _: None,
     embedder: Embedder | None = None,
 ) -> AsyncGenerator[Loading]:
-    """Open the embedded store, or the cluster's memories, to be searched.
+    """Open the embedded store, or the cluster's memories, for searching.
 
-    Those of a cluster are in its Qdrant server, or where the index is another, read from its log.
-    Others may write meanwhile. Raises NoStore where there is none. `report` is told of a model that
-    has to be fetched, where no `embedder` is given.
+    A cluster's memories are read from its Qdrant server, or with another index from its log.
+    Others may write meanwhile. Raises NoStore if there is none. If no `embedder` is given, `report`
+    receives a line when a model has to be downloaded.
     """
     chosen = embedding.of_store(settings) if embedded else settings
     require_judge(chosen)
@@ -232,7 +232,7 @@ async def loading(
 
 
 def require_judge(settings: Settings) -> None:
-    """Raise InvalidSettings where the judge of searches is a model, and none is named."""
+    """Raise InvalidSettings if searches are judged by a language model but none is configured."""
     if settings.load.verify == "llm" and settings.llm.base_url is None:
         raise InvalidSettings(
             "load.verify is llm, but llm.base_url is not set: set it and llm.model, or take "
@@ -241,7 +241,7 @@ def require_judge(settings: Settings) -> None:
 
 
 def thorough(settings: Settings) -> Settings:
-    """Return the settings for who asks once: every pair of what is found is asked about."""
+    """Return the settings for a one-off search: every pair of the results is judged."""
     load = settings.load.model_copy(update={"pairs_max": _EVERY_PAIR})
     return settings.model_copy(update={"load": load})
 
@@ -249,9 +249,9 @@ def thorough(settings: Settings) -> Settings:
 def load(scope: str, query: str, *, store: Path | str | None = None, **asked: Any) -> SearchResult:  # noqa: ANN401 - fields of Asked
     """Search a scope of an embedded store.
 
-    For scripts: it reads the log from its beginning, and blocks; who asks time and again keeps what
-    `loading` gives. `asked` may hold the other fields of Asked. Raises ValueError for what cannot be
-    asked, such as a scope with a wildcard.
+    For scripts: it reads the log from its beginning, and blocks; for repeated searches keep a
+    Loading from `loading`. `asked` may hold the other fields of Asked. Raises ValueError for an
+    invalid request, such as a scope with a wildcard.
     """
     wanted = Asked.model_validate({"scope": scope, "query": query, **asked})
     settings = thorough(configuration.load({} if store is None else {"store": store}))
@@ -266,7 +266,7 @@ def load(scope: str, query: str, *, store: Path | str | None = None, **asked: An
 def hints(scope: ScopeName, result: SearchResult) -> list[Consolidate]:
     """Return a proposal to the scope's owner for each entry of several memories.
 
-    It says what a search has found, and settles nothing. The same memories at the same versions
+    A proposal reports a search result and decides nothing. The same memories at the same versions
     give the same event.
     """
     return [
@@ -287,7 +287,7 @@ async def _collection(settings: Settings, stack: AsyncExitStack) -> Callable[[],
 
 
 def _memories(scope: ScopeName, texts: Sequence[str], embedded: Sequence[Embedded]) -> list[Memory]:
-    """Return texts as memories, each later than the one before; known again by their words."""
+    """Return texts as memories, each later than the one before, with ids derived from the texts."""
     before = Counter[str]()
     memories: list[Memory] = []
     for at, (text, one) in enumerate(zip(texts, embedded, strict=True)):
@@ -310,7 +310,7 @@ def _memories(scope: ScopeName, texts: Sequence[str], embedded: Sequence[Embedde
 
 
 def _live(identity: MemoryId, stored: Stored | None, scope: ScopeName) -> Found:
-    """Return a memory that is there; that of another scope is as unknown as any other."""
+    """Return a live memory of a scope. Raises Unknown otherwise, also for one of another scope."""
     known = stored is not None and stored.memory.scope == scope and stored.memory.live
     if stored is None or stored.vector is None or not known:
         raise Unknown(f"no live memory of scope {scope} has the id {identity}")

@@ -1,4 +1,4 @@
-"""Memories.md files read as events, and written from what a log's decisions add up to."""
+"""Import of Memories.md files as events, and export of a log's memories to them."""
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,16 +24,17 @@ from streams.core.memories_md.rendering import render
 from streams.ports import Line, Mark
 
 _AUTHOR = "memories-md"
-"""Whose wish an edit by hand is: who it was, the file does not tell."""
+"""The author of edits by hand; the file does not name the person."""
 _STRUCK = "invalid"
 _NOTE_MAX = 2_000
 
 
 @dataclass(frozen=True)
 class Entries:
-    """What a file holds: its events by line, what a person should look at, what was left out.
+    """What a file holds: its events by line, problems for a person, and what was left out.
 
-    `retired` entries hold no longer; `known` ones are as the store's writer has written them.
+    `retired` entries are no longer valid; `known` ones are unchanged since the store's writer wrote
+    them.
     """
 
     events: list[tuple[int, Remember | Retire]]
@@ -53,10 +54,10 @@ def read_entries(
 ) -> Entries:
     """Read a file's entries as events that happened at a time.
 
-    `placed` tells which memories a writer keeps in it: of those that are `stored` where the events
-    go, only what a person has edited is told, as a correction of that memory. One that came from
-    elsewhere, and has another name, is superseded where a policy allows that. One whose entry a
-    person has struck through ends.
+    `placed` are the memories that a writer maintains in the file. Of those that are `stored` in the
+    target, only entries edited by a person become events: a correction of the memory; for a memory
+    from elsewhere with another name, a supersession if the policy allows it; for an entry struck
+    through, the end of the memory.
     """
     document = parse(text)
     kept = standing(document, placed)
@@ -91,9 +92,9 @@ def read_entries(
 def _event(
     found: Found, nth: int, world: str, at: datetime, corrected: tuple[MemoryId, Placed] | None
 ) -> Remember | Retire | None:
-    """Return an entry's event; of an edited one that corrects or ends the memory that stood there.
+    """Return an entry's event; for an edited entry, one that corrects or ends its memory.
 
-    As the file last saw that memory: one that has changed since is not ended unseen.
+    It names the version that the file last had, so a memory changed since is not ended unseen.
     """
     if corrected is not None and not found.entry.live:
         return _retirement(found, corrected, world, at)
@@ -107,7 +108,7 @@ def _event(
 
 
 def _retirement(found: Found, struck: tuple[MemoryId, Placed], world: str, at: datetime) -> Retire:
-    """Return the wish to end a memory whose entry a person has struck through."""
+    """Return the event that ends a memory whose entry a person has struck through."""
     identity, place = struck
     target = Target(memory_id=identity, version=place.version)
     scope = scope_of(world, place.location)
@@ -135,7 +136,7 @@ class EntriesSource:
         self._events = events
 
     def lines(self, after: Mark | None) -> Iterator[Line]:
-        del after  # not resumable: what was decided is known by its ids
+        del after  # not resumable: decided events are recognised by their ids
         for number, event in self._events:
             content = EVENT.encode(event)
             row: dict[str, Any] = from_json(content)
@@ -147,7 +148,7 @@ class EntriesSource:
 
 @dataclass(frozen=True)
 class Exported:
-    """What became of a file: whether it was changed, the memories in it, what was left alone."""
+    """The result of an export: whether the file changed, its memories, and what was left alone."""
 
     changed: bool
     memories: int
@@ -155,9 +156,9 @@ class Exported:
 
 
 async def export(reader: StoreReader, file: MemoriesFile, *, world: str, dry: bool) -> Exported:
-    """Bring a file to what a log's decisions add up to; `dry` only tells what would become of it.
+    """Bring a file level with a log's decisions; with `dry`, only return what would change.
 
-    Raises NoStore where the file cannot be used, Transient where somebody else writes it.
+    Raises NoStore if the file cannot be used, and Transient if another process writes it.
     """
     decided = {
         entry.decision.decision_id

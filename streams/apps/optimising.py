@@ -1,4 +1,4 @@
-"""Graphs for the large scopes of an embedded store, built while nothing else uses it."""
+"""Building of vector graphs for the large scopes of an embedded store, while it is not in use."""
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from streams.apps.settings import InvalidSettings, Settings
 
 @dataclass(frozen=True)
 class Optimised:
-    """How many memories the index holds, how many of them graphs lead to, and what was done now.
+    """The number of memories in the index and in its graphs, and whether graphs were built.
 
-    `built` is False where no scope had grown enough since the last time.
+    `built` is False if no scope had grown enough since the last time.
     """
 
     memories: int
@@ -21,11 +21,10 @@ class Optimised:
 
 
 async def optimise(settings: Settings) -> Optimised:
-    """Build graphs for the scopes that are too large to be searched one memory after the other.
+    """Build graphs for the scopes that are too large for an exhaustive search.
 
-    Holds the store for writing as long as that takes, and the interpreter with it. Raises NoStore
-    where there is none, it is in use, or the disk is nearly full; InvalidSettings where its index
-    has no graphs.
+    Meanwhile it holds the store for writing and blocks the interpreter. Raises NoStore if there is
+    no store, it is in use, or the disk is nearly full; InvalidSettings if its index has no graphs.
     """
     directory = StoreDirectory(settings.store)
     manifest = directory.require()

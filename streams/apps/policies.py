@@ -1,4 +1,4 @@
-"""Policies by name or file: read, checked, compared."""
+"""Policies by name or file: reading, checking and comparing them."""
 
 import difflib
 import re
@@ -39,9 +39,9 @@ class Shipped:
 
 @dataclass(frozen=True)
 class Checked:
-    """What checking a policy found; `policy` is None where it cannot be used.
+    """The result of checking a policy; `policy` is None if it is not valid.
 
-    `problems` must be mended; `warnings` name what the settings at hand would make of it.
+    `problems` must be fixed; `warnings` name conflicts with the current settings.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Difference:
-    """One key on which two policies differ; None where one of them does not have it."""
+    """A key on which two policies differ; a value is None if that policy lacks the key."""
 
     key: str
     first: object
@@ -60,18 +60,18 @@ class Difference:
 
 
 def names() -> list[str]:
-    """Return the policies that come with memsieve."""
+    """Return the names of the policies that come with memsieve."""
     files = _POLICIES.iterdir()
     return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
 
 
 def shipped() -> list[Shipped]:
-    """Return the policies that come with memsieve, with what their files say of them."""
+    """Return the policies that come with memsieve, with their summaries."""
     return [Shipped(name, load(name), _summary(text(name))) for name in names()]
 
 
 def load(name: str) -> Policy:
-    """Return a policy that comes with memsieve, or that of a TOML file.
+    """Return a policy that comes with memsieve, or the policy of a TOML file.
 
     Raises InvalidPolicy, naming the policy, the keys and the remedies.
     """
@@ -83,9 +83,9 @@ def load(name: str) -> Policy:
 
 
 def text(name: str) -> str:
-    """Return a policy's TOML, as it was written. Raises InvalidPolicy where there is none.
+    """Return a policy's TOML as written. Raises InvalidPolicy if there is no such policy.
 
-    Behind the name, single keys may have other values: `two-threshold {bands.match = 0.97}`.
+    The name may be followed by overrides of single keys: `two-threshold {bands.match = 0.97}`.
     """
     changed = _CHANGED.fullmatch(name)
     if changed is None:
@@ -97,11 +97,11 @@ def text(name: str) -> str:
 
 _CHANGED = re.compile(r"(?P<base>.*?)\s*(?P<changes>\{.*\})\s*", re.DOTALL)
 _ITS_OWN = ("name", "model", "calibration")
-"""What a policy is known by: with another model or origin it would be another policy."""
+"""What identifies a policy: with another model or origin it would be another policy."""
 
 
 def _changes(name: str, written: str) -> dict[str, Any]:
-    """Read the keys behind a policy's name, an inline table of TOML."""
+    """Read the overrides behind a policy's name, an inline table of TOML."""
     try:
         changes = tomllib.loads(f"changes = {written}")["changes"]
     except tomllib.TOMLDecodeError as error:
@@ -139,15 +139,15 @@ def _written(name: str) -> str:
 
 
 def is_for(policy: Policy, model: str) -> bool:
-    """Tell whether the bands were made for the similarities of a model.
+    """Return whether the bands were calibrated for the similarities of a model.
 
-    Precisions of one model differ less than bands are known: they share their policies.
+    Precisions of one model differ less than the bands' uncertainty, so they share policies.
     """
     return policy.model in {ANY_MODEL, base_model(model)}
 
 
 def require_model(policy: Policy, model: str) -> None:
-    """Raise InvalidPolicy where the bands were made for the similarities of another model."""
+    """Raise InvalidPolicy if the bands were calibrated for another model's similarities."""
     if not is_for(policy, model):
         raise InvalidPolicy(
             f"policy {policy.name} is calibrated for {policy.model}, not for {model}: name a "
@@ -156,7 +156,7 @@ def require_model(policy: Policy, model: str) -> None:
 
 
 def check(name: str, settings: Settings) -> Checked:
-    """Tell all that is wrong with a policy, or would be with these settings."""
+    """Return all that is wrong with a policy, or would be with these settings."""
     try:
         policy = parse(text(name))
     except InvalidPolicy as error:
@@ -176,7 +176,7 @@ def rules_of(policy: Policy, scope: ScopeName) -> dict[str, Any]:
 
 
 def differences(first: Policy, second: Policy) -> list[Difference]:
-    """Return where two policies differ, key by key; where their bands come from does not count."""
+    """Return the keys on which two policies differ, except for their calibration's origin."""
     ours, theirs = _flat(first), _flat(second)
     return [
         Difference(key, ours.get(key), theirs.get(key))
@@ -240,7 +240,7 @@ def _leaves(
 
 
 def with_bands(policy: Policy, change: Callable[[Bands], Bands]) -> Policy:
-    """Return a policy with other bands, in every scope."""
+    """Return a policy with its bands changed in every scope."""
 
     def changed(rules: Rules) -> dict[str, Any]:
         bands, nominate = change(rules.bands), rules.nominate.model_dump(mode="json")

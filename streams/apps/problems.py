@@ -1,4 +1,4 @@
-"""What is wrong with a record that somebody gave: the field, and one line that says it."""
+"""Messages about invalid records: the field, and one line that says what is wrong."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from typing import Any
 def first_problem(errors: Sequence[Mapping[str, Any]], *, skip: int = 0) -> tuple[str, str]:
     """Return the field of the first error, without `skip` parts of its path, and what is wrong.
 
-    `errors` are as pydantic has them. Never tells the value, which may be a memory's text.
+    `errors` are pydantic's. The value is never included, since it may be a memory's text.
     """
     first = errors[0]
     said = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input ")

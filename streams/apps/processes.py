@@ -1,4 +1,4 @@
-"""The embedded process: intake, deduplicator and writer in one, over one directory."""
+"""The embedded process: intake, deduplicator and writer in one process, over one directory."""
 
 import asyncio
 from collections import Counter
@@ -61,7 +61,7 @@ _NOT_COMPARED = {
 class Tally:
     """What a run has done: rows read, decisions by kind, nearest neighbours by band.
 
-    `unlikely` counts events that say that they happened when nothing can have been observed.
+    `unlikely` counts events whose time is implausible.
     """
 
     rows: int = 0
@@ -72,7 +72,7 @@ class Tally:
     unlikely_event: Remember | None = None
 
     def add(self, decisions: Sequence[Decision], now: datetime) -> None:
-        """Count decisions; `now` tells which of the events are still to come."""
+        """Count decisions; `now` is used to find events with implausible times."""
         for decision in decisions:
             if isinstance(decision, Reject):
                 self.dead_letters += 1
@@ -106,7 +106,7 @@ class Tally:
 class EmbeddedPipeline:
     """Takes rows in, decides on them and applies the decisions, batch by batch.
 
-    `writers` drive `writer`. `index` holds the memories, `judging` the judges that decide with it.
+    `writers` drive `writer`. `index` holds the memories, `judging` the judges.
     """
 
     def __init__(
@@ -138,10 +138,10 @@ class EmbeddedPipeline:
         self.tally = watched.tally
 
     async def recover(self) -> int:
-        """Finish what an earlier process left undone; return how many rows that were."""
+        """Finish what an earlier process left undone; return the number of rows."""
         await self._apply()
         await self._work()
-        await self._apply()  # the fences, where there was nothing to decide
+        await self._apply()  # the fences, if there was nothing to decide
         recovered = self.tally.decisions + self.tally.dead_letters
         self.tally.rows = recovered
         return recovered
@@ -149,10 +149,10 @@ class EmbeddedPipeline:
     async def run(
         self, source: Source, mapping: FieldMapping | None, progress: Callable[[int], None]
     ) -> None:
-        """Work through a source, from where an interrupted run of it left off.
+        """Process a source, starting where an interrupted run of it stopped.
 
-        `progress` is told the rows that are done since it was last told. What was reported is
-        durable: a source that is run again goes on behind it, or finds it decided.
+        `progress` receives the number of rows done since its last call. Reported rows are durable:
+        the next run of the source continues behind them, or finds them already decided.
         """
         before = await self._log.mark(source.name) if source.resumable else None
         rows = source.lines(None if before is None or before.complete else before)
@@ -173,7 +173,7 @@ class EmbeddedPipeline:
         await self._log.take_in([], source.name, source.mark(last, complete=True))
 
     async def take(self, records: Sequence[Outgoing]) -> list[Decision]:
-        """Decide on events that are in no file, and apply that; return the decision on each."""
+        """Decide on events that are in no file, and apply the decisions; return them."""
         self._require_space()
         with self._watched.listening() as heard:
             offsets = await self._log.append(records)
@@ -186,15 +186,15 @@ class EmbeddedPipeline:
         return [on[place] for place in places]
 
     async def settle(self) -> None:
-        """Make durable in the index what is applied: until then only the log keeps all of it."""
+        """Flush applied decisions of the index to disk: until then only the log has all of them."""
         for partition in range(len(self._writers)):
             await self._writer.settle(partition)
 
     async def seed(self, decided: Sequence[tuple[Record, Decision]], token: str) -> None:
-        """Take events over with the decisions that another log has on them.
+        """Copy events together with another log's decisions on them.
 
-        To be called before anything else is done; may be repeated. Fatal where something was
-        forgotten: what was decided before that is no longer whole.
+        Call it before anything else; it may be called repeatedly. Raises Fatal if something was
+        forgotten, since the decisions before that are no longer complete.
         """
         if any(isinstance(decision, Erase) for _, decision in decided):
             raise Fatal("something was forgotten before that place: decide anew from the first")
@@ -211,17 +211,17 @@ class EmbeddedPipeline:
             await self._log.mirror([record for record, _ in records])
 
     async def replay(self, records: Sequence[Record]) -> None:
-        """Decide on events of another log, at the offsets that they have there."""
+        """Decide on another log's events, at the same offsets."""
         self._require_space()
         await self._log.mirror(records)
         await self._work()
 
     async def metrics(self) -> dict[str, Any]:
-        """Return the figures of this run so far, for programs."""
+        """Return the figures of this run so far."""
         return self._watched.figures.as_json(await self.index.count())
 
     async def partitions(self) -> int:
-        """Return how many partitions events have."""
+        """Return the number of partitions of events."""
         return await self._log.partitions(EVENTS.name)
 
     async def reached(self, partition: int) -> int:
@@ -229,7 +229,7 @@ class EmbeddedPipeline:
         return await self._log.end(EVENTS.name, partition)
 
     async def _work(self) -> None:
-        """Decide and apply in turns: an owner may have to wait for its writer."""
+        """Alternate between deciding and applying, since an owner may wait for its writer."""
         for owner, writer in zip(self._owners, self._writers, strict=True):
             while await owner.step(self._batch_records):
                 await writer.drain(self._batch_records)
@@ -250,7 +250,7 @@ class _Lines(_Observer, Protocol):
 
 
 class _Watched:
-    """Tells everybody who counts or logs how a run goes."""
+    """Passes a run's progress to everything that counts or logs it."""
 
     def __init__(self, lines: _Lines | None, report: Callable[[str], None]) -> None:
         self.tally, self.figures = Tally(), Figures()
@@ -261,7 +261,7 @@ class _Watched:
 
     @contextmanager
     def listening(self) -> Generator[list[Decision]]:
-        """Give a list that gets every decision made meanwhile."""
+        """Yield a list that collects every decision made meanwhile."""
         self._heard = heard = list[Decision]()
         try:
             yield heard
@@ -305,10 +305,10 @@ async def embedded(
     forgets: bool = False,
     kept_every: int = 1,
 ) -> AsyncGenerator[EmbeddedPipeline]:
-    """Open the store for writing, level it with its log, and give the pipeline over it.
+    """Open the store for writing, bring it level with its log, and yield its pipeline.
 
-    `forgets`: it may be asked to forget, and so the store gets a secret where it has none.
-    `kept_every` is as for the Writer: who asks for more calls `settle` before the end.
+    `forgets`: the pipeline may be asked to forget, so the store gets a secret if it has none.
+    `kept_every` is as for the Writer; if it is above 1, call `settle` before the end.
     """
     directory = StoreDirectory(settings.store)
     kind = settings.index.kind

@@ -1,4 +1,4 @@
-"""Where proposals to join memories are decided on: a store of our own, a cluster, memory alone."""
+"""Where proposals to join memories are decided on: our own store, a cluster, or in memory."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -24,7 +24,7 @@ from streams.flow.takeover import applied
 from streams.ports import Index, Log
 
 _ANSWER_SECONDS = 30.0
-"""How long the services may take to decide on some proposals, and to apply that."""
+"""How long the services may take to decide on a batch of proposals and apply the decisions."""
 _PAGE = 500
 
 
@@ -39,7 +39,7 @@ class OwnStore:
         return self.pipeline.index
 
     async def decide(self, proposals: Sequence[Consolidate]) -> list[OnEvent | None]:
-        """Have each decided on once: what was proposed before is not proposed again."""
+        """Decide on each proposal once; one that was decided before is not submitted again."""
         if not proposals:
             return []
         ids = {decision_id(one.scope, one.event_id): one for one in proposals}
@@ -54,7 +54,7 @@ class OwnStore:
 
 @dataclass(frozen=True)
 class InMemory:
-    """Implements Place for memories that are tried out on: nothing is kept."""
+    """Implements Place for a trial in memory: nothing is kept."""
 
     rehearsal: Rehearsal
 
@@ -68,9 +68,9 @@ class InMemory:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Implements Place for what the services keep: proposals are events, which they decide on.
+    """Implements Place for the services: proposals are events, which the services decide on.
 
-    `there` gives the memories: those of the services' own index, or what the log adds up to.
+    `there` returns the memories, from the services' own index or from the log.
     """
 
     log: Log
@@ -80,7 +80,7 @@ class Cluster:
         return await self.there()
 
     async def decide(self, proposals: Sequence[Consolidate]) -> list[OnEvent | None]:
-        """Publish, and wait for the decisions, and until the memories have them."""
+        """Publish the proposals, and wait until they are decided on and applied."""
         published = await publish(self.log, proposals)
         is_over = time_limit(_ANSWER_SECONDS)
         while not is_over():
@@ -90,7 +90,7 @@ class Cluster:
         return [_on_event(one.decision) for one in published.replies]
 
     async def _have(self, published: Published) -> bool:
-        """Tell whether all are decided on, and the memories have followed that far."""
+        """Return whether all are decided on and the memories reflect it."""
         if not await published.are_decided():
             return False
         index = await self.there()
@@ -104,7 +104,7 @@ class Cluster:
 
 @asynccontextmanager
 async def cluster(settings: Settings) -> AsyncGenerator[Cluster]:
-    """Open the cluster's log and memories: the services' index where that is a server."""
+    """Open the cluster's log and memories, from the services' index if it is a server."""
     async with AsyncExitStack() as stack:
         log = wiring.kafka_log(settings)
         stack.push_async_callback(log.close)
@@ -122,7 +122,7 @@ async def cluster(settings: Settings) -> AsyncGenerator[Cluster]:
 
 
 async def tried_out(memories: Index, policy: Policy, means: Means) -> InMemory:
-    """Return a place that holds the same memories, where nothing is kept."""
+    """Return a place with a copy of the memories, where nothing is kept."""
     rehearsal = Rehearsal(policy, means)
     await rehearsal.index.write([stored async for stored in memories.scan()])
     return InMemory(rehearsal)

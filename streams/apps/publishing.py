@@ -1,4 +1,4 @@
-"""Rows of files, published for the services: events to decide on, or turns to extract from."""
+"""Publishing of rows for the services: events to decide on, or turns to extract from."""
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -19,7 +19,7 @@ from streams.ports import Clock, Line, Log, Outgoing, Source
 
 @dataclass
 class Published:
-    """What has been acknowledged: `line` is the last line of the source at hand."""
+    """What has been acknowledged; `line` is the last line of the current source."""
 
     events: int = 0
     turns: int = 0
@@ -28,7 +28,7 @@ class Published:
 
 
 class Publisher:
-    """Publishes sources, batch by batch; what was counted is in the log."""
+    """Publishes sources, batch by batch; what `published` counts is in the log."""
 
     def __init__(self, log: Log, partitions: int, clock: Clock, *, batch_records: int) -> None:
         self._log = log
@@ -44,7 +44,7 @@ class Publisher:
         after: int,
         progress: Callable[[int], None],
     ) -> None:
-        """Publish the rows behind line `after`. `progress` is told the rows done since last."""
+        """Publish the rows behind line `after`. `progress` receives the rows since its last call."""
         published = partial(
             records_of,
             source=source,
@@ -57,7 +57,7 @@ class Publisher:
     async def publish_turns(
         self, source: Source, scope: str | None, after: int, progress: Callable[[int], None]
     ) -> None:
-        """Do the same with rows that are turns; `scope` is that of turns that name none."""
+        """Do as `publish` for turns; `scope` applies to turns that name none."""
         published = partial(turn_records, source=source, scope=scope, partitions=self._partitions)
         await self._publish(source, published, after, progress)
 
@@ -82,7 +82,7 @@ class Publisher:
 
 @asynccontextmanager
 async def publisher(settings: Settings) -> AsyncGenerator[Publisher]:
-    """Connect to the cluster, check its topics, and give a publisher."""
+    """Connect to the cluster, check its topics, and yield a publisher."""
     partitions = await wiring.partitions(settings.kafka)
     log = wiring.kafka_log(settings)
     try:

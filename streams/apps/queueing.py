@@ -1,4 +1,4 @@
-"""Events of many callers at once: decided on together, and each caller told what came of its own."""
+"""A queue that batches the events of concurrent callers and returns each caller its decisions."""
 
 import asyncio
 from collections import deque
@@ -19,7 +19,7 @@ from streams.flow.decided import DecidedInLog
 from streams.ports import Log, Poison, SearchableLog
 
 BATCH_EVENTS = 256
-"""Events that are decided on together: who comes while they are has to wait that long."""
+"""Events per batch; later callers wait until the current batch is decided."""
 
 _REUSED = Poison(
     "was used before in this scope for another text; give this event its own id", "event_id"
@@ -28,9 +28,9 @@ _REUSED = Poison(
 
 @dataclass(frozen=True)
 class Told:
-    """What came of an event: its decision, None where there is none yet, or why it is refused.
+    """The result of an event: its decision, None if there is none yet, or why it is refused.
 
-    `repeated`: the event has come before, and the decision was made then.
+    `repeated`: the event is a repetition, and the decision is the earlier one.
     """
 
     event: Event
@@ -40,36 +40,35 @@ class Told:
 
 
 Take: TypeAlias = Callable[[Sequence[Event]], Awaitable[Sequence[Decision]]]
-"""Decides on events in their order, and applies that; returns the decision on each."""
+"""Decides on events in order and applies the decisions; returns one decision per event."""
 
 Decide: TypeAlias = Callable[[Sequence[Event]], Awaitable[list[Told]]]
 
 
 class Deciding(Protocol):
-    """Where events become decisions."""
+    """The port through which events become decisions."""
 
     async def decide(self, events: Sequence[Event]) -> list[Told]:
-        """Have events decided on, in their order; tell what came of each."""
+        """Decide on events in order; return the result of each."""
         ...
 
     async def publish(self, events: Sequence[Event]) -> list[Told]:
-        """Make events durable, so that they are decided on in their order."""
+        """Make events durable, to be decided on in order."""
         ...
 
 
 class Queue:
     """Implements Deciding over a store that this process writes.
 
-    What comes while others are decided on waits, and is then decided on together. For one event
-    loop.
+    Events that arrive while a batch is decided on form the next batch. For one event loop.
     """
 
     def __init__(
         self, take: Take, log: SearchableLog, reader: StoreReader, *, masked: bool
     ) -> None:
-        """`take` decides on events at once, `log` and `reader` read what it writes.
+        """`take` decides on events at once; `log` and `reader` read what it writes.
 
-        `masked`: it masks texts by its policy.
+        `masked`: `take` masks texts by its policy.
         """
         self._take = take
         self._log = log
@@ -84,7 +83,7 @@ class Queue:
         asked = _Asked(events, asyncio.get_running_loop().create_future())
         self._waiting.append(asked)
         if self._worker is None or self._worker.done():
-            # A task of its own: who gives up waiting must not take the others' decisions along.
+            # A separate task, so that a cancelled caller does not cancel the others' decisions.
             self._worker = asyncio.create_task(self._work())
         return await asked.told
 
@@ -92,12 +91,12 @@ class Queue:
 
     @asynccontextmanager
     async def alone(self) -> AsyncGenerator[Decide]:
-        """Let nobody else write meanwhile: what was read holds when it is decided on."""
+        """Keep all other writers out, so that what was read still holds when it is decided on."""
         async with self._turn:
             yield self._at_once
 
     async def close(self) -> None:
-        """Finish what waits."""
+        """Finish what is queued."""
         if self._worker is not None:
             await self._worker
 
@@ -107,7 +106,7 @@ class Queue:
                 await self._answer(self._next())
 
     def _next(self) -> list["_Asked"]:
-        """Return those whose turn it is: all who wait, as far as they are not too many."""
+        """Return the next batch: the waiting callers, up to BATCH_EVENTS but at least one."""
         taken, events = list[_Asked](), 0
         while self._waiting and (
             not taken or events + len(self._waiting[0].events) <= BATCH_EVENTS
@@ -119,7 +118,7 @@ class Queue:
     async def _answer(self, batch: Sequence["_Asked"]) -> None:
         try:
             told = iter(await self._at_once([event for one in batch for event in one.events]))
-        except Exception as error:  # noqa: BLE001 - each of them is told, whatever it is
+        except Exception as error:  # noqa: BLE001 - every caller receives it, whatever it is
             for one in batch:
                 one.fail(error)
         else:
@@ -139,10 +138,10 @@ class Queue:
         return await self._with_first(told)
 
     async def _reused(self, events: Sequence[Event]) -> set[int]:
-        """Return the places of events whose ids were used for something else.
+        """Return the positions of events whose ids were used for other content.
 
-        The owner refuses them as well. But that leaves a dead letter, and here the sender is told.
-        Left to the owner where a policy masks texts first: it remembers what the masked one said.
+        The owner refuses them too, but with a dead letter; here the sender gets an answer. If a
+        policy masks texts this is left to the owner, because the log knows only the masked text.
         """
         if self._masked:
             return set()
@@ -157,7 +156,7 @@ class Queue:
         }
 
     async def _with_first(self, told: Sequence[Told]) -> list[Told]:
-        """Tell of events that came before what was decided on them then."""
+        """Replace the decision on each repeated event by its earlier decision."""
         again = {one.decision.decision_id for one in told if is_again(one.decision)}
         first = await self._reader.on_events(sorted(again)) if again else {}
         return [
@@ -169,10 +168,10 @@ class Queue:
 
 
 class Cluster:
-    """Implements Deciding over a cluster: its services decide when an event's turn comes."""
+    """Implements Deciding over a cluster: its services decide on events in turn."""
 
     def __init__(self, log: Log, seconds: float) -> None:
-        """Decisions are waited for so long."""
+        """Wait at most `seconds` for decisions."""
         self._log = log
         self._seconds = seconds
 
@@ -195,13 +194,13 @@ class Cluster:
 
 @dataclass(frozen=True)
 class _Asked:
-    """Events whose sender waits."""
+    """Events whose sender waits for the results."""
 
     events: Sequence[Event]
     told: asyncio.Future[list[Told]]
 
     def tell(self, told: list[Told]) -> None:
-        if not self.told.done():  # else it waits no more
+        if not self.told.done():  # else the caller was cancelled
             self.told.set_result(told)
 
     def fail(self, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""A log as people ask about it: its decisions and memories. Changes nothing."""
+"""Read-only queries over a log: its decisions and memories."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, closing
@@ -41,13 +41,13 @@ _NAMES = {
 
 
 class Ambiguous(Exception):
-    """Several things begin with what was asked for."""
+    """Several ids start with the given prefix."""
 
 
 async def pages(
     log: Log, topic: str, partition: int, offset: int = 0
 ) -> AsyncIterator[list[Record]]:
-    """Yield a partition's records from an offset to the end, some at a time."""
+    """Yield a partition's records from an offset to the end, in pages."""
     while page := await log.read(topic, partition, offset, _PAGE):
         yield page
         offset = page[-1].offset + 1
@@ -72,18 +72,18 @@ class Entry:
 
 
 class StoreReader:
-    """Reads one store or cluster, also while other processes write it."""
+    """Reads one store or cluster, even while other processes write it."""
 
     def __init__(
         self, log: SearchableLog, place: str, policy: Callable[[PolicyId], Policy | None]
     ) -> None:
-        """`place` says where the log is; `policy` returns a policy that decisions name."""
+        """`place` says where the log is; `policy` returns a policy by its id."""
         self._log = log
         self.place = place
         self._policy = policy
 
     async def decisions(self, newest: int | None = None) -> AsyncIterator[Entry]:
-        """Yield every decision that counts, or the newest of each partition, in its order."""
+        """Yield every decision that counts, or the `newest` of each partition, in log order."""
         for partition in range(await self._log.partitions(DECISIONS.name)):
             if newest is None:
                 async for entry in self._from(partition, BEGINNING):
@@ -93,7 +93,7 @@ class StoreReader:
                     yield entry
 
     async def _newest(self, partition: int, count: int) -> list[Entry]:
-        """Return the last decisions that count, looking back as far as that takes."""
+        """Return the last `count` decisions that count, reading back as far as needed."""
         end = await self._log.end(DECISIONS.name, partition)
         back = count
         while True:
@@ -113,15 +113,15 @@ class StoreReader:
     async def memories(self) -> list[Memory]:
         """Return every memory that the decisions add up to, retired ones included.
 
-        By scope, then by the time they were created. Raises NoStore where they do not add up.
+        By scope, then by creation time. Raises NoStore if the decisions do not add up.
         """
         memories = [stored.memory for stored in (await self.state()).values()]
         return sorted(memories, key=lambda memory: (memory.scope, memory.created_at, memory.id))
 
     async def state(self) -> dict[MemoryId, Stored]:
-        """Return what the decisions add up to, with the vectors: what a store should hold.
+        """Return the fold of the decisions, with vectors: what a store should hold.
 
-        Raises NoStore where they do not add up.
+        Raises NoStore if the decisions do not add up.
         """
         state: dict[MemoryId, Stored] = {}
         async for entry in self.decisions():
@@ -135,8 +135,8 @@ class StoreReader:
     async def about(self, identity: str) -> tuple[str, list[Entry]]:
         """Return what an id names ("decision", "event", "memory") and its decisions.
 
-        The beginning of an id will do where only one begins so. ("", []) where nothing has it.
-        Raises Ambiguous where several begin so.
+        A unique prefix of an id is enough. Returns ("", []) if nothing matches. Raises Ambiguous if
+        several ids start with the prefix.
         """
         headers = list(_NAMES.values())
         found = await self._counting(
@@ -153,7 +153,7 @@ class StoreReader:
         return "", []
 
     async def versions(self, ids: Sequence[MemoryId]) -> dict[tuple[MemoryId, int], Memory]:
-        """Return memories as decisions have stated them, by id and version."""
+        """Return every version of memories that decisions state, by id and version."""
         stated: dict[tuple[MemoryId, int], Memory] = {}
         for record in await self._of_memories(ids):
             for effect in effects(read_decision(record)):
@@ -162,7 +162,7 @@ class StoreReader:
         return stated
 
     async def memory(self, identity: MemoryId) -> Memory | None:
-        """Return a memory in its newest state."""
+        """Return the newest state of a memory; None if there is no such memory."""
         state: Stored | None = None
         for record in await self._of_memories([identity]):
             for effect in effects(read_decision(record)):
@@ -171,9 +171,9 @@ class StoreReader:
         return None if state is None else state.memory
 
     async def memory_id(self, beginning: str) -> MemoryId | None:
-        """Return the id of the one memory whose id is this, or begins so; None where none does.
+        """Return the id of the one memory whose id is or starts with `beginning`, or None.
 
-        Raises Ambiguous where several begin so.
+        Raises Ambiguous if several ids start with it.
         """
         headers = [MEMORY_ID_HEADER]
         found = await self._counting(
@@ -186,7 +186,7 @@ class StoreReader:
         return [read_decision(record) for record in await self._of_memories(ids)]
 
     async def of_scope(self, scope: ScopeName) -> list[Decision]:
-        """Return the decisions on the events of a scope, in their order."""
+        """Return the decisions on the events of a scope, in log order."""
         partition = partition_of(scope, await self._log.partitions(DECISIONS.name))
         reader, found = DecisionsReader(), list[Decision]()
         async for page in pages(self._log, DECISIONS.name, partition):
@@ -195,9 +195,9 @@ class StoreReader:
         return found
 
     async def on_events(self, ids: Sequence[DecisionId]) -> dict[DecisionId, Decision]:
-        """Return the decisions that have these ids: of those on one event, the one that holds.
+        """Return the decisions with these ids; of several on one event, the one that holds.
 
-        What comes again is ignored; but what was ignored at first is decided on again.
+        A repeated event is ignored, but an event that was ignored at first is decided on again.
         """
         found: dict[DecisionId, Decision] = {}
         records = await self._log.find(DECISIONS.name, DECISION_ID_HEADER, ids)
@@ -208,12 +208,12 @@ class StoreReader:
         return found
 
     async def memory_named(self, beginning: str) -> MemoryId | None:
-        """Do as `memory_id`, also by records that do not count: they may hold what it said."""
+        """Do as `memory_id`, including records that do not count: they may hold the text."""
         found = await self._log.find_beginning(DECISIONS.name, [MEMORY_ID_HEADER], beginning)
         return _memory_id(found, beginning)
 
     def policy(self, decision: Decision) -> Policy | None:
-        """Return the policy that a decision was made by, if it is known here."""
+        """Return the policy by which a decision was made; None if it is not known here."""
         return None if isinstance(decision, Marker) else self._policy(decision.policy_id)
 
     async def _of_memories(self, ids: Sequence[MemoryId]) -> list[Record]:
@@ -229,7 +229,7 @@ class StoreReader:
 
 @asynccontextmanager
 async def opened(settings: Settings, *, embedded: bool) -> AsyncGenerator[SearchableLog]:
-    """Open the embedded store's log, or the cluster's, to be read. NoStore where there is none."""
+    """Open the embedded store's log, or the cluster's, for reading. Raises NoStore if missing."""
     if embedded:
         directory = StoreDirectory(settings.store)
         directory.require()
@@ -245,13 +245,13 @@ async def opened(settings: Settings, *, embedded: bool) -> AsyncGenerator[Search
 
 @asynccontextmanager
 async def reading(settings: Settings, *, embedded: bool) -> AsyncGenerator[StoreReader]:
-    """Open the embedded store, or the cluster's log. Raises NoStore where there is no store."""
+    """Open the embedded store, or the cluster's log. Raises NoStore if there is no store."""
     async with opened(settings, embedded=embedded) as log:
         yield reader_of(log, settings, embedded=embedded)
 
 
 def reader_of(log: SearchableLog, settings: Settings, *, embedded: bool) -> StoreReader:
-    """Return what reads the embedded store, or the cluster, whose log is open."""
+    """Return a reader of the embedded store, or the cluster, whose log is open."""
     if embedded:
         directory = StoreDirectory(settings.store)
         return StoreReader(log, str(settings.store), partial(_kept_policy, directory))
@@ -267,13 +267,13 @@ def _kept_policy(directory: StoreDirectory, identity: PolicyId) -> Policy | None
 
 
 def _own_policy(settings: Settings, identity: PolicyId) -> Policy | None:
-    """Return a policy that comes with memsieve or is in force: a cluster keeps none."""
+    """Return a configured or shipped policy, since a cluster stores none; None if unknown."""
     loaded = (policies.load(name) for name in dict.fromkeys([settings.policy, *policies.names()]))
     return next((policy for policy in loaded if policy.id == identity), None)
 
 
 def _by_value(found: Sequence[Record], header: str, beginning: str) -> dict[str, list[Record]]:
-    """Sort records by the values that begin so; each record once per value."""
+    """Group records by the header values that start with a prefix; once per value."""
     by_value: dict[str, list[Record]] = {}
     for record in found:
         values = {
@@ -295,7 +295,7 @@ def _memory_id(found: Sequence[Record], beginning: str) -> MemoryId | None:
 
 
 def _only(things: Collection[str], beginning: str) -> str:
-    """Return the one id among them. Raises Ambiguous where there are several."""
+    """Return the only id. Raises Ambiguous if there are several."""
     if len(things) > 1:
         shown = ", ".join(sorted(things)[:5])
         raise Ambiguous(f"{len(things):,} ids begin with {beginning}: {shown}")

@@ -1,4 +1,4 @@
-"""What agents and people are reminded of: the block of a scope for a prompt, out of a log."""
+"""Recall from a log: the block of memories of a scope for a prompt."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ from streams.flow.takeover import require_model
 from streams.ports import Embedder, Index, Log, Query, Unusable
 
 VectorOf: TypeAlias = Callable[[str], Awaitable[Vector]]
-"""Embeds a query with the model of what is searched."""
+"""Embeds a query with the model of the searched memories."""
 
 
 class Asked(Record):
@@ -65,26 +65,26 @@ class Asked(Record):
         return self.lasting + self.recent
 
     def has(self, scope: ScopeName) -> bool:
-        """Tell whether a scope's memories are asked for."""
+        """Return whether a scope's memories are asked for."""
         return scope == self.scope or (self.across and scope.startswith(f"{self.scope}/"))
 
 
 class Recaller:
-    """Recalls from a log, time and again: it reads what was decided since it was last asked.
+    """Answers repeated recalls from a log; each recall reads the decisions since the last one.
 
-    Holds all memories with their vectors: who has an index of them calls `recalled`. For one event
-    loop.
+    Holds all memories with their vectors in RAM; with an index at hand, call `recalled` instead.
+    For one event loop.
     """
 
     def __init__(self, log: Log, load: Callable[[], Embedder], count: CountTokens) -> None:
-        """`load` gives the embedder of the log's vectors, and is called when a query comes."""
+        """`load` returns the embedder of the log's vectors; the first query calls it."""
         self._log = log
         self._load = load
         self._count = count
         self._following = Following(log)
 
     async def recall(self, asked: Asked) -> Block:
-        """Return the block. Raises NoStore where the decisions do not add up."""
+        """Return the block. Raises NoStore if the decisions do not add up."""
         return await recalled(await self._following.index(), asked, self._embedded, self._count)
 
     async def _embedded(self, query: str) -> Vector:
@@ -98,7 +98,7 @@ class Recaller:
 
 
 async def recalled(index: Index, asked: Asked, vector_of: VectorOf, count: CountTokens) -> Block:
-    """Return the block of what an index holds. Raises Unusable for patterns of too much."""
+    """Return a block from an index. Raises Unusable for patterns over too many memories."""
     stored = [
         one
         async for one in index.scan(None if asked.across else asked.scope)
@@ -122,7 +122,7 @@ async def recalled(index: Index, asked: Asked, vector_of: VectorOf, count: Count
 async def _similarities(
     index: Index, query: str, number: int, memories: Sequence[Memory], vector_of: VectorOf
 ) -> Mapping[MemoryId, Near]:
-    """Return how near the nearest memories of each scope are to the query."""
+    """Return the similarities to the query of the nearest memories of each scope."""
     scopes = sorted({memory.scope for memory in memories if memory.live})
     if not scopes:
         return {}
@@ -137,7 +137,7 @@ async def _similarities(
 
 
 def _patterns(stored: Sequence[Stored], asked: Asked) -> list[Recalled]:
-    """Return what many scopes say in nearly the same words."""
+    """Return memories that many scopes state in nearly the same words."""
     memories: list[Memory] = []
     vectors: list[Vector] = []
     for one in stored:
@@ -157,9 +157,9 @@ def _patterns(stored: Sequence[Stored], asked: Asked) -> list[Recalled]:
 async def recalling(
     settings: Settings, *, embedded: bool, report: Callable[[str], None] = lambda _: None
 ) -> AsyncGenerator[Recaller]:
-    """Open the embedded store's log, or the cluster's. Raises NoStore where there is no store.
+    """Open the embedded store's log, or the cluster's. Raises NoStore if there is no store.
 
-    Others may write it meanwhile. `report` is told of a model that has to be fetched.
+    Others may write it meanwhile. `report` receives a line if a model has to be downloaded.
     """
     kept = of_store(settings).embedder if embedded else settings.embedder
     async with opened(settings, embedded=embedded) as log:
@@ -179,9 +179,9 @@ def recall(
 ) -> str:
     """Return the block of a scope of an embedded store, for a prompt.
 
-    For scripts: it reads the log from its beginning, and blocks. An agent that asks at every turn
-    keeps a Recaller, from `recalling`. Raises ValueError for what cannot be asked, such as a scope
-    with a wildcard.
+    For scripts: it reads the log from its beginning, and blocks. An agent that recalls at every
+    turn should keep a Recaller from `recalling`. Raises ValueError for an invalid request, such as
+    a scope with a wildcard.
     """
     asked = Asked.model_validate({"scope": scope, "query": query, "budget": budget})
     settings = configuration.load({} if store is None else {"store": store})

@@ -1,4 +1,4 @@
-"""Events decided on by the real owner and writer, with nothing kept: log and index in memory."""
+"""Rehearsal: the real owner and writer over an in-memory log and index; nothing is kept."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -28,19 +28,19 @@ from streams.runtime.consumer import Consumer
 
 @dataclass(frozen=True)
 class Means:
-    """What deciding needs beside a log, an index and a policy."""
+    """What deciding needs in addition to a log, an index and a policy."""
 
     embedder: Embedder
     judging: Judging
 
     def knowing(self) -> "Means":
-        """Return means that embed no text twice."""
+        """Return means that cache embeddings, so that no text is embedded twice."""
         return replace(self, embedder=RememberingEmbedder(self.embedder, texts_max=None))
 
 
 @asynccontextmanager
 async def means(settings: Settings, report: Callable[[str], None]) -> AsyncGenerator[Means]:
-    """Give what the settings name: the embedding model, the judges and who words merges."""
+    """Open what the settings name: the embedding model, the judges and the wording of merges."""
     embedder = wiring.embedder(settings.embedder, report)
     async with wiring.judging(settings, SystemClock()) as judging:
         yield Means(embedder, judging)
@@ -74,9 +74,9 @@ class Rehearsal:
         batch_records: int,
         done: Callable[[int], None] = lambda _: None,
     ) -> list[Decision]:
-        """Return the decisions on events in their order, and apply them.
+        """Decide on events in order and apply the decisions; return them.
 
-        `done` is told the events that are decided since it was last told.
+        `done` receives the number of events decided on since its last call.
         """
         before = len(self._decided)
         for start in range(0, len(events), batch_records):
@@ -96,28 +96,28 @@ async def rehearse(
     batch_records: int,
     done: Callable[[int], None] = lambda _: None,
 ) -> list[Decision]:
-    """Return the decisions on events in their order, as `memsieve run` makes them from nothing.
+    """Return the decisions on events in order, as `memsieve run` makes them in an empty store.
 
-    `done` is told the events that are decided since it was last told.
+    `done` receives the number of events decided on since its last call.
     """
     rehearsal = Rehearsal(policy, means)
     return await rehearsal.hear(events, batch_records=batch_records, done=done)
 
 
 def unbraked(policy: Policy) -> Policy:
-    """Return a policy without its brake: pairs that say the same are no flood of removals."""
+    """Return a policy without its brake, since many labelled duplicates are no flood of removals."""
     return _everywhere(policy, {"brake": {"enabled": False}})
 
 
 def for_repeats(policy: Policy) -> Policy:
-    """Return a policy without its brake that only looks for repeats: contradictions stay."""
+    """Return a policy without its brake that removes only repetitions: contradictions stay."""
     return _everywhere(
         policy, {"brake": {"enabled": False}, "with_verdict": {"contradicts": "keep-both"}}
     )
 
 
 def _everywhere(policy: Policy, rules: dict[str, JsonValue]) -> Policy:
-    """Return a policy in which these rules hold, in every scope."""
+    """Return a policy with these rules in every scope."""
     content = overlaid(policy.model_dump(mode="json"), rules)
     content["scopes"] = {scope: overlaid(own, rules) for scope, own in policy.scopes.items()}
     return Policy.model_validate(content)
@@ -133,4 +133,4 @@ def _record(event: Event) -> Outgoing:
 
 
 def _quiet(_: str) -> None:
-    """Tell nobody what a rehearsal waits for."""
+    """Discard a progress report."""

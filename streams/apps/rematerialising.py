@@ -1,4 +1,4 @@
-"""Building the searchable copy anew from the decisions, and putting it in place of the old one."""
+"""Rebuilds the index or sinks from the decisions, and swaps a new index for the old one."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -17,22 +17,22 @@ from streams.flow.writer import catch_up, written
 from streams.ports import Index, Log, Sink
 
 Report = Callable[[int, int], None]
-"""Told how many records of decisions are done, and of how many."""
+"""Receives the number of decision records done, and the total."""
 
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What was built: the place, and the memories in it."""
+    """What was built: its place, and the number of memories in it."""
 
     place: str
     memories: int
 
 
 async def rebuild_index(settings: Settings, *, embedded: bool, report: Report) -> Rebuilt:
-    """Build the index anew beside the one in use, and swap the two when it is level.
+    """Rebuild the index next to the one in use, and swap the two when the new one is level.
 
-    Interrupted, it goes on where it was. The services may go on working; a store must not be
-    written meanwhile.
+    After an interruption it resumes. The services may keep working; a store must not be written
+    meanwhile.
     """
     if embedded:
         return await _rebuild_store(settings, report)
@@ -47,7 +47,7 @@ async def rebuild_index(settings: Settings, *, embedded: bool, report: Report) -
 async def rebuild_sinks(
     settings: Settings, wanted: SinkSettings, until: Bound | None, *, embedded: bool, report: Report
 ) -> Rebuilt:
-    """Write the memories as they were before `until`, or as they are, into new sinks."""
+    """Write the memories as they were before `until`, or the current ones, into new sinks."""
     scratch = ExactIndex()
     async with opened(settings, embedded=embedded) as log, wiring.sinks(wanted, _unheard) as sinks:
         for sink in sinks:
@@ -58,7 +58,7 @@ async def rebuild_sinks(
 
 
 def _unheard(note: str) -> None:
-    """Tell nobody: a new copy holds nothing that a person could have edited."""
+    """Discard a note: a new copy holds nothing that a person could have edited."""
 
 
 async def _rebuild_store(settings: Settings, report: Report) -> Rebuilt:
@@ -100,7 +100,7 @@ async def _rebuild_collection(settings: Settings, report: Report) -> Rebuilt:
 
 
 async def _behind(log: Log, index: Index) -> bool:
-    """Tell whether the log has more than the index holds."""
+    """Return whether the index lags behind the log."""
     for partition in range(await log.partitions(DECISIONS.name)):
         followed = await applied(index, partition)
         if followed.reached.offset < await log.end(DECISIONS.name, partition):
@@ -123,7 +123,7 @@ async def _follow(
 
 
 async def _goals(log: Log, until: Bound | None) -> list[int]:
-    """Return, per partition of decisions, the offset to stop at."""
+    """Return the offset to stop at for each partition of decisions."""
     partitions = range(await log.partitions(DECISIONS.name))
     ends = [await log.end(DECISIONS.name, partition) for partition in partitions]
     if until is None:
@@ -132,7 +132,7 @@ async def _goals(log: Log, until: Bound | None) -> list[int]:
 
 
 async def _first(log: Log, partition: int, until: Bound, end: int) -> int:
-    """Return the offset of the first decision on what lies at or behind a place."""
+    """Return the offset of the first decision on an event at or behind `until`."""
     past = Past(log, partition)
     while page := await past.page():
         for logged in page:
@@ -144,7 +144,7 @@ async def _first(log: Log, partition: int, until: Bound, end: int) -> int:
 
 
 async def _require_new(sink: Sink, partitions: int) -> None:
-    """Raise InvalidSettings where a sink holds something: it would be mixed with what comes."""
+    """Raise InvalidSettings if a sink is not empty, since old and new content would mix."""
     for partition in range(partitions):
         if await sink.level(partition) is not None:
             raise InvalidSettings(f"{sink.name} holds memories already: name a new one")

@@ -1,4 +1,4 @@
-"""Deciding anew on what a log has decided: into a store of its own, compared with before."""
+"""Replay: decides again on a log's events, into a separate store, and compares the decisions."""
 
 import asyncio
 import tempfile
@@ -42,11 +42,11 @@ _FOLLOW_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Plan:
-    """What is decided on again, and how.
+    """What is replayed, and how.
 
-    `from_now` begins with what comes. `from_events` reads the events topic itself, else the
-    events inside the decisions, which are kept longer. `rate` is in events per second at most.
-    `follow` goes on with what comes.
+    `from_now` starts at the end of the log. `from_events` reads the events topic itself; otherwise
+    events are taken from the decisions, which are kept longer. `rate` is the maximum of events per
+    second. `follow` continues with new events.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -58,7 +58,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Begun:
-    """What a store was begun as: a replay may only be gone on with as the same one."""
+    """What a store was started for: only the same replay may be resumed in it."""
 
     source: str
     policy: str
@@ -69,7 +69,7 @@ _BEGUN = TypeAdapter(Begun)
 
 
 class Redecision:
-    """Takes a log's events, partition by partition, through a pipeline of its own."""
+    """Replays a log's events, partition by partition, through a separate pipeline."""
 
     def __init__(
         self,
@@ -89,10 +89,10 @@ class Redecision:
         self._done = 0
 
     async def run(self, progress: Callable[[int], None]) -> None:
-        """Decide on what is selected and was not decided yet; with `follow`, until cancelled.
+        """Decide on the selected events not yet replayed; with `follow`, until cancelled.
 
-        What lies before the selection is taken over as it was decided. `progress` is told the
-        events that are done since it was last told.
+        Events before the selection are copied with their old decisions. `progress` receives the
+        number of events done since its last call.
         """
         partitions = range(await self._source.partitions(DECISIONS.name))
         lanes = [await self._lane(partition) for partition in partitions]
@@ -138,7 +138,7 @@ def _known(batch: Sequence[Decided]) -> list[tuple[Record, Decision]]:
 
 @dataclass(frozen=True)
 class Replay:
-    """A replay that is open: the log it reads, the work to be done, and where that leads."""
+    """An open replay: the log it reads, the work to do, and the target log."""
 
     source: Log
     work: Redecision
@@ -154,9 +154,9 @@ async def replay(
     embedded: bool,
     report: Callable[[str], None],
 ) -> AsyncGenerator[Replay]:
-    """Open what the settings name, to decide anew on it by the policy and model that they name.
+    """Open the settings' log for a replay by the settings' policy and model.
 
-    `into` is a new store, or one that was begun as the same replay; None keeps nothing.
+    `into` is a new store, or one started for the same replay; None keeps nothing.
     """
     policy = policies.load(settings.policy)
     policies.require_model(policy, wiring.named_model(settings.embedder))
@@ -189,7 +189,7 @@ async def replay(
 
 
 def _forget_settings(settings: Settings, *, embedded: bool) -> ForgetSettings:
-    """Return the secret of the log: what was forgotten there is not to come back here."""
+    """Return the log's secret, so that what was forgotten there does not come back here."""
     own = StoreDirectory(settings.store).key() if embedded else None
     if settings.forget.key is not None or own is None:
         return settings.forget
@@ -197,7 +197,7 @@ def _forget_settings(settings: Settings, *, embedded: bool) -> ForgetSettings:
 
 
 def _require_begun_as(into: Path, wanted: Begun) -> None:
-    """Raise InvalidSettings where a store is there that was begun as something else."""
+    """Raise InvalidSettings if there is a store that was started for something else."""
     if StoreDirectory(into).manifest() is None:
         return
     try:
@@ -213,7 +213,7 @@ def _require_begun_as(into: Path, wanted: Begun) -> None:
 
 
 class Comparison:
-    """Two logs that decided on the same events, compared as far as the second has got."""
+    """Compares two logs that decided on the same events, as far as the second has progressed."""
 
     def __init__(self, before: Log, after: Log) -> None:
         self._before = before
@@ -222,7 +222,7 @@ class Comparison:
         self.differences = Differences()
 
     async def run(self, told: Callable[[Difference], None] = lambda _: None) -> None:
-        """Compare what has come since the last time; `told` is told each difference."""
+        """Compare the decisions since the last call; `told` receives each difference."""
         for partition in range(await self._after.partitions(DECISIONS.name)):
             before, after = self._pasts.setdefault(
                 partition, (Past(self._before, partition), Past(self._after, partition))
@@ -241,6 +241,6 @@ class Comparison:
 
 
 async def count(source: Log) -> int:
-    """Return about how many events there are to decide on."""
+    """Return the approximate number of events to decide on."""
     partitions = range(await source.partitions(EVENTS.name))
     return sum([await source.end(DECISIONS.name, partition) for partition in partitions])

@@ -1,4 +1,4 @@
-"""An evaluation as a page for people: one file that fetches nothing."""
+"""The HTML report of an evaluation: one self-contained file."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -40,13 +40,13 @@ svg { max-width: 100%; height: auto; }
 
 
 def require() -> None:
-    """Raise Unusable where what draws the figures is not installed."""
+    """Raise Unusable if the plotting library is not installed."""
     if find_spec("matplotlib") is None:
         raise Unusable("--html draws with matplotlib: pip install 'memsieve[report]'")
 
 
 def page(made: Evaluation) -> str:
-    """Return the report as HTML; `require` first."""
+    """Return the report as HTML; call `require` first."""
     parts = [
         _head(made),
         _intervals(made.rows, made.threshold),
@@ -110,7 +110,7 @@ def _line(
 
 
 def _decided(rows: Sequence[Row]) -> tuple[float, float] | None:
-    """Return recall and precision of what was in fact taken for one, of the rows in the curve."""
+    """Return recall and precision of the actual decisions, over the rows in the curve."""
     judged = [row for row in rows if row.one is not None and row.score is not None]
     taken = [row for row in judged if row.decision != "insert"]
     return _place(judged, taken)
@@ -127,7 +127,7 @@ def _place(judged: Sequence[Row], taken: Sequence[Row]) -> tuple[float, float] |
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """Leave out points that nobody could see."""
+    """Leave out points that would not be visible."""
     step = max(1, len(points) // _POINTS_MAX)
     return [*points[::step], *points[-1:]]
 
@@ -155,7 +155,7 @@ def _groups(title: str, groups: dict[str, list[Row]]) -> str:
 
 
 def _confusion(rows: Sequence[Row]) -> str:
-    """Count what was decided on each kind of difference; without kinds, on each label."""
+    """Count the decisions for each kind of difference, or for each set if rows have no kind."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for row in rows:
         counts.setdefault((row.kind or row.set, _truth(row)), Counter())[row.decision] += 1
@@ -171,7 +171,7 @@ def _truth(row: Row) -> str:
 
 
 def _worst(rows: Sequence[Row]) -> str:
-    """List the errors, what lost a fact first, then by how similar the texts are."""
+    """List the errors by gravity, those that lost a text first, then by similarity."""
     wrong = [row for row in rows if _gravity(row)]
     wrong.sort(key=lambda row: (-_gravity(row), -(row.similarity or 0.0)))
     body = [
@@ -185,7 +185,7 @@ def _worst(rows: Sequence[Row]) -> str:
 
 
 def _then(row: Row) -> str:
-    """Return what is then said, where that is not just the event."""
+    """Return the resulting text, unless it is just the event."""
     return "" if row.decision == "insert" else row.result
 
 

@@ -1,4 +1,4 @@
-"""Requests for a change of memories: made, and decided at once by an embedded store."""
+"""Requests for changes of memories, and their immediate decision by an embedded store."""
 
 import getpass
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -29,9 +29,9 @@ _Kind = TypeVar("_Kind", Pin, Rate, Retire)
 def request(
     kind: type[_Kind], scope: ScopeName, *about: str, author: str, note: str, **fields: object
 ) -> _Kind:
-    """Return the event by which `author` asks for a change, now; `about` tells it from others.
+    """Return the event by which `author` requests a change now; `about` makes its id unique.
 
-    Raises InvalidSettings where author or note cannot be published.
+    Raises InvalidSettings if author or note cannot be published.
     """
     at = SystemClock().now()
     values = {
@@ -49,13 +49,13 @@ def request(
 
 
 def unpublishable(error: ValidationError) -> InvalidSettings:
-    """Tell which of a command's options cannot be published as it was given."""
+    """Return an error that names the command option that cannot be published."""
     problem = error.errors(include_url=False, include_input=False)[0]
     return InvalidSettings(f"--{problem['loc'][0]}: {problem['msg']}")
 
 
 def author_of(settings: Settings, given: str | None) -> str:
-    """Return who asks: as given, else by the settings, else by the login."""
+    """Return the author: the given one, else that of the settings, else the login name."""
     named = given if given is not None else settings.reviews.author or _login()
     if not named.strip():
         raise InvalidSettings("--author is empty: say who asks")
@@ -66,9 +66,9 @@ def author_of(settings: Settings, given: str | None) -> str:
 async def existing_store(
     settings: Settings, chosen: Chosen, report: Callable[[str], None]
 ) -> AsyncGenerator[EmbeddedPipeline]:
-    """Open the store that is there for writing, as it was made.
+    """Open an existing store for writing, with the index and partitions it was made with.
 
-    What waits in it is finished first. Raises NoStore where there is none, or where another process
+    Pending work in it is finished first. Raises NoStore if there is none, or if another process
     writes it.
     """
     StoreDirectory(settings.store).require()
@@ -79,7 +79,7 @@ async def existing_store(
 
 
 def as_made(settings: Settings) -> Settings:
-    """Return the settings with what a store that is there was made for; else as they are."""
+    """Return the settings with an existing store's index and partitions; unchanged without one."""
     made = StoreDirectory(settings.store).manifest()
     if made is None:
         return settings
@@ -91,7 +91,7 @@ def as_made(settings: Settings) -> Settings:
 
 
 class Decider:
-    """Lets an embedded store decide on events at once."""
+    """Decides on events at once in an embedded store."""
 
     def __init__(self, settings: Settings, report: Callable[[str], None]) -> None:
         self._settings = settings
@@ -99,9 +99,9 @@ class Decider:
         self._chosen: Chosen | None = None
 
     async def decide(self, *events: Event) -> list[OnEvent]:
-        """Take events in, decide on them in order and apply that; return what came of each.
+        """Decide on events in order and apply the decisions; return them.
 
-        What waits before them is finished first. Raises NoStore where another process writes the
+        Events that already wait are finished first. Raises NoStore if another process writes the
         store.
         """
         StoreDirectory(self._settings.store).require()
@@ -111,19 +111,19 @@ class Decider:
 
 
 async def decided_by(pipeline: EmbeddedPipeline, events: Sequence[Event]) -> list[OnEvent]:
-    """Have events decided on in order, and that applied. Raises Fatal where one was set aside."""
+    """Decide on events in order and apply the decisions. Raises Fatal if one was set aside."""
     decided = await taken_by(pipeline, events)
     return [on_event(*one) for one in zip(decided, events, strict=True)]
 
 
 async def taken_by(pipeline: EmbeddedPipeline, events: Sequence[Event]) -> list[Decision]:
-    """Do the same, and return the decision on each, whatever it is."""
+    """Decide on events in order and apply the decisions; return them, whatever their kind."""
     partitions = await pipeline.partitions()
     return await pipeline.take([record_of(event, partitions) for event in events])
 
 
 async def decisions_on(settings: Settings, events: Sequence[Event]) -> list[OnEvent]:
-    """Return what an embedded store has decided on events. Raises Fatal where it has not."""
+    """Return an embedded store's decisions on events. Raises Fatal if one has none."""
     ids = [decision_id(event.scope, event.event_id) for event in events]
     async with opened(settings, embedded=True) as log:
         records = await log.find(DECISIONS.name, DECISION_ID_HEADER, ids)
@@ -132,14 +132,14 @@ async def decisions_on(settings: Settings, events: Sequence[Event]) -> list[OnEv
 
 
 def on_event(decision: Decision | None, event: Event) -> OnEvent:
-    """Return a decision on an event. Raises Fatal where it was set aside instead."""
+    """Return `decision` as one on an event. Raises Fatal if the event was set aside instead."""
     if decision is None or isinstance(decision, Marker):
         raise Fatal(f"{event.kind} {event.event_id} was not decided on: memsieve dead-letters list")
     return decision
 
 
 def record_of(event: Event, partitions: int) -> Outgoing:
-    """Return the record that publishes an event: keyed by its scope."""
+    """Return the record that publishes an event, keyed by its scope."""
     return addressed(event.scope, EVENT.encode(event), partitions)
 
 

@@ -1,4 +1,4 @@
-"""Memories that end without a successor: the events that ask for it, scope by scope."""
+"""Retirement of memories without a successor: the events that request it, scope by scope."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ from streams.core.sessions import ending_with
 
 @dataclass(frozen=True)
 class Ending:
-    """A memory that is to end, and why."""
+    """A memory to be retired, and why."""
 
     memory: Memory
     reason: Ended
 
 
 def expiring(memories: Iterable[Memory], policy: Policy, now: datetime) -> list[Ending]:
-    """Return the live memories whose time is over by the policy."""
+    """Return the live memories that have expired under the policy."""
     return [
         Ending(memory, reason)
         for memory in memories
@@ -38,13 +38,13 @@ def expiring(memories: Iterable[Memory], policy: Policy, now: datetime) -> list[
 def session_over(
     session: str, memories: Iterable[Memory], *, author: str, now: datetime
 ) -> list[Retire]:
-    """Return the events that end what was for a session alone, which is over."""
+    """Return the events that end the memories that were only for a session, which is over."""
     endings = [Ending(memory, "ended") for memory in ending_with(session, memories)]
     return requests(endings, author=author, note=f"session {session} is over", now=now)
 
 
 def requests(endings: Sequence[Ending], *, author: str, note: str, now: datetime) -> list[Retire]:
-    """Return the events that end memories. One that changes before its event is decided on stays."""
+    """Return the events that end memories; a memory that changes before its event's turn stays."""
     in_order = sorted(endings, key=lambda one: (*_scope_and_reason(one), one.memory.id))
     made: list[Retire] = []
     for (scope, reason), some in groupby(in_order, key=_scope_and_reason):
@@ -66,9 +66,9 @@ def requests(endings: Sequence[Ending], *, author: str, note: str, now: datetime
 
 @dataclass(frozen=True)
 class Done:
-    """How many memories have ended, and stay since they have changed or are pinned.
+    """The number of memories that ended, and of those that stay, being changed or pinned.
 
-    `waiting` are the requests that no owner has decided on yet, for the end of `asked` memories.
+    `waiting` are the undecided requests, which are about `asked` memories.
     """
 
     ended: int
@@ -85,7 +85,7 @@ async def end(
     *,
     embedded: bool,
 ) -> Done:
-    """Have memories ended: at once by an embedded store, by a cluster within so many seconds."""
+    """End memories: at once in an embedded store; in a cluster, wait up to `seconds`."""
     if embedded:
         return _done(asked, await Decider(settings, report).decide(*asked) if asked else [])
     replies = await Asking(settings, seconds, report).ask(asked)
@@ -110,6 +110,6 @@ def _scope_and_reason(ending: Ending) -> tuple[ScopeName, Ended]:
 
 
 def _in_parts(targets: Sequence[Target]) -> Iterator[tuple[Target, ...]]:
-    """Yield as many at a time as one request may change."""
+    """Yield the targets in groups of the size that one request may change."""
     for start in range(0, len(targets), MEMBERS_MAX):
         yield tuple(targets[start : start + MEMBERS_MAX])

@@ -1,4 +1,4 @@
-"""The questions of a store or a cluster: read, answered, and taken as labels."""
+"""The review questions of a store or a cluster: reading, answering, and use as labels."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -21,11 +21,11 @@ from streams.core.reviewing import Questions, Settled, newest, settles
 from streams.ports import Clock, Fatal, Log, Record
 
 VERDICTS: tuple[str, ...] = get_args(Answer.model_fields["verdict"].annotation)
-"""What a newer memory may be to an older one, in the words of an answer."""
+"""The possible relations of a newer memory to an older one, as answers name them."""
 
 
 class Reviews:
-    """Reads the topic of questions, and what the decisions say became of them."""
+    """Reads the questions, and their outcomes from the decisions."""
 
     def __init__(self, log: Log, reader: StoreReader) -> None:
         self._log = log
@@ -37,20 +37,20 @@ class Reviews:
         return self._reader.place
 
     async def questions(self) -> Questions:
-        """Return every question, with all that was decided so far; reads both topics whole."""
+        """Return every question with its state; reads both topics in full."""
         questions = Questions([_read(record) async for record in records(self._log, REVIEWS.name)])
         async for entry in self._reader.decisions():
             questions.decided(entry.decision)
         return questions
 
     async def labels(self) -> list["Label"]:
-        """Return what people have answered, the oldest first."""
+        """Return the answers as labels, oldest first."""
         return await labels(self._reader)
 
 
 @asynccontextmanager
 async def reviewing(settings: Settings, *, embedded: bool) -> AsyncGenerator[Reviews]:
-    """Open the embedded store, or the cluster's log. Raises NoStore where there is no store."""
+    """Open the embedded store, or the cluster's log. Raises NoStore if there is no store."""
     place = settings.store if embedded else settings.kafka.bootstrap
     async with opened(settings, embedded=embedded) as log:
         yield Reviews(log, StoreReader(log, f"{place}", lambda _: None))
@@ -58,7 +58,7 @@ async def reviewing(settings: Settings, *, embedded: bool) -> AsyncGenerator[Rev
 
 @dataclass(frozen=True)
 class Label:
-    """A person's verdict on two texts: what the newer is to the older."""
+    """A person's verdict on two texts: the relation of the newer to the older."""
 
     review_id: str
     scope: str
@@ -68,7 +68,7 @@ class Label:
 
     @property
     def row(self) -> dict[str, str]:
-        """The labelled pair, as `evaluate` and `calibrate` read it."""
+        """The labelled pair in the form that `evaluate` and `calibrate` read."""
         return {
             "id": self.review_id,
             "a": self.newer,
@@ -80,10 +80,10 @@ class Label:
 
 
 async def labels(reader: StoreReader) -> list[Label]:
-    """Return what people have answered in a log, each question once, the oldest first.
+    """Return the answers in a log as labels, one per question, oldest first.
 
-    Read from the decisions, which are kept forever; an answer that came too late is a label as
-    good as any: it is on the texts that the person saw.
+    They are read from the decisions, which are kept forever. An answer that came too late is still
+    a valid label, since it is about the texts that the person saw.
     """
     answers: dict[str, Settled] = {}
     async for entry in reader.decisions():
@@ -111,7 +111,7 @@ def answer_to(
 ) -> Answer:
     """Return the event that answers a question.
 
-    Raises InvalidSettings where author or note cannot be published.
+    Raises InvalidSettings if author or note cannot be published.
     """
     fields = {
         "event_id": answer_id(review.id, verdict, author),

@@ -1,7 +1,7 @@
-"""What is left of forgotten memories beside the log's decisions, taken away for good.
+"""Scrubbing: removes the remains of forgotten memories for good, outside the log's decisions.
 
-An index keeps the bytes of what it has deleted for a while, and records that only tell of others
-are not looked up when something is forgotten: so this reads all of them, and writes anew.
+An index keeps deleted bytes for a while, and records that only mention other records are not looked
+up when something is forgotten. So this reads all of them, and rewrites log and index.
 """
 
 import base64
@@ -35,7 +35,7 @@ _ERASE = Erase.model_fields["kind"].default.encode()
 
 @dataclass
 class _Forgotten:
-    """What was forgotten: which memories, and the fingerprints of their texts, by scope."""
+    """The forgotten memories, and the fingerprints of their texts by scope."""
 
     memories: set[MemoryId] = field(default_factory=set[MemoryId])
     fingerprints: dict[ScopeName, set[str]] = field(default_factory=dict[ScopeName, set[str]])
@@ -49,11 +49,10 @@ class _Forgotten:
 
 
 async def scrub(settings: Settings, report: Callable[[str], None]) -> int:
-    """Take what is left of forgotten memories out of an embedded store; return how many records.
+    """Remove the remains of forgotten memories from an embedded store; return how many records.
 
-    Idempotent, and safe to be killed: what is not gone is taken the next time. Takes as long as
-    to read the log once and to write log and index anew. Raises NoStore where another process
-    writes the store.
+    Idempotent, and safe to kill: the next call removes what is left. It reads the log once and
+    rewrites log and index. Raises NoStore if another process writes the store.
     """
     directory = StoreDirectory(settings.store)
     made = directory.require()
@@ -70,7 +69,7 @@ async def scrub(settings: Settings, report: Callable[[str], None]) -> int:
 
 
 async def _take(log: LocalBroker, key: Key) -> int:
-    """Erase the records that say anything of forgotten memories; return how many there were."""
+    """Erase the records that reveal anything of forgotten memories; return their number."""
     forgotten = await _forgotten(log)
     taken = 0
     for topic, tells in _TELLS.items():
@@ -87,7 +86,7 @@ async def _take(log: LocalBroker, key: Key) -> int:
 
 
 async def _drop(log: LocalBroker, found: Sequence[Record]) -> None:
-    """Say of dead letters that they are given up, and erase the events that they repeat."""
+    """Settle dead letters as dropped, and erase the events that they repeat."""
     letters = [_letter(record) for record in found]
     settled = [_dropped(*one) for one in zip(found, letters, strict=True)]
     await log.append(settled)
@@ -103,7 +102,7 @@ def _letter(record: Record) -> DeadLetter:
 
 
 def _dropped(record: Record, letter: DeadLetter) -> Outgoing:
-    """Return the record that says of a dead letter that it is gone on purpose."""
+    """Return the record that marks a dead letter as deliberately dropped."""
     settled = Settled(dead_letter_id=letter.id, how="dropped", attempts=letter.attempts)
     value = DEAD_LETTER.encode(settled)
     return Outgoing(DEAD_LETTERS.name, record.partition, record.key, value)
@@ -130,7 +129,7 @@ def _review_tells(record: Record, forgotten: _Forgotten, _: Key) -> bool:
 
 
 def _letter_tells(record: Record, forgotten: _Forgotten, key: Key) -> bool:
-    """Tell whether any text in a dead letter's bytes is one that was forgotten."""
+    """Return whether a dead letter's bytes contain a forgotten text."""
     try:
         letter = DEAD_LETTER.decode(record.value or b"")
     except Unreadable:
@@ -144,7 +143,7 @@ def _letter_tells(record: Record, forgotten: _Forgotten, key: Key) -> bool:
 
 
 def _texts_in(said: bytes) -> Iterator[str]:
-    """Yield the texts of JSON, also of one that is cut short; of anything else what may be one."""
+    """Yield the strings of JSON, even if truncated; of other bytes, lines and quoted strings."""
     try:
         yield from _texts(from_json(said, allow_partial="trailing-strings"))
     except ValueError:

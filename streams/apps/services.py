@@ -1,4 +1,4 @@
-"""The distributed processes: extractor, deduplicator, writer, on Kafka until told to stop."""
+"""The distributed processes on Kafka: extractor, deduplicator and writer."""
 
 import asyncio
 import signal
@@ -39,13 +39,13 @@ Answer = TypeVar("Answer")
 
 _WATCH_SECONDS = 1.0
 _KEPT_EVERY = 1_000
-"""Records that a writer applies, where so many come, before the index is made durable; where fewer
-come, once a second: it holds up every decision of this process."""
+"""Records that a writer applies under load before it flushes the index to disk; otherwise it flushes
+once a second. A flush blocks every decision of this process."""
 
 
 @dataclass(frozen=True)
 class Roles:
-    """What a process does, at least one of them."""
+    """The roles of a process, at least one."""
 
     deduplicates: bool = False
     writes: bool = False
@@ -57,7 +57,7 @@ class Roles:
 
 
 class Service:
-    """Starts what its roles need, as soon as it answers, and works until it is stopped."""
+    """Starts what its roles need, waiting for each server to answer, and works until stopped."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Service:
         report: Callable[[str], None],
         warn: Callable[[str], None],
     ) -> None:
-        """`report` is told, in a line, what happens; `warn` what is waited for or set aside."""
+        """`report` receives progress lines, `warn` what is waited for or set aside."""
         self._settings = settings
         self._roles = roles
         self._report = report
@@ -78,7 +78,7 @@ class Service:
         self._status = Status(self._metrics)
 
     async def run(self) -> None:
-        """Work until SIGTERM or SIGINT; raises what cannot be mended."""
+        """Work until SIGTERM or SIGINT; raises errors that a retry cannot fix."""
         connection = wiring.connection(self._settings.kafka)
         policy, maker = self._policy(), self._maker()
         stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -97,11 +97,11 @@ class Service:
         self._report("stopped")
 
     async def _until_stopped(self, working: asyncio.Task[None], stop: asyncio.Future[None]) -> None:
-        """Wait for the end of the work; raise what ended it."""
+        """Wait for the end of the work; raise the error that ended it."""
         await asyncio.wait({working, stop}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
             self._report("stopping")
-            if self._status.waits is not None:  # it has not begun
+            if self._status.waits is not None:  # it has not started working
                 working.cancel()
             self._status.waits = "its end"
         await asyncio.wait({working})
@@ -111,7 +111,7 @@ class Service:
             stop.result()
 
     def _policy(self) -> Policy | None:
-        """Return what is decided by; None where nothing of this process needs the index."""
+        """Return the policy to decide by; None if no role of this process needs the index."""
         asks = self._roles.extracts and self._settings.extraction.llm
         if not (self._roles.handles_decisions or asks):
             return None
@@ -144,7 +144,7 @@ class Service:
         maker: Maker | None,
         stop: asyncio.Future[None],
     ) -> None:
-        """Start part after part, work until `stop`, and end in the opposite order."""
+        """Start the parts in order, work until `stop`, and close them in reverse order."""
         async with AsyncExitStack() as stack:
             log = wiring.kafka_log(self._settings)
             stack.push_async_callback(log.close)
@@ -174,7 +174,7 @@ class Service:
                 await self._watch(stop)
 
     async def _watch(self, stop: asyncio.Future[None]) -> None:
-        """Look after what is idle; end where a loop breaks off for good."""
+        """Settle idle partitions; stop with the error of a subscription that failed for good."""
         await asyncio.gather(*(line.partitions.settle() for line in self._status.lines))
         troubles = (line.subscription.trouble for line in self._status.lines)
         trouble = next((trouble for trouble in troubles if trouble is not None), None)
@@ -195,7 +195,7 @@ class Service:
             return None
         self._status.waits = "the embedding model"
         load = partial(wiring.embedder, self._settings.embedder, self._report)
-        made = await abandonable(load)  # a download must not hold up the end
+        made = await abandonable(load)  # a download must not delay the shutdown
         return MeasuredEmbedder(made, self._metrics)
 
     @asynccontextmanager
@@ -302,7 +302,7 @@ class Service:
         log: KafkaLog,
         stop: asyncio.Future[None],
     ) -> AsyncGenerator[None]:
-        """Be a member of each process's group meanwhile; let the batches under way end."""
+        """Join each process's consumer group; on exit, let running batches finish and leave."""
         service = self._settings.service
         membership = Membership(
             connection,
@@ -359,14 +359,14 @@ class Service:
         return Line(process, subscription, partitions)
 
     def _batch_records(self, process: Process) -> int:
-        """Return how many records are fetched together: few where each may take seconds."""
+        """Return the records per batch: few if each may take seconds."""
         asks = isinstance(process, Extractor) and self._settings.extraction.llm
         return (
             self._settings.extraction.batch_turns if asks else self._settings.service.batch_records
         )
 
     async def _answered(self, what: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Ask until there is an answer; say what is waited for."""
+        """Retry with back-off until there is an answer; warn about each failure."""
         attempt = 0
         while True:
             try:
@@ -380,7 +380,7 @@ class Service:
 
 
 async def _level_with(log: KafkaLog, index: Index, report: Callable[[str], None]) -> None:
-    """Bring an index of this process's own level with the log, all partitions of it."""
+    """Bring this process's own index level with all partitions of the log."""
     for partition in range(await log.partitions(DECISIONS.name)):
         await require_log(log, (await applied(index, partition)).reached, partition)
     await restore(index, log, report)
@@ -388,7 +388,7 @@ async def _level_with(log: KafkaLog, index: Index, report: Callable[[str], None]
 
 @contextmanager
 def signals_to(stop: asyncio.Future[None]) -> Generator[None]:
-    """Take SIGTERM and SIGINT as the wish to stop in order."""
+    """Set `stop` on SIGTERM and SIGINT, for an orderly shutdown."""
     loop = asyncio.get_running_loop()
 
     def told() -> None:

@@ -1,4 +1,4 @@
-"""The HTTP API as a process: over a store that it writes itself, or beside the services on Kafka."""
+"""The HTTP API as a process: over a store that it writes, or alongside the services on Kafka."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -28,9 +28,9 @@ async def serve(
 ) -> None:
     """Serve the API, and health and metrics on the port of `service`, until SIGTERM or SIGINT.
 
-    With `own_store` this is the one process that writes the embedded store: events are decided on
-    before they are acknowledged. Otherwise they are published to Kafka. Raises what cannot be
-    mended.
+    With `own_store` this process alone writes the embedded store, and events are decided on before
+    they are acknowledged. Otherwise they are published to Kafka. Raises errors that a retry cannot
+    fix.
     """
     allowed = access.load(settings.api.tokens)
     stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -42,7 +42,7 @@ async def serve(
         life = await stack.enter_async_context(
             of_own_store(settings, report) if own_store else _of_cluster(settings, report)
         )
-        await life.loading.index()  # the first request must not wait for it
+        await life.loading.index()  # so that the first request does not wait for it
         api = build(life, allowed, settings.api, health.metrics, SystemClock(), log)
         host, port = settings.api.host, settings.api.port
         served = serving(api, host, port, what="the API", setting="api")
@@ -53,7 +53,7 @@ async def serve(
 
 
 class _Health:
-    """What the process tells of itself: ready while the memories can be read."""
+    """The health of the process: ready while the memories can be read."""
 
     def __init__(self) -> None:
         self.metrics = ApiMetrics()
@@ -74,7 +74,7 @@ class _Health:
             return {"service": "its start"}
         try:
             await self.life.loading.index()
-        except Exception as error:  # noqa: BLE001 - whatever it is, nothing can be answered
+        except Exception as error:  # noqa: BLE001 - any error means that no request can be answered
             return {"memories": str(error)}
         return {}
 
@@ -83,7 +83,7 @@ class _Health:
 async def of_own_store(
     settings: Settings, report: Callable[[str], None]
 ) -> AsyncGenerator[Lifecycle]:
-    """Hold the embedded store for writing."""
+    """Yield the operations on memories over an embedded store, held for writing."""
     chosen = embedding.for_store(settings, report)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(
@@ -109,8 +109,8 @@ async def of_own_store(
 async def _of_cluster(
     settings: Settings, report: Callable[[str], None]
 ) -> AsyncGenerator[Lifecycle]:
-    """Publish to Kafka, and search the services' memories."""
-    await wiring.partitions(settings.kafka)  # where they are not as they must be, it says so
+    """Yield the operations on memories over Kafka and the services' memories."""
+    await wiring.partitions(settings.kafka)  # raises if the topics are not valid
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(opened(settings, embedded=False))
         found = await stack.enter_async_context(loading(settings, embedded=False, report=report))

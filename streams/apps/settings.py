@@ -34,7 +34,7 @@ _SERVERS = r"^[^\s,]+:\d{1,5}( *, *[^\s,]+:\d{1,5})*$"
 
 
 class InvalidSettings(ValueError):
-    """Settings that cannot be used; one line, naming each key, its place and the remedy."""
+    """Invalid settings; the one-line message names each key, its place and the remedy."""
 
 
 class _Group(BaseModel):
@@ -42,7 +42,7 @@ class _Group(BaseModel):
 
 
 class EndpointSettings(_Group):
-    """An OpenAI-compatible endpoint that gives vectors."""
+    """An OpenAI-compatible endpoint that returns embeddings."""
 
     base_url: Annotated[str, Field(pattern=r"^https?://[^@?#\s]+$")] | None = Field(
         default=None,
@@ -129,7 +129,7 @@ class EmbedderSettings(_Group):
 
 
 class IndexSettings(_Group):
-    """Where memories are searched."""
+    """The index in which memories are searched."""
 
     kind: IndexKind = Field(
         default=IndexKind.EDGE,
@@ -292,7 +292,7 @@ class ProducerSettings(_Group):
 
 
 class SinkSettings(_Group):
-    """Copies of the memories that the writer keeps for other programs, beside the index."""
+    """Copies of the memories that the writer maintains for other programs, besides the index."""
 
     sqlite: Path | None = Field(
         default=None, description="A SQLite file with a table of memories; unset keeps none."
@@ -315,7 +315,7 @@ class SinkSettings(_Group):
 
 
 class RunSettings(_Group):
-    """How `memsieve run` works through its files."""
+    """How `memsieve run` processes its files."""
 
     batch_records: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=512,
@@ -328,7 +328,7 @@ class RunSettings(_Group):
 
 
 class RetrySettings(_Group):
-    """How a transient failure is tried again."""
+    """How transient failures are retried."""
 
     attempts_max: Annotated[int, Field(ge=1)] = Field(
         default=8, description="Attempts in a row before `run` stops; services go on trying."
@@ -357,7 +357,7 @@ class LoggingSettings(_Group):
 
 
 class LoadSettings(_Group):
-    """How `load` and the API put together what a search has found; nothing stored changes."""
+    """How `load` and the API group search results; nothing stored changes."""
 
     enabled: bool = Field(
         default=True, description="Show memories of one fact as one; false shows each by itself."
@@ -395,7 +395,7 @@ class LoadSettings(_Group):
 
 
 class ConsolidateSettings(_Group):
-    """How memories that were kept apart are looked at again: `consolidate` and its service."""
+    """How memories that were kept apart are re-examined: `consolidate` and its service."""
 
     memories_min: Annotated[int, Field(ge=0)] = Field(
         default=10, description="Scopes that have no more live memories than this are left alone."
@@ -476,7 +476,7 @@ class ReviewSettings(_Group):
 
 
 class ForgetSettings(_Group):
-    """How what was forgotten is kept from coming back."""
+    """How forgotten text is kept from coming back."""
 
     key: Annotated[SecretStr, Field(min_length=32)] | None = Field(
         default=None,
@@ -488,7 +488,7 @@ class ForgetSettings(_Group):
 
 
 class LlmSettings(_Group):
-    """A language model: it judges pairs and words merges where a policy asks for it, and extracts."""
+    """A language model: it judges pairs and words merges if a policy says so, and extracts."""
 
     base_url: Annotated[str, Field(pattern=r"^https?://[^@?#\s]+$")] | None = Field(
         default=None,
@@ -537,7 +537,7 @@ class LlmSettings(_Group):
 
 
 class ExtractionSettings(_Group):
-    """How `extract` and the extractor take events from turns."""
+    """How `extract` and the extractor make events from turns."""
 
     triggers: tuple[Trigger, ...] = Field(
         default=tuple(Trigger), description="What makes a turn worth a closer look, any of these."
@@ -648,8 +648,8 @@ class Settings(BaseSettings):
 def load(flags: dict[str, Any], config: Path | None = None) -> Settings:
     """Return the settings in force. Raises InvalidSettings.
 
-    `flags` holds what was given on the command line, nested as the tree is. `config` names the
-    TOML file; otherwise `MEMSIEVE_CONFIG` does, or `memsieve.toml` where it is there.
+    `flags` holds the command-line values, nested like the tree. `config` names the TOML file;
+    without it, `MEMSIEVE_CONFIG` does, or `memsieve.toml` is read if it exists.
     """
     chosen = config or _configured_file()
 
@@ -668,12 +668,12 @@ def load(flags: dict[str, Any], config: Path | None = None) -> Settings:
 
 
 def listing(settings: Settings) -> dict[str, Any]:
-    """Return every setting by its dotted name, as JSON values; secrets are masked."""
+    """Return every setting by its dotted name, as a JSON value; secrets are masked."""
     return dict(_flat(settings.model_dump(mode="json"), ""))
 
 
 def descriptions() -> dict[str, str]:
-    """Return what each setting is for, by its dotted name."""
+    """Return the description of each setting by its dotted name."""
     return dict(_described(Settings, ""))
 
 
@@ -695,7 +695,7 @@ def _described(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, str]]
 
 
 def _refuse_unknown_variables() -> None:
-    """Raise InvalidSettings for a misspelt variable, which would otherwise be ignored."""
+    """Raise InvalidSettings for a misspelt variable, which pydantic would ignore."""
     known = set(descriptions())
     for variable in sorted(os.environ):  # noqa: TID251
         name = variable.removeprefix(_PREFIX).lower().replace("__", ".")

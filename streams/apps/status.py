@@ -1,4 +1,4 @@
-"""What a service tells of itself: whether it lives, what it waits for, how far it is behind."""
+"""The status of a service: liveness, what it waits for, and its lag."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,7 +14,7 @@ _PROBE_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Line:
-    """One process on one topic, and the member of its group that feeds it."""
+    """One process on one topic, and the consumer that feeds it."""
 
     process: Process
     subscription: Subscription
@@ -22,10 +22,10 @@ class Line:
 
 
 class Status:
-    """Kept up to date by the service; asked by whoever watches it.
+    """The status that the service updates and its health endpoint reads.
 
-    `waits` says what the service as a whole waits for, None while it works. `servers` are asked
-    whether they answer.
+    `waits` says what the service as a whole waits for, None while it works. `servers` are the
+    probes of the servers it uses.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -35,11 +35,11 @@ class Status:
         self._metrics = metrics
 
     def is_live(self) -> bool:
-        """Tell whether the loops run; while they do not have to, nothing can have died."""
+        """Return whether the consumer loops run; True while they need not run yet."""
         return self.waits is not None or all(line.subscription.polling for line in self.lines)
 
     async def waits_for(self) -> Mapping[str, str]:
-        """Return what keeps the service from working at full, by part."""
+        """Return what keeps the service from full operation, by part."""
         missing = {} if self.waits is None else {"service": self.waits}
         for line in self.lines:
             missing |= _waiting(line)
@@ -54,12 +54,12 @@ class Status:
                     await ask()
             except TimeoutError:
                 silent[name] = f"no answer in {_PROBE_SECONDS:.0f} s"
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is no answer
+            except Exception as error:  # noqa: BLE001 - any error counts as no answer
                 silent[name] = str(error)
         return silent
 
     def collect(self) -> None:
-        """Bring the gauges up to date."""
+        """Update the gauges."""
         self._metrics.lag.clear()
         for line in self.lines:
             topic = line.process.topic

@@ -1,7 +1,7 @@
-"""A Memories.md written so that it can be put back: `FILE.undo.json`.
+"""Reversible writing of a Memories.md, by means of `FILE.undo.json`.
 
-The file is written only where it still is what was read, and put back only where it still is what
-was written: what somebody has changed in between is never overwritten.
+The file is written only if it is still what was read, and restored only if it is still what was
+written: edits made in between are never overwritten.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from streams.ports import Fatal, Unusable
 
 
 class _Undo(Record):
-    """What a file was before it was written, and the SHA-256 of both."""
+    """A file's text before it was written, and the SHA-256 of the texts before and after."""
 
     format: Literal[1] = 1
     before: str
@@ -25,9 +25,9 @@ class _Undo(Record):
 
 
 def write(file: MemoriesFile, before: str, after: str) -> None:
-    """Write what is to take the place of a text, the undo file first.
+    """Replace a file's text, after writing the undo file.
 
-    Raises Fatal, with nothing changed, where the file is no longer what was read.
+    Raises Fatal, with nothing changed, if the file is no longer what was read.
     """
     file.require_writable()
     undo = _Undo(before=before, before_sha256=_sum(before), after_sha256=_sum(after))
@@ -44,10 +44,10 @@ def write(file: MemoriesFile, before: str, after: str) -> None:
 
 
 def restore(file: MemoriesFile) -> None:
-    """Make a file what it was before it was last written here.
+    """Restore a file to what it was before `write` last changed it.
 
-    Raises Unusable where there is nothing to undo, and Fatal, with nothing changed, where the file
-    was edited since.
+    Raises Unusable if there is nothing to undo, and Fatal, with nothing changed, if the file was
+    edited since.
     """
     undo = _read(file)
     file.require_writable()
@@ -67,7 +67,7 @@ def restore(file: MemoriesFile) -> None:
 
 
 def _keep(file: MemoriesFile, undo: _Undo) -> None:
-    """Put the undo file in its place, for those to read who may read the file."""
+    """Write the undo file atomically, with the file's own permissions."""
     unfinished, kept = file.beside(f"{UNDO}-unfinished"), file.beside(UNDO)
     with meanings(kept):
         mode = stat.S_IMODE(file.path.stat().st_mode)

@@ -1,4 +1,4 @@
-"""Which log is examined, and with which copies: those of a store, or of a cluster."""
+"""Verification: opens the log and the copies of a store or a cluster, and audits them."""
 
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
@@ -15,7 +15,7 @@ from streams.ports import Log, NoStore
 
 
 async def verify(settings: Settings, *, embedded: bool, progress: Progress) -> Report:
-    """Examine a store, or a cluster. Raises NoStore where there is none."""
+    """Audit a store or a cluster. Raises NoStore if there is none."""
     async with AsyncExitStack() as stack:
         opened = _store if embedded else _cluster
         log, copies = await opened(settings, stack)
@@ -50,8 +50,8 @@ async def _cluster(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list
         why = f"{kind}, in the directory of the one `memsieve serve`; not examined"
         return log, [Check("index", why), *_sinks(settings)]
     place = settings.qdrant.url
-    remedy = "memsieve replay rematerialise: it is rebuilt from the log"
-    nothing_yet = await _is_empty(log)  # asked first: services make the index before they decide
+    remedy = "memsieve replay rematerialise: it is built anew from the log"
+    nothing_yet = await _is_empty(log)  # before the index: services create it before deciding
     try:
         index = await wiring.open_index(settings, create=False)
     except NoStore as error:
@@ -63,7 +63,7 @@ async def _cluster(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list
 
 
 async def _is_empty(log: Log) -> bool:
-    """Tell whether no owner has ever written a record of decisions."""
+    """Return whether the log has no decision records at all."""
     partitions = range(await log.partitions(DECISIONS.name))
     return not any([await log.end(DECISIONS.name, one) for one in partitions])
 
@@ -82,7 +82,7 @@ def _sinks(settings: Settings) -> list[Copied | Check]:
 
 
 def _there(name: str, path: Path) -> Check | None:
-    """Say that a sink is not there, if so: the writer makes it."""
+    """Return a check that a sink is missing, which is no error; None if it exists."""
     return None if path.exists() else _not_there(name, path)
 
 

@@ -1,4 +1,7 @@
-"""Which adapter stands behind which port; the only place that names both. Imports lazily."""
+"""The composition of adapters and ports; the only module that names both.
+
+Adapters are imported lazily.
+"""
 
 import asyncio
 import logging
@@ -66,9 +69,9 @@ if TYPE_CHECKING:
 
 
 def embedder(settings: EmbedderSettings, report: Callable[[str], None]) -> Embedder:
-    """Return the embedder, its model installed first where it is not there yet.
+    """Return the embedder; install its model first if it is missing.
 
-    Raises NoModel where it cannot be had, Unreachable and NoServer for an endpoint.
+    Raises NoModel if the model is unavailable, and Unreachable or NoServer for an endpoint.
     """
     if settings.model == HASHING:
         from streams.adapters.embedders.hashing import HashingEmbedder
@@ -111,14 +114,14 @@ async def _endpoint_embedder(settings: EmbedderSettings) -> "EndpointEmbedder":
 
 
 def _has_files(settings: EmbedderSettings) -> bool:
-    """Tell whether the model is one of fastembed's."""
+    """Return whether fastembed loads the model from files."""
     return settings.model != HASHING and not settings.model.startswith(ENDPOINT)
 
 
 def token_counter(
     settings: EmbedderSettings, report: Callable[[str], None]
 ) -> Callable[[str], int]:
-    """Return what counts tokens as the embedding model does, which is installed where it is not."""
+    """Return a counter of the embedding model's tokens; install the model if it is missing."""
     from streams.adapters.embedders.install import installed
     from streams.adapters.embedders.tokens import counter, estimated
 
@@ -129,7 +132,7 @@ def token_counter(
 
 
 def model_of(settings: EmbedderSettings) -> ModelId:
-    """Return what the embedder will call itself, without loading it."""
+    """Return the id that the embedder will report, without loading the model."""
     from streams.adapters.embedders.install import describe
     from streams.adapters.embedders.precision import identity, settled
 
@@ -140,22 +143,22 @@ def model_of(settings: EmbedderSettings) -> ModelId:
 
 
 def base_model_of(settings: EmbedderSettings) -> str:
-    """Return what the model is called, whatever it computes in. NoModel for a name of none."""
+    """Return the model's name, whatever its precision. Raises NoModel if there is no such model."""
     from streams.adapters.embedders.install import describe
 
     return describe(settings.model).model if _has_files(settings) else settings.model
 
 
 def named_model(settings: EmbedderSettings) -> str:
-    """Return what a policy calls the model of the settings: a folder's by its content."""
+    """Return the name that a policy gives the configured model; a folder is named by its content."""
     return base_model_of(settings) if settings.model.startswith(FOLDER) else settings.model
 
 
 def shared_model_of(settings: EmbedderSettings) -> ModelId:
-    """Return what all services of a log call their embedder, whatever machine each runs on.
+    """Return the embedder id that all services of a log share, whatever machine each runs on.
 
-    A writer may do without what makes an embedder fast. Raises InvalidSettings for `auto`, and for
-    models to fall back to.
+    A writer does not need the packages that make an embedder fast. Raises InvalidSettings for
+    precision `auto` and for fallback models.
     """
     from streams.adapters.embedders.install import describe
     from streams.adapters.embedders.precision import identity
@@ -176,7 +179,7 @@ def shared_model_of(settings: EmbedderSettings) -> ModelId:
 
 
 async def _dimension_of(settings: EmbedderSettings) -> int:
-    """Return how long the model's vectors are; an endpoint is asked."""
+    """Return the dimension of the model's vectors; for an endpoint, ask it."""
     from streams.adapters.embedders import hashing
     from streams.adapters.embedders.install import describe
 
@@ -190,7 +193,7 @@ async def _dimension_of(settings: EmbedderSettings) -> int:
 def install_model(
     settings: EmbedderSettings, report: Callable[[str], None], *, force: bool
 ) -> Path:
-    """Put the model into the cache, undamaged; return its folder."""
+    """Install the model into the cache and verify it; return its folder."""
     from streams.adapters.embedders.install import install
 
     if not _has_files(settings):
@@ -207,7 +210,7 @@ def verify_model(settings: EmbedderSettings) -> Path:
 
 
 async def examined_model(settings: EmbedderSettings) -> str:
-    """Tell of a model that can be used. Raises what `embedder` would, with nothing loaded."""
+    """Describe a usable model without loading it. Raises what `embedder` would raise."""
     model = model_of(settings)
     if _has_files(settings):
         return f"{model}, every file checked, in {verify_model(settings)}"
@@ -227,16 +230,16 @@ def index(kind: IndexKind, path: Path, dimension: int) -> Index:
 
 
 def edge_index(path: Path, dimension: int) -> "EdgeIndex":
-    """Return the index that the engine keeps in a directory."""
+    """Return the index that the embedded engine stores in a directory."""
     from streams.adapters.indexes.edge import EdgeIndex
 
     return EdgeIndex(path, dimension)
 
 
 async def open_index(settings: Settings, *, create: bool = True) -> Index:
-    """Return the index of a service: a server's collection, or this process's own.
+    """Return the index of a service: a collection on a server, or a local index of this process.
 
-    Its name carries model and dimension, so that vectors of two models never meet.
+    Its name contains the model and the dimension, so that vectors of two models never mix.
     """
     from streams.adapters.indexes.qdrant import QdrantIndex, collection_name, connect
 
@@ -269,7 +272,7 @@ async def open_index(settings: Settings, *, create: bool = True) -> Index:
 
 @asynccontextmanager
 async def foreign_collections(settings: Settings, place: str) -> AsyncGenerator["Collections"]:
-    """Open the collections of another program: a server's URL, or a directory, of which a copy."""
+    """Open another program's collections, from a server's URL or from a copy of a directory."""
     from streams.adapters.indexes.foreign import of_directory, of_server
     from streams.adapters.indexes.qdrant import connect
 
@@ -291,7 +294,7 @@ async def foreign_collections(settings: Settings, place: str) -> AsyncGenerator[
 
 
 async def open_collection(settings: Settings) -> "QdrantIndex":
-    """Return the collection of a server that is there already."""
+    """Return the existing collection of a server."""
     from streams.adapters.indexes.qdrant import QdrantIndex
 
     opened = await open_index(settings, create=False)
@@ -301,28 +304,28 @@ async def open_collection(settings: Settings) -> "QdrantIndex":
 
 
 async def partitions(settings: KafkaSettings) -> int:
-    """Return how many partitions events and decisions have; all topics must be as they should."""
+    """Return the number of partitions of events and decisions; require all topics to be valid."""
     from streams.adapters.kafka import topics
 
     return await topics.require(connection(settings))
 
 
 def kafka_log(settings: Settings) -> "KafkaLog":
-    """Return the log of a cluster. Raises InvalidSettings where none is named."""
+    """Return the log of a cluster. Raises InvalidSettings if no broker is configured."""
     from streams.adapters.kafka.log import KafkaLog, Sending
 
     return KafkaLog(connection(settings.kafka), Sending(**settings.producer.model_dump()))
 
 
 def fetching(settings: ConsumerSettings) -> "Fetching":
-    """Return how a service's members ask for records."""
+    """Return how a service's consumers fetch records."""
     from streams.adapters.kafka.subscribe import Fetching
 
     return Fetching(**settings.model_dump())
 
 
 def connection(settings: KafkaSettings) -> "Connection":
-    """Return how the cluster is reached. Raises InvalidSettings where none is named."""
+    """Return how to connect to the cluster. Raises InvalidSettings if no broker is configured."""
     from streams.adapters.kafka.connection import Connection
 
     if settings.bootstrap is None:
@@ -344,7 +347,7 @@ def connection(settings: KafkaSettings) -> "Connection":
 
 
 def must_be_rebuilt(kind: IndexKind, path: Path) -> bool:
-    """Tell, before the index is opened, whether it will start empty."""
+    """Return, before the index is opened, whether it will start empty."""
     return not kind.durable or not path.exists() or not any(path.iterdir())
 
 
@@ -357,7 +360,7 @@ def log(directory: StoreDirectory, *, read_only: bool) -> LocalBroker:
 async def sinks(
     settings: SinkSettings, report: Callable[[str], None]
 ) -> AsyncGenerator[list[Sink]]:
-    """Open the copies that the settings ask for; `report` is told what a person should know."""
+    """Open the copies that the settings request; `report` receives what a person should know."""
     from streams.adapters.memories_md.sink import MemoriesMdSink
     from streams.adapters.sinks.jsonl import JsonlSink
     from streams.adapters.sinks.sqlite import SqliteSink
@@ -378,19 +381,19 @@ async def sinks(
 
 
 def forget_key(settings: ForgetSettings, directory: StoreDirectory | None = None) -> Key | None:
-    """Return what tombstones are made and read with; None where nothing has one yet."""
+    """Return the key of tombstones; None if neither the settings nor the store has one yet."""
     given = None if settings.key is None else settings.key.get_secret_value()
     secret = given or (None if directory is None else directory.key())
     return None if secret is None else Key(secret.encode())
 
 
 def new_key(directory: StoreDirectory) -> None:
-    """Let a store have a secret of its own."""
+    """Give a store a secret of its own."""
     directory.keep_key(secrets.token_hex(32))
 
 
 def llm_verifier(settings: LlmSettings, clock: Clock) -> "LlmVerifier | None":
-    """Return the language model as a judge; None where none is configured."""
+    """Return the language model as a judge; None if none is configured."""
     from streams.adapters.verifiers.chat import Chat
     from streams.adapters.verifiers.openai_compatible import LlmVerifier
 
@@ -400,14 +403,14 @@ def llm_verifier(settings: LlmSettings, clock: Clock) -> "LlmVerifier | None":
 
 
 def llm_wording(settings: LlmSettings, verifier: "LlmVerifier | None") -> Wording | None:
-    """Return the same language model as a writer, over the judge's client and budget."""
+    """Return the same language model for wording merges; it shares the judge's client and budget."""
     from streams.adapters.verifiers.openai_compatible import LlmWording
 
     return None if verifier is None else LlmWording(verifier.chat, settings.merge_prompt)
 
 
 def decision_lines(process: str, settings: LoggingSettings) -> "DecisionLines | None":
-    """Return what logs the decisions of a process; None where that is not wanted."""
+    """Return the logger of a process's decisions; None if they are not to be logged."""
     if settings.decisions == "none":
         return None
     from streams.adapters.telemetry import DecisionLines, log_lines
@@ -418,9 +421,9 @@ def decision_lines(process: str, settings: LoggingSettings) -> "DecisionLines | 
 
 
 def llm_extractor(settings: Settings, clock: Clock) -> "LlmExtractor":
-    """Return the language model that takes memories from turns.
+    """Return the language model that extracts memories from turns.
 
-    Raises InvalidSettings where none is named.
+    Raises InvalidSettings if none is configured.
     """
     from streams.adapters.verifiers.chat import Chat
     from streams.adapters.verifiers.extracting import LlmExtractor
@@ -433,12 +436,12 @@ def llm_extractor(settings: Settings, clock: Clock) -> "LlmExtractor":
 
 
 def maker(settings: ExtractionSettings, model: Extracting | None) -> Maker:
-    """Return what makes events of turns; without a model, sentence by sentence."""
+    """Return what turns are made into events with; without a model, sentence by sentence."""
     return Maker(model, settings.attempts_max, settings.retired_max)
 
 
 def rules(settings: ExtractionSettings) -> Rules:
-    """Return which signs of a turn are looked for."""
+    """Return the triggers that select turns for extraction."""
     return Rules(frozenset(settings.triggers), settings.response_characters)
 
 
@@ -464,7 +467,7 @@ def _endpoint(settings: LlmSettings) -> "Endpoint":
 
 
 def owner_token() -> str:
-    """Return a token that no other process has: it tells this owner's fences from all others."""
+    """Return a token unique to this process, which distinguishes this owner's fences from others."""
     return secrets.token_hex(8)
 
 
@@ -473,7 +476,7 @@ def limits(settings: ServiceSettings) -> Limits:
 
 
 def screener(policy: Policy) -> Screener | None:
-    """Return what looks through events, where the policy wants that. Unusable where it is missing."""
+    """Return the screener, or None if the policy has none. Raises Unusable if it is not installed."""
     if not policy.screens:
         return None
     try:
@@ -488,7 +491,7 @@ def screener(policy: Policy) -> Screener | None:
 
 @asynccontextmanager
 async def judging(settings: Settings, clock: Clock) -> AsyncGenerator[Judging]:
-    """Open the judges that the settings give; a policy says which of them are asked."""
+    """Open the judges that the settings configure; a policy chooses which of them are asked."""
     from streams.adapters.lexicons import english
     from streams.adapters.verifiers.built_in import BuiltInVerifier
     from streams.core.language.reading import Readings

@@ -1,10 +1,10 @@
-"""Makes the judge: from the material to the packaged files.
+"""Builds the judge, from the training material to the packaged files.
 
     python -m training.relations DATA STATE OUT [--pairs 400000]
 
-Makes `words.npz` and `trees.onnx`; trains the cross-encoder, or goes on, where STATE holds a run
-that was stopped; writes it as `alone.onnx` and `together.onnx`, and fits `decision.json`. What is
-there already is not made again. The default embedding model must be installed.
+Builds `words.npz` and `trees.onnx`; trains the cross-encoder, or resumes if STATE holds a stopped
+run; writes it as `alone.onnx` and `together.onnx`, and fits `decision.json`. Collected pairs and
+trees that exist are not built again. The default embedding model must be installed.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Writes the trained network as two ONNX files: `alone.onnx` reads a text, `together.onnx` a pair.
+"""Exports the trained network to two ONNX files: `alone.onnx` for a text, `together.onnx` for a pair.
 
     python -m training.relations.export STATE OUT
 
-Matrices are kept as one byte a weight, with one scale for each output, and are widened when the
-file is opened: what is computed is single precision, the same on every processor to five decimals.
-No batch and no padding: a pair is read by itself, so its answer depends on nothing else.
+Matrices are stored as int8 with one scale per output, and dequantised when the file is opened: all
+computation is in float32, and the results agree on all processors to five decimals. There is no
+batching and no padding, so a pair's result depends on nothing else.
 """
 
 import argparse
@@ -27,7 +27,7 @@ _HALF = 0.5
 
 
 class _Graph:
-    """Collects nodes and weights; every method returns the name of the tensor that it makes."""
+    """Collects nodes and weights; the methods return the name of the tensor that they make."""
 
     def __init__(self) -> None:
         self._nodes: list[onnx.NodeProto] = []
@@ -49,7 +49,7 @@ class _Graph:
         return self.hold(f"integers {values}", np.array(values, np.int64))
 
     def matrix(self, name: str, weight: torch.Tensor) -> str:
-        """Hold a matrix as bytes, shape (out, in), and return it widened, ready for `x @ w`."""
+        """Store a matrix of shape (out, in) as int8; return it dequantised, ready for `x @ w`."""
         bytes_, scales = quantised(weight)
         wide = self.node("Cast", self.hold(f"{name}.bytes", bytes_.T), to=TensorProto.FLOAT)
         return self.node("Mul", wide, self.hold(f"{name}.scales", scales[:, 0]))
@@ -97,14 +97,14 @@ class _Graph:
 
 
 def quantised(weight: torch.Tensor) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """Return a matrix as bytes and the scale of each row, shape (rows, 1)."""
+    """Return a matrix as int8 and the scales of its rows, shape (rows, 1)."""
     values = _values(weight)
     scales = np.maximum(np.abs(values).max(1, keepdims=True), 1e-12) / 127
     return np.round(values / scales).astype(np.int8), scales.astype(np.float32)
 
 
 def alone(net: Relations) -> onnx.ModelProto:
-    """Return the graph that reads one text: ids, shape (tokens,), to states (tokens, width)."""
+    """Return the graph that maps one text's ids, shape (tokens,), to states (tokens, width)."""
     graph = _Graph()
     bytes_, scales = quantised(net.words.weight)
     ids = "ids"
@@ -122,7 +122,7 @@ def alone(net: Relations) -> onnx.ModelProto:
 
 
 def together(net: Relations) -> onnx.ModelProto:
-    """Return the graph that reads two texts' states: to logits over RELATIONS, shape (relations,)."""
+    """Return the graph that maps two texts' states to logits over RELATIONS, shape (relations,)."""
     graph = _Graph()
     width = net.words.embedding_dim
     x = graph.node("Concat", "first", "second", axis=0)
@@ -156,7 +156,7 @@ def _head(graph: _Graph, net: Relations, u: str, v: str, starts: str, _way: str)
 
 
 def _apart(graph: _Graph) -> str:
-    """Return 1 where a token of one text looks at one of the other: shape (1, tokens, tokens)."""
+    """Return a mask of shape (1, tokens, tokens): 1 where two tokens are from different texts."""
     sides = [
         graph.node("Expand", graph.number(value), _length(graph, side))
         for value, side in ((0.0, "first"), (1.0, "second"))

@@ -1,11 +1,11 @@
-"""Checks the fact cards: their form, texts that repeat, and texts of sets that are reported on.
+"""Checks the fact cards: their form, repeated texts, and leaks of evaluation texts.
 
-No two cards word one fact; a near-miss of one card may be a near-miss of another.
+No two cards may share a wording of a fact; a near-miss may occur on several cards.
 
     python -m training.relations.lint [DATA]
 
-DATA is the folder of sets that are reported on; without it, leaks are looked for in the project's
-own pairs alone. Prints each problem with its card; the exit status is 1 where there is one.
+DATA is the folder of the evaluation sets; without it, leaks are not checked. Prints each problem
+with its card; the exit status is 1 if there is one.
 """
 
 import argparse
@@ -21,12 +21,12 @@ LEAST = {
     "sightings": {"sightings": 8, "other": 5, "contra": 3},
     "retold": {"sightings": 8, "other": 5, "contra": 4},
 }
-"""How many texts of each list a card has at least, by its kind."""
+"""The minimum number of texts in each list of a card, by kind of card."""
 WORDS_MAX = 80
 
 
 def problems(found: Sequence[Card], avoided: set[str]) -> Iterator[str]:
-    """Yield what is wrong with the cards, a line each."""
+    """Yield the problems of the cards, one line each."""
     facts: dict[str, str] = {}
     for card in found:
         told: dict[str, str] = {}

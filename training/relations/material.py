@@ -1,7 +1,8 @@
-"""Fact cards and labelled sets become pairs, each with the relations that it may have.
+"""Training pairs from fact cards and labelled sets, each with its possible relations.
 
-A card says what its texts are to each other; an inference set says only what follows from what. So
-a pair carries the set of relations that its label leaves open, and the model learns their sum.
+A card determines the relations of its texts; an inference set says only what follows from what. So
+a pair carries the set of relations that its label allows, and the model learns the sum of their
+probabilities.
 """
 
 import gzip
@@ -19,24 +20,24 @@ from training.frames import CONVERSE, Labelled
 from training.relations.respelling import respelled
 
 RELATIONS = tuple(one.value for one in weighing.RELATIONS)
-"""What the first text is to the second, in the order of the model's outputs."""
+"""The relations of the first text to the second, in the order of the model's outputs."""
 TURNED = tuple(RELATIONS.index(CONVERSE.get(name, name)) for name in RELATIONS)
-"""Where each output stands when the pair is turned round."""
+"""The index of each output's converse: its output when the texts are swapped."""
 ONE_MEMORY = tuple(one.value for one in weighing.ONE_MEMORY)
-"""Relations of two texts that one memory stands for."""
+"""The relations of two texts that belong in one memory."""
 
 CARDS = Path(__file__).parent.parent / "material" / "cards"
 HELD_OUT_DOMAINS = ("food", "it-security", "organisation", "user-people", "embodied-web-agent")
-"""Domains that nothing is learnt from or chosen by: the last judgement is on them."""
+"""Test domains: used neither for training nor for model selection."""
 DEVELOPMENT = CARDS.parent / "development.txt"
-"""Names of the cards that are left for choosing (when to stop, how to calibrate): one in twenty, drawn
-when the cards were written, so that new ones move none from one side to the other."""
+"""Names of the development cards, used for early stopping and calibration: one in twenty, drawn when
+the cards were written, so that new cards do not move old ones between the sets."""
 DEVELOPMENT_ONE_IN = 20
-"""Of labelled pairs one in so many is left for choosing."""
+"""One in this many labelled pairs is in the development set."""
 
 
 class Example(NamedTuple):
-    """Two texts, the relations that the first may have to the second, and how much they count."""
+    """Two texts, the possible relations of the first to the second, and the pair's weight."""
 
     first: str
     second: str
@@ -46,7 +47,7 @@ class Example(NamedTuple):
 
 
 class Card(NamedTuple):
-    """One fact: its wordings by what they are to it; `kind` is strict, sightings or retold."""
+    """One fact: its texts by their relation to it; `kind` is strict, sightings or retold."""
 
     name: str
     domain: str
@@ -55,7 +56,7 @@ class Card(NamedTuple):
 
 
 def cards(folder: Path = CARDS) -> list[Card]:
-    """Read every card, in an order that only the files decide."""
+    """Read every card, in an order that depends only on the files."""
     return [
         _card(file, number, json.loads(line))
         for file in sorted(folder.rglob("*.jsonl"))
@@ -71,12 +72,12 @@ def _card(file: Path, number: int, row: dict[str, Any]) -> Card:
 
 
 def held_out(card: Card) -> bool:
-    """Tell whether a card's domain is one that nothing is learnt from."""
+    """Return whether a card's domain is a test domain."""
     return card.domain in HELD_OUT_DOMAINS
 
 
 def split(found: Sequence[Card]) -> tuple[list[Card], list[Card], list[Card]]:
-    """Return the cards to learn from, to choose by, and to judge by."""
+    """Return the training, development and test cards."""
     open_to_use = [card for card in found if not held_out(card)]
     chosen = set(DEVELOPMENT.read_text(encoding="utf-8").split())
     return (
@@ -87,13 +88,13 @@ def split(found: Sequence[Card]) -> tuple[list[Card], list[Card], list[Card]]:
 
 
 def for_development(one: Example) -> bool:
-    """Tell whether a labelled pair is left for choosing: one in so many, by its texts."""
+    """Return whether a labelled pair is in the development set, decided by a hash of its texts."""
     least = min(plain(one.first), plain(one.second))
     return crc32(least.encode()) % DEVELOPMENT_ONE_IN == 0
 
 
 def of_card(card: Card, chance: Random, share: float = 1.0) -> list[Example]:
-    """Return pairs of a card, a random choice of each kind; `share` scales how many."""
+    """Return pairs of a card, a random sample of each kind; `share` scales their number."""
     return (
         _of_strict(card, chance, share) if card.kind == "strict" else _retold(card, chance, share)
     )
@@ -146,7 +147,7 @@ class _Drawing:
 
 
 def near_copies(card: Card, chance: Random) -> list[Example]:
-    """Return a card's texts in another spelling, and its near-misses respelled likewise."""
+    """Return pairs of a card's texts with respelled copies, and with respelled near-misses."""
     known = card.texts.get("same") or card.texts["sightings"]
     made: list[Example] = []
     for text in chance.sample(known, min(3, len(known))):
@@ -165,7 +166,7 @@ def _near(card: Card) -> tuple[list[str], list[str]]:
 
 
 def strangers(found: Sequence[Card], chance: Random, number: int) -> list[Example]:
-    """Return pairs of two cards of one domain: other facts of the same kind."""
+    """Return pairs from two cards of one domain, which state distinct facts."""
     by_domain: dict[str, list[Card]] = {}
     for card in found:
         by_domain.setdefault(card.domain, []).append(card)
@@ -209,7 +210,7 @@ _SETS = (
 
 
 def inferences(folder: Path, chance: Random) -> Iterator[Example]:
-    """Yield pairs of the inference sets: what follows is the same or less, never more."""
+    """Yield pairs of the inference sets: an entailed text says the same or less, never more."""
     for one in _SETS:
         told = {"entailment": _ENTAILED, "neutral": _OPEN, "contradiction": one.contradiction}
         with gzip.open(folder / f"{one.file}.jsonl.gz", "rt", encoding="utf-8") as lines:
@@ -219,14 +220,14 @@ def inferences(folder: Path, chance: Random) -> Iterator[Example]:
 
 
 def plain(text: str) -> str:
-    """Return a text's letters and digits, as texts are compared with those that are evaluated."""
+    """Return a text reduced to letters and digits, the form compared with evaluation texts."""
     return " ".join(re.findall(r"[a-z0-9]+", text.casefold()))
 
 
 def without(
     examples: Iterable[Example], avoided: set[str], keeps: Callable[[str], bool]
 ) -> list[Example]:
-    """Drop what shares a text with a set that is reported on, or is too long to be learnt."""
+    """Drop pairs of equal texts, pairs with an evaluation text, and those that `keeps` rejects."""
     return [
         one
         for one in examples

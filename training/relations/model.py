@@ -1,9 +1,9 @@
-"""The network of relations: reads two texts alone, then together, the same both ways round.
+"""The relation network: a cross-encoder that reads two texts alone, then together, symmetrically.
 
-The lower layers read each text by itself, so a text that is compared with many is read once. The
-upper layers read both together; a learnt bias for each head tells a text's own words from the
-other's. Nothing in them knows which text came first, so turning the pair round turns the outputs
-round, exactly. It starts from the weights of an encoder with BERT's layers.
+The lower layers read each text by itself, so a text that is compared with many is encoded once. The
+upper layers read both together; a learnt attention bias per head distinguishes a text's own tokens
+from the other's. Nothing depends on which text is first, so swapping the texts gives exactly the
+converse outputs. Training starts from the weights of an encoder with BERT's layers.
 """
 
 from collections.abc import Sequence
@@ -20,21 +20,21 @@ from torch.nn import functional
 from training.relations.material import RELATIONS, TURNED
 
 ALONE = 2
-"""Layers that read a text by itself."""
+"""The number of layers that read a text by itself."""
 _DROPOUT = 0.1
 _EPSILON = 1e-12
 _BLOCKED = -1e9
 
 
 class Texts(NamedTuple):
-    """Token ids of some texts, shape (n, longest), and which of them are there."""
+    """Padded token ids of texts, shape (n, longest), and the mask of real tokens."""
 
     ids: Tensor
     there: Tensor
 
 
 class Layer(nn.Module):
-    """One encoder layer, as BERT has it."""
+    """One encoder layer of BERT's architecture."""
 
     def __init__(self, width: int, inner: int, heads: int) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Layer(nn.Module):
         self.norm_fed = nn.LayerNorm(width, _EPSILON)
 
     def forward(self, x: Tensor, bias: Tensor) -> Tensor:
-        """Read `x`, shape (n, tokens, width); `bias` is added to what heads attend by."""
+        """Encode `x`, shape (n, tokens, width); `bias` is added to the attention scores."""
         n, tokens, width = x.shape
         q, k, v = (
             self.mixed(x).view(n, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
@@ -60,7 +60,7 @@ class Layer(nn.Module):
 
 
 class Relations(nn.Module):
-    """Gives logits over RELATIONS for pairs of texts."""
+    """The network that returns logits over RELATIONS for pairs of texts."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Relations(nn.Module):
         self.told = nn.Linear(width, len(RELATIONS))
 
     def alone(self, texts: Texts) -> Tensor:
-        """Read each text by itself: shape (n, longest, width)."""
+        """Return the states of each text by itself, shape (n, longest, width)."""
         x = self.norm(self.words(texts.ids) + self.positions.weight[: texts.ids.shape[1]])
         bias = torch.where(texts.there, 0.0, _BLOCKED)[:, None, None, :]
         for layer in self.layers[:ALONE]:
@@ -91,7 +91,7 @@ class Relations(nn.Module):
     def together(
         self, alone: Tensor, lengths: Sequence[int], pairs: Sequence[tuple[int, int]]
     ) -> Tensor:
-        """Return logits, shape (pairs, relations), of pairs of texts that were read by themselves."""
+        """Return the logits, shape (pairs, relations), of pairs of texts that `alone` has read."""
         joined, of_first, of_second = _joined(alone, lengths, pairs)
         there = of_first | of_second
         apart = of_first[:, None, :, None] != of_first[:, None, None, :]
@@ -114,7 +114,7 @@ class Relations(nn.Module):
 def _joined(
     alone: Tensor, lengths: Sequence[int], pairs: Sequence[tuple[int, int]]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Put the tokens of each pair's texts one behind the other, without the gaps between them."""
+    """Concatenate the tokens of each pair's texts without padding; return the masks of both."""
     longest = alone.shape[1]
     total = max(lengths[first] + lengths[second] for first, second in pairs)
     place = np.zeros((len(pairs), total), np.int64)
@@ -136,7 +136,7 @@ def _mean(x: Tensor, side: Tensor) -> Tensor:
 
 
 def texts_of(ids: Sequence[Sequence[int]]) -> Texts:
-    """Return texts of different lengths in one rectangle."""
+    """Return texts of different lengths, padded to the longest."""
     longest = max(map(len, ids))
     rows = np.zeros((len(ids), longest), np.int64)
     there = np.zeros((len(ids), longest), bool)
@@ -147,7 +147,7 @@ def texts_of(ids: Sequence[Sequence[int]]) -> Texts:
 
 
 def started_from(file: Path) -> Relations:
-    """Return a network with the weights of an encoder of BERT's layers, an ONNX file."""
+    """Return a network initialised from an ONNX file of an encoder with BERT's layers."""
     weights = _Weights(file)
     layers = weights.layers()
     net = Relations(layers)
@@ -162,7 +162,7 @@ def started_from(file: Path) -> Relations:
 
 
 class _Weights:
-    """The weights of an installed embedding model, by their names in its ONNX file."""
+    """The weights of an installed embedding model, by name in its ONNX file."""
 
     def __init__(self, file: Path) -> None:
         self._held = {

@@ -1,4 +1,4 @@
-"""The same words written differently: what two runs of one extractor change without meaning it."""
+"""Respelling: the meaningless differences between two runs of one extractor."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _COMPOUND = range(3, 7)
 
 
 def respelled(text: str, chance: Random) -> str:
-    """Return a text with one or two changes of spelling; what it says stays."""
+    """Return a text with one or two changes of spelling that keep its meaning."""
     for _ in range(chance.choice((1, 1, 2))):
         text = chance.choice(_CHANGES)(text, chance)
     return text

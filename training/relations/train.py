@@ -1,11 +1,11 @@
-"""Trains the network of relations; may be stopped at any time and goes on where it was.
+"""Trains the relation network; it may be stopped at any time, and resumes from its last state.
 
     python -m training.relations.train DATA STATE --pairs 400000
 
-DATA is the folder with `pairs/`, `streams/` and `train/` of sets that may be used (see
-`training.pairs`); STATE keeps the newest weights, the optimiser's state and the log. Pairs of one
-card are learnt together, so that its texts are read once. The rate of learning rises, holds, and
-falls over the last fifth of the pairs; a run that goes on with more pairs goes on holding.
+DATA is the folder with `pairs/`, `streams/` and `train/` of permitted sets (see `training.pairs`);
+STATE holds the newest weights, the optimiser's state and the log. Pairs of one card share a batch,
+so that its texts are encoded once. The learning rate warms up, stays constant, and decays over the
+last fifth of the pairs; a run resumed with more pairs returns to the constant rate.
 """
 
 import argparse
@@ -43,7 +43,7 @@ from training.relations.material import (
 from training.relations.model import Relations, started_from, texts_of
 
 TOKENS_MAX = 48
-"""Tokens of a text that are learnt from; longer texts are left out."""
+"""Maximum tokens of a training text; longer texts are left out."""
 _SEED = 20261122
 _BATCH = 64
 _CHUNK = 32
@@ -56,13 +56,13 @@ _SMOOTHING = 0.03
 _KEEP_EVERY = 100
 _JUDGE_EVERY = 500
 _STRANGERS = 1_500
-_BRIEF = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # noqa: SLF001 - nothing public tells
-"""Whether this processor multiplies 16-bit floats: steps then take half the time."""
+_BRIEF = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # noqa: SLF001 - there is no public API
+"""Whether this processor supports bf16, which halves the time of a step."""
 
 
 @dataclass
 class Progress:
-    """How far a run is: steps, pairs read, and the round of the material."""
+    """The progress of a run: steps, pairs read, and seconds."""
 
     step: int = 0
     pairs: int = 0
@@ -70,7 +70,7 @@ class Progress:
 
 
 class Encoded:
-    """Texts as token ids, each read once."""
+    """Texts as token ids, each tokenised once."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -87,7 +87,7 @@ class Encoded:
 
 
 class Material:
-    """What is learnt from, drawn anew in each round, in batches that share texts."""
+    """The training material, resampled in each round, in batches that share texts."""
 
     def __init__(self, data: Path, pairs: Path | None, encoded: Encoded) -> None:
         self._encoded = encoded
@@ -100,7 +100,7 @@ class Material:
         )
 
     def round(self, number: int) -> Iterator[list[Example]]:
-        """Yield the batches of one round: every card, and a part of the other pairs."""
+        """Yield the batches of one round: every training card, and a share of the other pairs."""
         chance = Random(_SEED + number)
         groups = [self._of_card(card, chance) for card in self._learnt]
         loose = [*strangers(self._learnt, chance, _STRANGERS), *self._share_of_fixed(number)]
@@ -127,7 +127,7 @@ class Material:
 
 
 def logits(net: Relations, encoded: Encoded, pairs: Sequence[tuple[str, str]]) -> Tensor:
-    """Return the network's outputs for pairs; each text is read by itself once."""
+    """Return the network's logits for pairs; each text is encoded by itself once."""
     texts = {text: at for at, text in enumerate(dict.fromkeys(t for pair in pairs for t in pair))}
     ids = [encoded.of(text) for text in texts]
     lengths = [len(one) for one in ids]
@@ -143,7 +143,7 @@ def logits(net: Relations, encoded: Encoded, pairs: Sequence[tuple[str, str]]) -
 
 
 def loss_of(told: Tensor, batch: Sequence[Example]) -> Tensor:
-    """Return the weighted surprise at what the labels leave open."""
+    """Return the weighted, smoothed negative log-likelihood of the relations the labels allow."""
     left_open = torch.zeros(len(batch), len(RELATIONS))
     for row, one in enumerate(batch):
         for name in one.relations:
@@ -170,7 +170,7 @@ def probabilities(
 
 
 def judged(net: Relations, encoded: Encoded, found: Sequence[Card]) -> dict[str, float]:
-    """Return figures on cards that were not learnt from, by the kind of card."""
+    """Return the metrics on cards not used in training, by kind of card."""
     figures: dict[str, float] = {}
     for kind in ("strict", "sightings", "retold"):
         some = [card for card in found if card.kind == kind]
@@ -197,7 +197,7 @@ def judged(net: Relations, encoded: Encoded, found: Sequence[Card]) -> dict[str,
 
 
 class Run:
-    """One training, kept in a folder."""
+    """One training run, with its state in a folder."""
 
     def __init__(self, state: Path, base: Path, wanted: int) -> None:
         self._file = state / "state.pt"
@@ -234,7 +234,7 @@ class Run:
         self.progress = Progress(**kept["progress"])
 
     def keep(self) -> None:
-        """Write the state, whole or not at all."""
+        """Write the state atomically."""
         new = self._file.with_suffix(".new")
         torch.save(
             {
@@ -247,7 +247,7 @@ class Run:
         new.replace(self._file)
 
     def note(self, **figures: object) -> None:
-        """Add a line to the log, and show it."""
+        """Append a line to the log, and print it."""
         line = json.dumps({**asdict(self.progress), **figures})
         print(line, flush=True)
         with self._log.open("a", encoding="utf-8") as log:
@@ -255,7 +255,7 @@ class Run:
 
     @property
     def left(self) -> float:
-        """The share of the pairs that is still to be read."""
+        """The share of the pairs still to be read."""
         return max(0.0, 1 - self.progress.pairs / self._wanted)
 
     def learn(self, encoded: Encoded, batch: Sequence[Example]) -> float:
@@ -297,7 +297,7 @@ def _learn(run: Run, material: Material, encoded: Encoded) -> None:
     while run.left:
         for batch in material.round(number):
             passed += 1
-            if passed <= run.progress.step:  # this round was begun before the run was stopped
+            if passed <= run.progress.step:  # done before the run was stopped
                 continue
             losses.append(run.learn(encoded, batch))
             run.progress.seconds = round(time.monotonic() - began, 1)

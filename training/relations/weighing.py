@@ -1,10 +1,10 @@
-"""Fits the judge's one decision to pairs that neither trees nor cross-encoder learnt from.
+"""Fits the judge's final decision on pairs that neither trees nor cross-encoder trained on.
 
     python -m training.relations.weighing DATA STATE OUT
 
-Uses the development cards and the labelled pairs that were left for choosing. OUT holds the trees;
-`decision.json` is written beside them, the weights with and without the cross-encoder. Prints how
-right each guard is, and the operating points. Nothing that is reported on is looked at.
+Uses the development cards and the labelled pairs of the development set. OUT holds the trees;
+`decision.json` is written next to them, with weights with and without the cross-encoder. Prints the
+precision of each guard and the operating points. No evaluation data is used.
 """
 
 import argparse
@@ -52,7 +52,7 @@ _SEED = 20261123
 _LABELLED = 4_000
 _CARD_SHARE = 1.5
 _LEAST_SIMILAR = 0.5
-"""Pairs less alike are nominated by nobody."""
+"""Pairs with a lower cosine are never nominated."""
 _CAUTION = 2e-4
 _STEPS = 600
 
@@ -60,7 +60,7 @@ Matrix = NDArray[np.float64]
 
 
 def examples(data: Path, collected: Path | None, fits: Callable[[str], bool]) -> list[Example]:
-    """Return the pairs that are left for choosing."""
+    """Return the pairs of the development set."""
     chance = Random(_SEED)
     _, development, _ = split(cards())
     made = [one for card in development for one in of_card(card, chance, _CARD_SHARE)]
@@ -74,7 +74,7 @@ def examples(data: Path, collected: Path | None, fits: Callable[[str], bool]) ->
 
 
 class Witnesses:
-    """Asks everybody about pairs of texts: cosine, guards, trees and the cross-encoder."""
+    """Collects all evidence on pairs of texts: cosine, guards, trees and cross-encoder."""
 
     def __init__(self, models: Path, trees: Path, net: Relations, encoded: Encoded) -> None:
         """`trees` is the folder of words.npz and trees.onnx."""
@@ -85,7 +85,7 @@ class Witnesses:
         self._trees = onnxruntime.InferenceSession(trees / "trees.onnx")
 
     def told(self, pairs: Sequence[tuple[str, str]]) -> list[Told]:
-        """Return what each of them tells of each pair."""
+        """Return the evidence of all witnesses on each pair."""
         rows = self._preparation.rows(pairs)
         cosines = rows[:, names().index("similarity")].astype(float)
         found: list[Told] = []
@@ -111,7 +111,7 @@ class Witnesses:
 def fit(
     columns: Sequence[str], rows: Sequence[dict[str, float]], found: Sequence[Example]
 ) -> dict[str, Any]:
-    """Return the weights under which the labels are likeliest, the same both ways round."""
+    """Return the regularised maximum-likelihood weights, symmetric under swapping the texts."""
     x = torch.tensor(
         [[row.get(name, 0.0) for name in columns] for row in rows], dtype=torch.float64
     )
@@ -148,7 +148,7 @@ def fit(
 
 
 def _balanced(found: Sequence[Example]) -> list[float]:
-    """Return how much pairs count: those of cards as much as all others together."""
+    """Return the pairs' weights, scaled so that card pairs weigh as much as all others together."""
     card = [one.source.startswith(("card", "near-copy", "strangers")) for one in found]
     every = {
         kind: sum(one.weight for one, of in zip(found, card, strict=True) if of is kind)
@@ -158,19 +158,19 @@ def _balanced(found: Sequence[Example]) -> list[float]:
 
 
 def turned(name: str) -> str:
-    """Return the name of an input when the pair is turned round."""
+    """Return the name of an input after the texts are swapped."""
     if name.endswith(" refines"):
         return name.replace(" refines", " refined-by")
     return name.replace(" refined-by", " refines") if name.endswith(" refined-by") else name
 
 
 def guards(found: Sequence[Example], told: Sequence[Told]) -> dict[str, tuple[int, float]]:
-    """Return, by guard, how often it objects and how often the two are no one memory then."""
+    """Return, by guard, the number of its objections and the share of them that are right."""
     seen: dict[str, list[bool]] = {}
     for one, known in zip(found, told, strict=True):
         relations, joined = set(one.relations), set(ONE_MEMORY)
         if relations & joined and relations - joined:
-            continue  # the label does not tell
+            continue  # the label is ambiguous
         for finding in known.findings:
             if finding.outcome == "differs":
                 seen.setdefault(finding.guard, []).append(not relations & joined)
@@ -178,9 +178,9 @@ def guards(found: Sequence[Example], told: Sequence[Told]) -> dict[str, tuple[in
 
 
 def weigh(found: Sequence[Example], told: Sequence[Told]) -> dict[str, Any]:
-    """Return the decision's content: its weights with and without the cross-encoder.
+    """Return the decision's weights with and without the cross-encoder.
 
-    Fitted to pairs that would be compared.
+    They are fitted on pairs similar enough to be compared.
     """
     alike = [one.cosine >= _LEAST_SIMILAR for one in told]
     found = [one for one, kept in zip(found, alike, strict=True) if kept]
@@ -195,18 +195,18 @@ def weigh(found: Sequence[Example], told: Sequence[Told]) -> dict[str, Any]:
 
 
 _NATURAL = frozenset(["sts", "strangers", "memories", "written", "card-sightings"])
-"""Sources of pairs as they come, labelled by a person; in the others a word was changed on purpose, or
-the label is by construction."""
+"""Sources of naturally occurring pairs, labelled by a person; in the others a word was changed on
+purpose, or the label follows from the construction."""
 _GOALS = {"careful": (0.003, 0.01), "balanced": (0.01, 0.03), "thorough": (0.03, 0.08)}
-"""What may be hidden at most: of natural pairs, and of near-misses."""
+"""The maximum hidden rates: of natural pairs, and of near-misses."""
 
 
 def points(
     found: Sequence[Example], told: Sequence[Told], decision: Weights
 ) -> dict[str, tuple[float, float, float, float]]:
-    """Return by preset the least probability of one memory, and what it finds and hides.
+    """Return, by preset, the threshold on the probability of one memory, its recall, and hidden rates.
 
-    The least one, in hundredths, with no more hidden than `_GOALS` allow of either kind.
+    The threshold is the lowest, in steps of 0.01, at which neither hidden rate exceeds `_GOALS`.
     """
     worth = np.array(
         [
@@ -231,16 +231,16 @@ def points(
 
 
 _DISPLACED = {"card": 0.0015, "other": 0.005}
-"""Of pairs that contradict each other in nothing, so many may be taken for an update at most."""
+"""The maximum shares of pairs without a contradiction that may be taken for updates."""
 
 
 def update_point(
     found: Sequence[Example], told: Sequence[Told], decision: Weights
 ) -> tuple[float, float, float, float] | None:
-    """Return the least probability from which a contradiction may retire the older of two.
+    """Return the probability threshold above which a contradiction may retire the older memory.
 
-    With it the share of contradictions that reach it, and of all other pairs that do: of cards, and
-    of the rest.
+    Also return the shares that reach it: of the cards' contradictions, and of pairs without one,
+    for cards and for the rest. None if no threshold meets `_DISPLACED`.
     """
     at = RELATIONS.index(Verdict.CONTRADICTS)
     near = np.array([one.cosine >= _LEAST_SIMILAR for one in told])

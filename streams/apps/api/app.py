@@ -1,7 +1,7 @@
-"""The HTTP API: agents in any language keep, search and correct memories.
+"""The HTTP API, through which agents in any language keep, search and correct memories.
 
-Every request names one scope, or what is of one, and its token must be for it. An error is one line
-of JSON (RFC 9457) that names the field; none repeats a memory's text.
+Every request names one scope, or something in one, and its token must be valid for that scope. An
+error is one line of JSON (RFC 9457) that names the field and never repeats a memory's text.
 """
 
 from importlib import metadata
@@ -26,7 +26,7 @@ from streams.ports import Clock
 
 
 def described(life: Lifecycle, metrics: ApiMetrics, log: Log) -> FastAPI:
-    """Return the API as FastAPI has it, before anybody is kept out of it."""
+    """Return the FastAPI app, without access control."""
     app = FastAPI(
         title="memsieve",
         version=metadata.version("memsieve"),
@@ -58,7 +58,7 @@ def build(
     clock: Clock,
     log: Log,
 ) -> ASGIApp:
-    """Return the API. `log` is told a line for each request, with nothing of what it says."""
+    """Return the API with access control. `log` receives a line per request, without its content."""
     budget = Budget(
         settings.requests_per_minute * access.holders, settings.requests_per_minute, clock
     )
@@ -66,5 +66,5 @@ def build(
 
 
 def _operation(route: APIRoute) -> str:
-    """Name an operation as its function is: what is generated from the document calls it so."""
+    """Return the function's name as the operation id, which generated clients use as method name."""
     return route.name

@@ -1,4 +1,4 @@
-"""The routes about decisions: events published, decisions explained and undone, questions settled."""
+"""The routes about decisions: publish events, explain and undo decisions, answer questions."""
 
 from http import HTTPStatus
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What every route needs: what can be done with memories, and who may do it."""
+"""What every route needs: the operations on memories, and their authorization."""
 
 from dataclasses import dataclass
 
@@ -19,26 +19,26 @@ from streams.ports import Poison
 
 @dataclass(frozen=True)
 class Desk:
-    """Looks at the token of a request before anything of a scope is read or changed."""
+    """Checks the token of a request before anything in a scope is read or changed."""
 
     life: Lifecycle
     metrics: ApiMetrics
 
     def author(self, request: Request) -> str:
-        """Return who asks."""
+        """Return the name of the request's token."""
         return _grant(request).name
 
     def permit(self, request: Request, right: Right, scope: ScopeName, field: str) -> None:
-        """Raise Refused where a request may not do that in a scope that it names."""
+        """Raise Refused if a request lacks the right in a scope that it names."""
         grant = _grant(request)
         self._count_foreign(grant, scope)
         if not grant.allows(right, scope):
             raise Refused.forbidden(grant, right, field)
 
     def event(self, request: Request, fresh: Fresh, within: str = "") -> Remember:
-        """Return what was learnt as an event, where the request may add it. Raises Refused.
+        """Return `fresh` as an event. Raises Refused if it is invalid or the request may not add it.
 
-        `within` is where in the body it stands.
+        `within` is its place in the body.
         """
         self.permit(request, "write", fresh.scope, f"{within}.scope" if within else "scope")
         event = event_of(fresh, self.author(request), self.life.now())
@@ -47,13 +47,13 @@ class Desk:
         return event
 
     async def memory(self, request: Request, right: Right, identity: MemoryId) -> Memory:
-        """Return a memory that is not forgotten."""
+        """Return a memory. Raises Declined if it is forgotten."""
         memory = await self.any_memory(request, right, identity)
         require_told(memory)
         return memory
 
     async def any_memory(self, request: Request, right: Right, identity: MemoryId) -> Memory:
-        """Return a memory; that of another scope is as unknown as one that is nowhere."""
+        """Return a memory; one outside the token's scopes is unknown, as if it did not exist."""
         memory = await self.life.memory(identity)
         self._open(request, right, memory.scope, unknown("memory", identity), "memory_id")
         return memory
@@ -61,7 +61,7 @@ class Desk:
     async def decision(
         self, request: Request, right: Right, identity: DecisionId
     ) -> tuple[Decision, ScopeName]:
-        """Return a decision and its scope; one of another scope is unknown."""
+        """Return a decision and its scope; one outside the token's scopes is unknown."""
         decision = await self.life.decision(identity)
         scope, nobody = scope_of(decision), unknown("decision", identity)
         if scope is None:
@@ -70,7 +70,7 @@ class Desk:
         return decision, scope
 
     async def question(self, request: Request, right: Right, identity: str) -> Question:
-        """Return a question to a person; one of another scope is unknown."""
+        """Return a review question; one outside the token's scopes is unknown."""
         nobody = unknown("question", identity)
         every = await self.life.questions()
         found = next((one for one in every if one.review.id == identity), None)
@@ -82,7 +82,7 @@ class Desk:
     def _open(
         self, request: Request, right: Right, scope: ScopeName, nobody: Declined, field: str
     ) -> None:
-        """Raise `nobody` where the token is not for the scope, Refused where it lacks the right."""
+        """Raise `nobody` if the token does not cover the scope, Refused if it lacks the right."""
         grant = _grant(request)
         self._count_foreign(grant, scope)
         if not grant.covers(scope):

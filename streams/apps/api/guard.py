@@ -1,4 +1,4 @@
-"""Stands before the API: who asks, how often, how much at once, and how long a body is."""
+"""The guard in front of the API: authentication, rate limit, concurrency and body size."""
 
 import asyncio
 import time
@@ -16,16 +16,16 @@ from streams.apps.api.problems import Log, Refused
 from streams.apps.settings import ApiSettings
 
 OPEN = frozenset({"/", "/docs", "/openapi.json"})
-"""What everybody may see: it is the same for all."""
+"""Paths that need no token; their content is the same for everyone."""
 
 _BODY_SECONDS = 10.0
-"""How long a body may take to come: who sends it slower holds up others."""
+"""How long a body may take to arrive: slower senders would hold up others."""
 
 
 class Guard:
-    """An app that lets through to another what it may do.
+    """An ASGI app that passes only permitted requests to another.
 
-    So many requests are worked on at once, and so many more wait for their turn.
+    It limits the requests worked on concurrently and those that wait for their turn.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Guard:
             await self._answer(scope, receive, noting)
         except Refused as refused:
             await refused.response()(scope, receive, noting)
-        except Exception as error:  # noqa: BLE001 - it was answered; only its kind may be told
+        except Exception as error:  # noqa: BLE001 - it was answered; only its type may be logged
             self._log("an error in memsieve itself", error=type(error).__name__)
         finally:
             self._under_way -= 1
@@ -80,7 +80,7 @@ class Guard:
             await self._app(scope, _replayed(body, receive), send)
 
     def _granted(self, scope: Scope) -> Grant:
-        """Return what the request's token allows. Raises Refused for none, or one too busy."""
+        """Return the grant of the request's token. Raises Refused if unknown or over its rate."""
         given = Headers(scope=scope).get("authorization", "")
         kind, _, token = given.partition(" ")
         grant = self._access.grant(token.strip()) if kind.casefold() == "bearer" else None
@@ -112,13 +112,13 @@ class Guard:
         )
 
     def _route(self, scope: Scope) -> str:
-        """Return the path as it is described: an id in it is told nobody."""
+        """Return the path template of the route, which contains no id; "other" if none matches."""
         fitting = (one.path for one in self._routes if one.matches(scope)[0] is not Match.NONE)
         return next(fitting, "other")
 
 
 async def _body(receive: Receive, bytes_max: int) -> bytes:
-    """Return a whole body. Raises Refused where it is too long, or takes too long to come."""
+    """Return a whole body. Raises Refused if it is too long, too slow, or incomplete."""
     parts: list[bytes] = []
     length, more = 0, True
     try:
@@ -148,7 +148,7 @@ async def _body(receive: Receive, bytes_max: int) -> bytes:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Hand out a body that was read, then whatever comes next."""
+    """Return a receive function that replays a body, then passes on to `receive`."""
     left = [body]
 
     async def again() -> Message:

@@ -1,4 +1,4 @@
-"""The routes about memories: added, read, searched, corrected, kept, ended, forgotten."""
+"""The routes about memories: add, read, search, correct, pin, retire, forget."""
 
 from http import HTTPStatus
 from typing import Annotated
@@ -143,7 +143,7 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
         changes = _all(await life.update(memory, event, desk.author(request)), response)
         if len(changes.decisions) == 1:
             return changes
-        first, second = changes.decisions  # what the first was refused, the second has done
+        first, second = changes.decisions  # the second made the change that the first was refused
         return Changes(decisions=(first.model_copy(update={"refused": ()}), second))
 
 
@@ -198,12 +198,12 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
 
 
 def _accepted(model: type[Record]) -> Described:
-    """Describe what is answered where a cluster has not decided yet."""
+    """Describe the answer when a cluster has not decided yet."""
     return {HTTPStatus.ACCEPTED: {"model": model, "description": "Not decided on yet"}}
 
 
 def _one(told: Told, response: Response) -> Outcome:
-    """Return what came of an event; 202 where that is not known yet."""
+    """Return the outcome of an event, with status 202 if it is not decided yet."""
     if told.refused is not None:
         raise Refused.poison(told.refused)
     if told.decision is None:
@@ -216,7 +216,7 @@ def _all(told: list[Told], response: Response) -> Changes:
 
 
 def _checked(desk: Desk, request: Request, at: int, given: object) -> Remember | Refused:
-    """Return one of several as an event, or why it is none."""
+    """Return one of several memories as an event, or why it is invalid."""
     place = f"memories[{at}]"
     try:
         return desk.event(request, Fresh.model_validate(given), place)

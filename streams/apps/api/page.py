@@ -1,4 +1,4 @@
-"""What the API can do, as a page that needs nothing from elsewhere."""
+"""An overview of the API as one self-contained HTML page."""
 
 import html
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ _STYLE = (
 
 
 def page(described: Mapping[str, Any]) -> str:
-    """Return the routes of an OpenAPI document for people: what each does, and what it takes."""
+    """Return an HTML page of an OpenAPI document's routes: what each does, and its fields."""
     info = described["info"]
     routes = "".join(
         f"<h2><code>{method.upper()} {html.escape(path)}</code></h2>"
@@ -29,7 +29,7 @@ def page(described: Mapping[str, Any]) -> str:
 
 
 def _fields(described: Mapping[str, Any], operation: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the fields of a request; those that may be left out in brackets."""
+    """Yield the fields of a request, optional ones in brackets."""
     for one in operation.get("parameters", ()):
         yield _named(one["name"], required=one["required"])
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})

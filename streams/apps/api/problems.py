@@ -1,4 +1,4 @@
-"""What the API answers instead of what was wished: one form, one line, and what to do."""
+"""The error answers of the API: one form, with one line that says what to do."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -19,10 +19,10 @@ from streams.apps.problems import dotted
 from streams.ports import Fatal, Poison, Transient
 
 Log = Callable[..., object]
-"""Takes a line and its fields, as structlog's loggers do."""
+"""Takes a line and its fields, like structlog's loggers."""
 
 Described: TypeAlias = dict[int | str, dict[str, Any]]
-"""What a route may answer, by status, as FastAPI has it."""
+"""The possible answers of a route by status, in FastAPI's form."""
 
 _STATUS = {
     Why.UNKNOWN: HTTPStatus.NOT_FOUND,
@@ -49,12 +49,12 @@ class Problem(Record):
 
 
 class Refused(Exception):
-    """A request that is not answered as wished."""
+    """A request that is refused with an error answer."""
 
     def __init__(
         self, status: HTTPStatus, detail: str, *, field: str | None = None, retry: int | None = None
     ) -> None:
-        """`retry`: after how many seconds it may come again."""
+        """`retry`: the seconds after which the request may be sent again."""
         super().__init__(detail)
         self.status = status
         self.detail = detail
@@ -80,7 +80,7 @@ class Refused(Exception):
 
     @classmethod
     def forbidden(cls, grant: Grant, right: Right, field: str) -> "Refused":
-        """Tell what a token is for, which its holder knows anyway."""
+        """Return a refusal that names the token's rights, which its holder knows anyway."""
         may = f"it may {' and '.join(sorted(grant.rights))} {', '.join(grant.scopes)}"
         said = f"{field}: the token may not {right} this scope; {may}"
         return cls(HTTPStatus.FORBIDDEN, said, field=field)
@@ -93,9 +93,9 @@ class Refused(Exception):
     def invalid(
         cls, error: RequestValidationError | ValidationError, within: str = ""
     ) -> "Refused":
-        """Tell what is wrong first: where, what and what to do; never what it says.
+        """Return a refusal for the first error: where, what and the remedy, never the value.
 
-        `within` is the place in the body of what was looked at.
+        `within` is the place in the body of the validated part.
         """
         first: ErrorDetails = error.errors()[0]
         if first["type"] == "json_invalid":
@@ -107,7 +107,7 @@ class Refused(Exception):
 
     @classmethod
     def poison(cls, poison: Poison, within: str = "") -> "Refused":
-        """Tell why an event can never be decided on."""
+        """Return a refusal that says why an event can never be decided on."""
         field = ".".join(part for part in (within, poison.field) if part) or "body"
         is_reused = poison.field == "event_id"
         status = HTTPStatus.CONFLICT if is_reused else HTTPStatus.UNPROCESSABLE_ENTITY
@@ -116,7 +116,7 @@ class Refused(Exception):
 
 
 def tell_problems(app: FastAPI, log: Log) -> None:
-    """Answer every failure in one form."""
+    """Install handlers that answer every failure in one form."""
 
     @app.exception_handler(Refused)
     async def refused(_: Request, error: Refused) -> JSONResponse:
@@ -170,5 +170,5 @@ def _said(problem: ErrorDetails) -> str:
 
 
 def responses(*codes: int) -> Described:
-    """Describe the errors of a route."""
+    """Describe the error answers of a route."""
     return {code: {"model": Problem} for code in codes}

@@ -1,4 +1,4 @@
-"""What the API takes and answers."""
+"""The requests and answers of the API."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
@@ -285,7 +285,7 @@ class QuestionsTold(Record):
 
 
 def event_of(fresh: Fresh, author: str, now: datetime) -> Remember | Poison:
-    """Return what was learnt as an event, or why it is none."""
+    """Return `fresh` as an event, or why it is invalid."""
     at = fresh.occurred_at or now
     if at > now + CLOCK_SKEW_MAX:
         said = (
@@ -299,7 +299,7 @@ def event_of(fresh: Fresh, author: str, now: datetime) -> Remember | Poison:
 
 
 def correcting(memory: Memory, correction: Correction) -> Fresh:
-    """Return what is learnt by a correction: what it leaves out is as the memory has it."""
+    """Return a correction as a new memory; fields that it omits are taken from the old one."""
     kept = (
         *("title", "category", "importance", "confidence", "tags", "entities"),
         *("persistence", "valid_from", "valid_until", "metadata"),
