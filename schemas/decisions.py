@@ -342,9 +342,15 @@ OnEvent: TypeAlias = Change | Revision | Ignore
 """The decisions on an event."""
 
 
+def kind_of(model: type[Record]) -> str:
+    """Return the kind of a record, such as `Insert`."""
+    kind: str = model.model_fields["kind"].default
+    return kind
+
+
 def kinds_of(union: object) -> tuple[str, ...]:
-    """Return the kinds of a union of decisions, such as `Change | Ignore`, in its order."""
-    return tuple(member.model_fields["kind"].default for member in get_args(union))
+    """Return the kinds of a union of records, such as `Change | Ignore`, in its order."""
+    return tuple(map(kind_of, get_args(union)))
 
 
 KINDS = kinds_of(OnEvent | Marker)

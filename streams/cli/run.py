@@ -11,7 +11,21 @@ from typing import Annotated, Any
 
 import typer
 
-from schemas.decisions import Band, Block, Change, Ignore, Revision, kinds_of
+from schemas.decisions import (
+    Band,
+    Block,
+    Change,
+    Erase,
+    Ignore,
+    Insert,
+    Merge,
+    Reinforce,
+    Replace,
+    Revise,
+    Revision,
+    kind_of,
+    kinds_of,
+)
 from streams.adapters.clock import SystemClock
 from streams.apps import embedding
 from streams.apps.embedding import Chosen
@@ -135,13 +149,13 @@ def _close(tally: Tally, seconds: float, settings: Settings) -> None:
 
 
 _MEANS = {
-    "insert": "new memories",
-    "merge": "joined with what was known, nothing lost",
-    "replace": "took the place of older memories",
-    "reinforce": "known already, counted",
-    "ignore": "changed nothing: decided before, or an answer",
-    "revise": "changed memories because somebody asked for it",
-    "erase": "forgot memories",
-    "block": "held what is not to be kept, or was forgotten",
+    kind_of(Insert): "new memories",
+    kind_of(Merge): "joined with what was known, nothing lost",
+    kind_of(Replace): "took the place of older memories",
+    kind_of(Reinforce): "known already, counted",
+    kind_of(Ignore): "changed nothing: decided before, or an answer",
+    kind_of(Revise): "changed memories because somebody asked for it",
+    kind_of(Erase): "forgot memories",
+    kind_of(Block): "held what is not to be kept, or was forgotten",
     "dead letters": "could not be used: memsieve dead-letters list",
 }

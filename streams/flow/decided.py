@@ -3,10 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from schemas.base import ContentKey, DecisionId
+from schemas.decisions import Ignore, kind_of
 from schemas.topics import DECISIONS
 from streams.core.neighbours import Known
 from streams.flow.decisions import CONTENT_KEY_HEADER, DECISION_ID_HEADER, KIND_HEADER
 from streams.ports import Lookup, Record
+
+_IGNORE = kind_of(Ignore).encode()
 
 
 class DecidedInLog:
@@ -28,7 +31,7 @@ class DecidedInLog:
 def _pair(record: Record) -> tuple[DecisionId, Known] | None:
     headers = dict(record.headers)
     identity, key = headers.get(DECISION_ID_HEADER), headers.get(CONTENT_KEY_HEADER)
-    if identity is None or key is None or headers.get(KIND_HEADER) == b"ignore":
+    if identity is None or key is None or headers.get(KIND_HEADER) == _IGNORE:
         return None
     known = Known(ContentKey(key.decode()), offset=record.offset)
     return DecisionId(identity.decode()), known
