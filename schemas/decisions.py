@@ -61,6 +61,7 @@ class Reason(StrEnum):
     BRAKED = "braked"
     SWITCHED_OFF = "switched-off"
     TRUNCATED = "truncated"
+    UNCHECKED = "unchecked"
     OLDER_CONTRADICTION = "older-contradiction"
     SAME_MEMORY_ID = "same-memory-id"
     SAME_CONTENT = "same-content"
@@ -82,6 +83,8 @@ class Reason(StrEnum):
     UNDONE = "undone"
     ONE_FACT = "one-fact"
     NOT_ONE_FACT = "not-one-fact"
+    EMBEDDED = "embedded"
+    CHECKED = "checked"
     OUT_OF_DATE = "out-of-date"
     NOTHING_TO_CHANGE = "nothing-to-change"
     FORGOTTEN = "forgotten"
@@ -144,8 +147,8 @@ class Composition(Record):
 class Evidence(Record):
     """Why the decision is what it is; `neighbours` come most similar first.
 
-    `truncated`: the embedding does not cover the whole text. `degraded`: judges that should have
-    answered and did not, with what kept them. `reviews`: the questions put to a person. `refused`:
+    `truncated`: the embedding does not cover the whole text. `degraded`: judges, or the
+    embedder or the index, that should have answered and did not, with what kept them. `reviews`: the questions put to a person. `refused`:
     memories that the event named and that it may not change, with the reason. `masked`: kinds of
     what was masked in the event before it was looked at.
     """

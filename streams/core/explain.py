@@ -42,6 +42,8 @@ _WHY = {
     Reason.SWITCHED_OFF: "its scope is not deduplicated",
     Reason.TRUNCATED: "a memory is similar, but the model did not read the whole of a text; "
     "nothing is merged on a part, both are kept",
+    Reason.UNCHECKED: "it could not be compared, and the policy does not let it wait; the next "
+    "consolidation makes up for that",
     Reason.OLDER_CONTRADICTION: "a newer memory contradicts it; it is kept as history",
     Reason.SAME_MEMORY_ID: "its producer addressed this memory by name",
     Reason.SAME_CONTENT: "the same words are known in this scope",
@@ -62,6 +64,8 @@ _WHY = {
     Reason.UNDONE: "somebody has undone what was decided before",
     Reason.ONE_FACT: "each of them says the same as all others, or part of it",
     Reason.NOT_ONE_FACT: "they were proposed as one fact, but no two of them are settled to be one",
+    Reason.EMBEDDED: "it was stored without a vector of its text, and has one now",
+    Reason.CHECKED: "it was stored unchecked, and was compared with the others since",
     Reason.OUT_OF_DATE: "what was asked about has changed since, or is pinned",
     Reason.FORGOTTEN: "somebody has asked to forget what they said",
     Reason.NOTHING_TO_CHANGE: "it is so already",
