@@ -29,11 +29,10 @@ from schemas.codec import DECISION
 from schemas.events import Remember
 from schemas.topics import EVENTS
 from streams.adapters.indexes.edge import EdgeIndex
-from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.local_broker import LocalBroker
 from streams.core.decide import Case, Encoded, Unworded, decide
 from streams.core.embedding import Embedded, pack
-from streams.core.fences import Epoch
+from streams.core.fences import BEGINNING, Epoch
 from streams.flow import decisions as reading
 from streams.flow.decisions import decision_record, fence_record
 from streams.flow.owner import Owner
@@ -136,12 +135,11 @@ async def _writing(log: LocalBroker, count: int) -> float:
 
 
 async def _taking_over(log: LocalBroker) -> tuple[float, float]:
-    index = ExactIndex()
     started = time.perf_counter()
-    await take_over(log, index, 0, "first")
+    await take_over(log, BEGINNING, 0, "first")
     seconds = time.perf_counter() - started
     tracemalloc.start()
-    claim = await take_over(log, index, 0, "second")
+    claim = await take_over(log, BEGINNING, 0, "second")
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return seconds, size / len(claim.overlay)

@@ -43,7 +43,8 @@ class SearchResult:
 
     `text` says all of it. `wording` is the one of its wordings that is nearest to the query, and
     `wordings` are those beside `text`. `score` is higher where it is nearer. `memory_id` is the
-    memory that is nearest; `memory_ids` are all that say this fact, the nearest first.
+    memory that is nearest; `memory_ids` are all that say this fact, the nearest first. `unchecked`:
+    one of them was stored without being compared.
     """
 
     text: str
@@ -52,6 +53,7 @@ class SearchResult:
     memory_id: str
     memory_ids: tuple[str, ...]
     wordings: tuple[str, ...]
+    unchecked: bool
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,7 @@ def result_of(entry: ShownEntry) -> SearchResult:
         memory_id=nearest.memory.id,
         memory_ids=tuple(memory.id for memory in memories),
         wordings=tuple(text for text in dict.fromkeys(texts) if text != entry.text),
+        unchecked=any(memory.unchecked for memory in memories),
     )
 
 

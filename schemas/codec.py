@@ -2,26 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, from_json, to_json
 
-from schemas.decisions import (
-    Block,
-    Decision,
-    Erase,
-    Fence,
-    Forward,
-    Ignore,
-    Insert,
-    Merge,
-    Reinforce,
-    Reject,
-    Replace,
-    Revise,
-)
-from schemas.events import Answer, Consolidate, Event, Forget, Pin, Rate, Remember, Retire, Undo
+from schemas.decisions import Decision, Fence, Marker, OnEvent, kind_of
+from schemas.events import Event
 from schemas.outcomes import Applied, DeadLetter, Review, Settled
 from schemas.turns import Turn
 
@@ -188,16 +175,12 @@ def complaint(problem: ErrorDetails) -> str:
     return f"{message[0].lower()}{message[1:]}, but it is {shown}"
 
 
-_EVENTS: Mapping[str, type[Event]] = {
-    "remember": Remember,
-    "answer": Answer,
-    "retire": Retire,
-    "pin": Pin,
-    "rate": Rate,
-    "undo": Undo,
-    "consolidate": Consolidate,
-    "forget": Forget,
-}
+def _by_kind(union: object) -> dict[str, Any]:
+    """Return the members of a union of records by their kinds."""
+    return {kind_of(model): model for model in get_args(union)}
+
+
+_EVENTS: Mapping[str, type[Event]] = _by_kind(Event)
 
 
 def _path(problem: ErrorDetails) -> str | None:
@@ -231,21 +214,7 @@ def _json_type(value: object) -> str:
 
 
 EVENT: Codec[Event] = Codec(_EVENTS)
-DECISION: Codec[Decision | Fence] = Codec(
-    {
-        "insert": Insert,
-        "replace": Replace,
-        "merge": Merge,
-        "reinforce": Reinforce,
-        "revise": Revise,
-        "erase": Erase,
-        "ignore": Ignore,
-        "reject": Reject,
-        "forward": Forward,
-        "block": Block,
-        "fence": Fence,
-    }
-)
+DECISION: Codec[Decision | Fence] = Codec(_by_kind(OnEvent | Marker | Fence))
 REVIEW: Codec[Review] = Codec({"review": Review})
 APPLIED: Codec[Applied] = Codec({"applied": Applied})
 DEAD_LETTER: Codec[DeadLetter | Settled] = Codec({"dead-letter": DeadLetter, "settled": Settled})

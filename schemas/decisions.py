@@ -61,6 +61,7 @@ class Reason(StrEnum):
     BRAKED = "braked"
     SWITCHED_OFF = "switched-off"
     TRUNCATED = "truncated"
+    UNCHECKED = "unchecked"
     OLDER_CONTRADICTION = "older-contradiction"
     SAME_MEMORY_ID = "same-memory-id"
     SAME_CONTENT = "same-content"
@@ -82,6 +83,8 @@ class Reason(StrEnum):
     UNDONE = "undone"
     ONE_FACT = "one-fact"
     NOT_ONE_FACT = "not-one-fact"
+    EMBEDDED = "embedded"
+    CHECKED = "checked"
     OUT_OF_DATE = "out-of-date"
     NOTHING_TO_CHANGE = "nothing-to-change"
     FORGOTTEN = "forgotten"
@@ -144,8 +147,8 @@ class Composition(Record):
 class Evidence(Record):
     """Why the decision is what it is; `neighbours` come most similar first.
 
-    `truncated`: the embedding does not cover the whole text. `degraded`: judges that should have
-    answered and did not, with what kept them. `reviews`: the questions put to a person. `refused`:
+    `truncated`: the embedding does not cover the whole text. `degraded`: judges, or the
+    embedder or the index, that should have answered and did not, with what kept them. `reviews`: the questions put to a person. `refused`:
     memories that the event named and that it may not change, with the reason. `masked`: kinds of
     what was masked in the event before it was looked at.
     """
@@ -342,9 +345,15 @@ OnEvent: TypeAlias = Change | Revision | Ignore
 """The decisions on an event."""
 
 
+def kind_of(model: type[Record]) -> str:
+    """Return the kind of a record, such as `Insert`."""
+    kind: str = model.model_fields["kind"].default
+    return kind
+
+
 def kinds_of(union: object) -> tuple[str, ...]:
-    """Return the kinds of a union of decisions, such as `Change | Ignore`, in its order."""
-    return tuple(member.model_fields["kind"].default for member in get_args(union))
+    """Return the kinds of a union of records, such as `Change | Ignore`, in its order."""
+    return tuple(map(kind_of, get_args(union)))
 
 
 KINDS = kinds_of(OnEvent | Marker)

@@ -233,16 +233,19 @@ class Undo(_Request):
 class Consolidate(_Request):
     """These memories may be one fact: judge them all, and join what is.
 
-    A proposal: the owner believes no similarity and no verdict of others.
+    A proposal: the owner believes no similarity and no verdict of others. A memory by itself was
+    stored unchecked: what it lacks is to be made up for.
     """
 
     kind: Literal["consolidate"] = "consolidate"
     schema_version: Literal[1] = 1
-    members: Annotated[Targets, Field(min_length=2)]
+    members: Targets
 
     @property
     def text(self) -> str:
         """What it asks for, in words."""
+        if len(self.members) == 1:
+            return f"{self.author}: {_listed(self.members)} was stored unchecked"
         return f"{self.author}: may {_listed(self.members)} be one fact?"
 
 

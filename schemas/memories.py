@@ -47,6 +47,10 @@ LIVE = frozenset({Standing.ACTIVE, Standing.TENTATIVE})
 """The standings that are searched, compared and shown."""
 
 
+Unchecked = Literal["not-embedded", "not-compared"]
+"""What a memory lacks that was stored without a check: a vector of its text, or a comparison."""
+
+
 class Superseded(Record):
     """Why a memory was retired, and which memory stands in its place.
 
@@ -128,7 +132,8 @@ class Memory(Record):
     lost it, and whatever told of it; it stays as a tombstone.
 
     `text` is the wording that is shown, `variants` are the other wordings of the same fact.
-    `folded` counts wordings that were dropped past VARIANTS_MAX; the log still has them.
+    `folded` counts wordings that were dropped past VARIANTS_MAX; the log still has them. `unchecked`
+    tells what could not be done when it was stored; the next consolidation does it.
     """
 
     schema_version: Literal[1] = 1
@@ -161,6 +166,7 @@ class Memory(Record):
     feedback: Feedback | None = None
     variants: Annotated[tuple[Variant, ...], Field(max_length=VARIANTS_MAX)] = ()
     folded: Count = 0
+    unchecked: Unchecked | None = None
     superseded: Superseded | None = None
 
     @model_validator(mode="after")

@@ -99,7 +99,10 @@ class Joined:
 
 @dataclass(frozen=True)
 class ScopePass:
-    """One scope's part of a pass, which ended at `at`; its previous pass ended at `last_at`."""
+    """One scope's part of a pass. `last_at`: when the one before ended, `at`: when this one did.
+
+    `checked`: how many memories that were stored unchecked are so no more, but for those joined.
+    """
 
     scope: ScopeName
     last_at: datetime | None
@@ -114,6 +117,7 @@ class ScopePass:
     depth_max: int
     without_live_successor: int
     groups: tuple[Joined, ...]
+    checked: int = 0
 
     @property
     def removal(self) -> Removal:
@@ -134,6 +138,7 @@ class ScopePass:
             "deduplicated_before_at": None if self.last_at is None else self.last_at.isoformat(),
             "pairs_judged": self.judged,
             "rounds": self.rounds,
+            "checked": self.checked,
             "churn": round(self.churn, _DECIMALS),
             "depth_max": self.depth_max,
             "without_live_successor": self.without_live_successor,
@@ -193,6 +198,7 @@ class Consolidated:
             "skipped": dict(Counter(self.skipped.values())),
             "groups": self.groups,
             "refused": self.refused,
+            "checked": sum(one.checked for one in self.scopes),
             "pairs_judged": sum(one.judged for one in self.scopes),
             "depth_max": max((one.depth_max for one in self.scopes), default=0),
             **_sizes(

@@ -6,7 +6,15 @@ anywhere: each proposal was decided on or it was not, and the next pass continue
 """
 
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,7 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from schemas.base import EventId, MemoryId, ScopeName
-from schemas.decisions import Merge, OnEvent, Reason, Replace
+from schemas.decisions import Ignore, Merge, OnEvent, Reason, Replace
 from schemas.events import Consolidate
 from schemas.memories import Memory
 from streams.adapters.clock import SystemClock
@@ -31,6 +39,7 @@ from streams.apps.rehearsing import Means
 from streams.apps.requests import existing_store
 from streams.apps.settings import ConsolidateSettings, Settings
 from streams.core.consolidation import proposed
+from streams.core.ledger import touched
 from streams.core.neighbours import Stored
 from streams.core.policy import Policy
 from streams.core.redundancy import supersession
@@ -77,14 +86,16 @@ class Asked:
 
 @dataclass
 class _Census:
-    """The number of live memories of a scope, and when one of them was last seen."""
+    """How many live memories a scope has, how many unchecked, and when one was seen last."""
 
-    live: int
     newest: datetime
+    live: int = 0
+    unchecked: int = 0
 
-    def add(self, seen_at: datetime) -> None:
+    def add(self, memory: Memory) -> None:
         self.live += 1
-        self.newest = max(self.newest, seen_at)
+        self.unchecked += memory.unchecked is not None
+        self.newest = max(self.newest, memory.last_seen_at)
 
 
 @dataclass
@@ -97,6 +108,7 @@ class _Scope:
     asked: set[EventId] = field(default_factory=set[EventId])
     known: Known = field(default_factory=Known)
     joined: list[Joined] = field(default_factory=list[Joined])
+    checked: int = 0
     before: int = 0
     bytes_before: int = 0
     judged: int = 0
@@ -140,6 +152,7 @@ class Consolidation:
         self._settings = settings
         self._passes = passes
         self._clock = clock
+        self._began = clock.now()
         self._nominating = Nominating(
             judging, policy, settings.neighbours_max, settings.members_max
         )
@@ -151,6 +164,7 @@ class Consolidation:
 
         `done` receives the number of memories examined since its last call, and the total.
         """
+        self._began = self._clock.now()
         budget = Budget(time_limit(self._settings.seconds_max), self._settings.llm_questions_max)
         took, passes, skipped = list[float](), list[ScopePass](), dict[ScopeName, Why]()
         with timed(took.append):
@@ -170,13 +184,17 @@ class Consolidation:
         """The proposals' author: a policy proposes the same memories once, whoever runs it."""
         return f"consolidation by {self._policy.id}"
 
+    @property
+    def _author_now(self) -> str:
+        """Who asks to make up for what a memory lacks: what was in vain is asked for another time."""
+        return f"{self._author} since {self._began.isoformat()}"
+
     async def _census(self, asked: Asked) -> dict[ScopeName, _Census]:
         census: dict[ScopeName, _Census] = {}
         async for stored in (await self._place.index()).scan():
             memory = stored.memory
             if memory.live and asked.has(memory.scope):
-                counted = census.setdefault(memory.scope, _Census(0, memory.last_seen_at))
-                counted.add(memory.last_seen_at)
+                census.setdefault(memory.scope, _Census(memory.last_seen_at)).add(memory)
         return census
 
     def _due(
@@ -196,7 +214,7 @@ class Consolidation:
     def _not_due(self, counted: _Census, last: LastPass | None) -> Why | None:
         """Return why a scope is not due; None if it is. A time in the future is disregarded."""
         settings, now = self._settings, self._clock.now()
-        if counted.live <= settings.memories_min:
+        if counted.live <= settings.memories_min and not counted.unchecked:
             return "few"
         if last is not None and _since(last.at, now) < timedelta(hours=settings.hours_min):
             return "recent"
@@ -210,7 +228,8 @@ class Consolidation:
         index = await self._place.index()
         works = [_Scope(name, self._passes.last(name), await _of(index, name)) for name in scopes]
         for work in works:
-            if not asked.now and work.last is not None and work.last.found == self._found(work):
+            is_known = work.last is not None and work.last.found == self._found(work)
+            if is_known and not (asked.now or any(memory.unchecked for memory in work.live)):
                 work.why, work.goes_on = "unchanged", False
         while open_ := [work for work in works if work.goes_on]:
             await self._round(open_, budget, asked)
@@ -228,8 +247,10 @@ class Consolidation:
             if decision is None:
                 work.why = "no-answer"
                 continue
-            work.joined.append(Joined(event, members, decision))
-            work.goes_on |= _changes(decision)
+            if len(members) > 1:
+                work.joined.append(Joined(event, members, decision))
+            work.checked += decision.evidence.reason is Reason.CHECKED
+            work.goes_on |= _changes(decision) or _leaves_unchecked(decision, members)
             work.changed |= _concerned(decision)
             work.stale |= decision.evidence.reason is Reason.OUT_OF_DATE
         index = await self._place.index()
@@ -252,7 +273,16 @@ class Consolidation:
         if not asked.anyway and self._too_many(work, found.groups):
             work.why = "too-many"
             return []
-        made = [(proposed(work.name, self._author, group), group) for group in found.groups]
+        groups = self._new(work, self._author, found.groups)
+        waiting = {memory.id for _, group in groups for memory in group}
+        alone = _unchecked(work.live, waiting, compared=found.complete)
+        return groups + self._new(work, self._author_now, alone)
+
+    def _new(
+        self, work: _Scope, author: str, groups: Iterable[tuple[Memory, ...]]
+    ) -> list[tuple[Consolidate, tuple[Memory, ...]]]:
+        """Return the proposals of groups that were not made in this pass."""
+        made = [(proposed(work.name, author, group), group) for group in groups]
         new = [(event, group) for event, group in made if event.event_id not in work.asked]
         work.asked |= {event.event_id for event, _ in new}
         return new
@@ -282,6 +312,7 @@ class Consolidation:
             bytes_after=_bytes(work.live),
             judged=work.judged,
             rounds=work.rounds,
+            checked=work.checked,
             depth_max=chains.depth_max,
             without_live_successor=len(chains.without_live_successor),
             groups=tuple(work.joined),
@@ -364,16 +395,34 @@ def _together(
         yield some
 
 
+def _unchecked(
+    memories: Sequence[Memory], waiting: Collection[MemoryId], *, compared: bool
+) -> Iterator[tuple[Memory]]:
+    """Yield the memories, each by itself, that need a vector, or none of what they lacked any more.
+
+    `compared` tells whether all were. Those that are `waiting` may be joined with others first.
+    """
+    for memory in memories:
+        is_done = memory.unchecked == "not-compared" and compared and memory.id not in waiting
+        if memory.unchecked == "not-embedded" or is_done:
+            yield (memory,)
+
+
 def _changes(decision: OnEvent) -> bool:
-    """Return whether to examine again: memories were joined, or had changed meanwhile."""
-    return isinstance(decision, Merge | Replace) or decision.evidence.reason is Reason.OUT_OF_DATE
+    """Tell whether it is worth looking again: something was joined, or has changed meanwhile."""
+    again = {Reason.OUT_OF_DATE, Reason.EMBEDDED}
+    return isinstance(decision, Merge | Replace) or decision.evidence.reason in again
+
+
+def _leaves_unchecked(decision: OnEvent, members: Sequence[Memory]) -> bool:
+    """Tell whether a group was kept apart that has memories which count as compared by that."""
+    apart = isinstance(decision, Ignore) and len(members) > 1
+    return apart and any(memory.unchecked for memory in members)
 
 
 def _concerned(decision: OnEvent) -> set[MemoryId]:
     """Return the memories that a decision has changed."""
-    if not isinstance(decision, Merge | Replace):
-        return set()
-    return {decision.memory.id, *(target.memory_id for target in decision.targets)}
+    return set(touched(decision))
 
 
 def _since(then: datetime, now: datetime) -> timedelta:

@@ -54,6 +54,7 @@ _NOT_COMPARED = {
     Reason.SAME_MEMORY_ID,
     Reason.SUPERSEDES_BY_NAME,
     Reason.SWITCHED_OFF,
+    Reason.UNCHECKED,
 }
 
 

@@ -6,7 +6,7 @@ from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from schemas.decisions import Change, Ignore, kinds_of
+from schemas.decisions import Change, Ignore, Insert, kind_of, kinds_of
 from streams.apps.evaluated import Evaluation, Row, Way, measured, scores
 from streams.core.measures import Point, Rate, curve
 from streams.ports import Unusable
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _WORST_MAX = 50
 _POINTS_MAX = 400
 _KINDS = kinds_of(Change | Ignore)
+_INSERT = kind_of(Insert)
 _RATES = {
     "found_rate": "Found: one fact, one memory",
     "hidden_rate": "Hidden: of two facts one is a wording of the other",
@@ -112,7 +113,7 @@ def _line(
 def _decided(rows: Sequence[Row]) -> tuple[float, float] | None:
     """Return recall and precision of the actual decisions, over the rows in the curve."""
     judged = [row for row in rows if row.one is not None and row.score is not None]
-    taken = [row for row in judged if row.decision != "insert"]
+    taken = [row for row in judged if row.decision != _INSERT]
     return _place(judged, taken)
 
 
@@ -185,8 +186,8 @@ def _worst(rows: Sequence[Row]) -> str:
 
 
 def _then(row: Row) -> str:
-    """Return the resulting text, unless it is just the event."""
-    return "" if row.decision == "insert" else row.result
+    """Return what is then said, where that is not just the event."""
+    return "" if row.decision == _INSERT else row.result
 
 
 def _gravity(row: Row) -> int:

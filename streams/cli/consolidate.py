@@ -116,6 +116,10 @@ def _close(told: dict[str, Any]) -> None:
         style="bold",
     )
     say(f"{told['bytes_before']:,} bytes of text, {told['bytes_after']:,} afterwards{smaller}")
+    if told["checked"]:
+        say(
+            f"{told['checked']:,} memories that were stored unchecked are compared with the others now"
+        )
     for why, count in told["skipped"].items():
         say(f"{count:,} scopes left alone: {MEANS[why]}")
     for alert in told["alerts"]:

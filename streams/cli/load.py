@@ -109,6 +109,7 @@ def _show(result: SearchResult) -> None:
         count = len(entry.members)
         similarity = entry.members[0].similarity or 0.0
         told = f"  ({count} memories)" if count > 1 else ""
+        told += "  unchecked" if any(one.memory.unchecked for one in entry.members) else ""
         say(f"{similarity:.2f}  {quoted(entry.text)}{told}")
         if (wording := entry.members[0].wording) is not None:
             say(f"      found as {quoted(wording)}", style="dim")

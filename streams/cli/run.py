@@ -11,7 +11,21 @@ from typing import Annotated, Any
 
 import typer
 
-from schemas.decisions import Band, Block, Change, Ignore, Revision, kinds_of
+from schemas.decisions import (
+    Band,
+    Block,
+    Change,
+    Erase,
+    Ignore,
+    Insert,
+    Merge,
+    Reinforce,
+    Replace,
+    Revise,
+    Revision,
+    kind_of,
+    kinds_of,
+)
 from streams.adapters.clock import SystemClock
 from streams.apps import embedding
 from streams.apps.embedding import Chosen
@@ -142,13 +156,13 @@ _NEAREST = {
 }
 
 _MEANS = {
-    "insert": "new memories",
-    "merge": "joined with a known memory, nothing lost",
-    "replace": "replaced older memories",
-    "reinforce": "already known, counted",
-    "ignore": "skipped: already decided, or a review answer",
-    "revise": "memories changed on request",
-    "erase": "memories forgotten",
-    "block": "blocked: forbidden content, or forgotten",
-    "dead letters": "rejected: memsieve dead-letters list",
+    kind_of(Insert): "new memories",
+    kind_of(Merge): "joined with what was known, nothing lost",
+    kind_of(Replace): "took the place of older memories",
+    kind_of(Reinforce): "known already, counted",
+    kind_of(Ignore): "changed nothing: decided before, or an answer",
+    kind_of(Revise): "changed memories because somebody asked for it",
+    kind_of(Erase): "forgot memories",
+    kind_of(Block): "held what is not to be kept, or was forgotten",
+    "dead letters": "could not be used: memsieve dead-letters list",
 }

@@ -251,6 +251,8 @@ def _show_memory(memory: Memory, above: Memory | None) -> None:
     retired = "" if memory.live else f", {standing(memory)}"
     if memory.status is Standing.TENTATIVE:
         times += ", tentative"
+    if memory.unchecked is not None:
+        times += f", unchecked ({memory.unchecked})"
     say(f"  {quoted(memory.text)}")
     for variant in memory.variants:
         say(f"    also {quoted(variant.text)}", style="dim")

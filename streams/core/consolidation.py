@@ -281,7 +281,7 @@ class _Consolidating:
         others = [one for one in group if one.id != survivor.id]
         for other in others:
             memory = survivorship.united(memory, other)
-        memory = memory.model_copy(update={"version": survivor.version + 1})
+        memory = memory.model_copy(update={"version": survivor.version + 1, "unchecked": None})
         return Replace(
             decision_id=self._decision_id,
             event=self._proposal.event,
@@ -307,13 +307,14 @@ class _Consolidating:
             identity = memory_id(self._decision_id)
             because = self._because(Reason.ONE_FACT, targets, best)
             made = {"merge": joined.composition, "degraded": (*because.degraded, *degraded)}
+            memory = survivorship.merged(targets, None, identity, joined.text, truncated=False)
             return Merge(
                 decision_id=self._decision_id,
                 event=self._proposal.event,
                 source=self._proposal.source,
                 policy_id=self._proposal.policy.id,
                 evidence=because.model_copy(update=made),
-                memory=survivorship.merged(targets, None, identity, joined.text, truncated=False),
+                memory=memory.model_copy(update={"unchecked": None}),
                 embedding=whole.embedding,
                 event_embedding=None,
                 targets=tuple(target_of(memory) for memory in targets),

@@ -8,6 +8,7 @@ text, and a pinned memory is neither merged nor replaced.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 from schemas.base import (
     LABEL_MAX,
@@ -36,7 +37,7 @@ from schemas.decisions import (
     Verdict,
 )
 from schemas.events import Event, Remember
-from schemas.memories import Memory, Persistence, Standing, Superseded, Target
+from schemas.memories import Memory, Persistence, Standing, Superseded, Target, Unchecked
 from schemas.outcomes import DeadLetter
 from streams.core import survivorship
 from streams.core.better import Preference, better
@@ -56,10 +57,12 @@ from streams.core.policy import Act, Policy, Rules
 from streams.core.verdict import Judgement, contradicts
 from streams.core.wordings import form_of
 
+Made = TypeVar("Made", bound=Insert | Replace)
+
 
 @dataclass(frozen=True)
 class Encoded:
-    """A text's vector, raw and serialized; `truncated` if it covers only part of the text."""
+    """A text's vector and its travelling form; `truncated` where they cover only a part, or none."""
 
     vector: Vector
     embedding: Embedding
@@ -197,6 +200,23 @@ def add(case: Case, encoded: Encoded) -> Insert:
         refused=_unheeded(case, "switched off here"),
     )
     return _insert(case, encoded, because)
+
+
+def let_through(case: Case, encoded: Encoded, silent: str) -> Insert:
+    """Keep an event that could not be compared; `silent` is as for `lacking`."""
+    made = _insert(case, encoded, Evidence(reason=Reason.UNCHECKED, truncated=encoded.truncated))
+    return lacking(made, "not-compared", silent)
+
+
+def lacking(decision: Made, what: Unchecked, silent: str) -> Made:
+    """Mark the memory that an event makes with what it lacks; `silent` did not answer, and why."""
+    update = {"degraded": tuple(dict.fromkeys((*decision.evidence.degraded, silent)))}
+    return decision.model_copy(
+        update={
+            "evidence": decision.evidence.model_copy(update=update),
+            "memory": decision.memory.model_copy(update={"unchecked": what}),
+        }
+    )
 
 
 def _unheeded(case: Case, why: str) -> tuple[str, ...]:

@@ -51,6 +51,13 @@ def units(vectors: NDArray[Any]) -> NDArray[np.float32]:
     return np.divide(exact, lengths, out=exact, where=lengths > 0.0).astype(np.float32)
 
 
+def nowhere(dimension: int) -> Vector:
+    """Return a unit vector that stands for none: next to no text's lies near it."""
+    vector = np.zeros(dimension, np.float32)
+    vector[0] = 1.0
+    return vector
+
+
 def pack(vector: Vector, model: ModelId) -> Embedding:
     """Return a vector in serialized form, bit for bit."""
     values = base64.b64encode(np.ascontiguousarray(vector, dtype="<f4").tobytes())

@@ -151,6 +151,17 @@ class Supersede(Record):
     named_max: Annotated[int, Field(ge=0, le=64)] = 0
 
 
+class FailOpen(Record):
+    """Whether an event is stored unchecked where it cannot be compared, instead of waiting.
+
+    After `attempts` failures in a row of the embedder or the index. What the embedder refuses for
+    good, and what makes a judge fail, is not tried again.
+    """
+
+    enabled: bool = False
+    attempts: Annotated[int, Field(ge=1)] = 6
+
+
 Days = Annotated[float, Field(ge=0.0, le=36_500.0)]
 
 
@@ -243,13 +254,15 @@ class Policy(Rules):
     """Everything that a decision depends on apart from the event, its neighbours and the verdicts.
 
     `model` is the embedding model that the bands were calibrated for; no other may be used. A
-    policy for `any` ignores similarity and asks no judge: it keeps both of any similar pair.
-    `scopes` overrides rules for a scope and those below it; only the longest matching path applies.
+    policy for `any` has no bands, and asks nobody: it keeps both of whatever is similar.
+    `scopes` overrides rules below a scope: of several the longest path counts, alone. `fail_open`
+    holds for all: events of several scopes are decided on in one order.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
     model: Annotated[ModelId, Field(min_length=1)]
     calibration: Calibration
+    fail_open: FailOpen = FailOpen()
     scopes: dict[Scope, dict[str, JsonValue]] = Field(
         default_factory=dict[Scope, dict[str, JsonValue]]
     )
@@ -280,12 +293,14 @@ class Policy(Rules):
     def id(self) -> PolicyId:
         """The policy's name and a hash of the rules that affect decisions.
 
-        The hash ignores comments, layout, the calibration's provenance, expiry, and a screening
-        that looks for nothing.
+        Comments, layout, the calibration's provenance and what ends by time do not count, nor do
+        a screening that looks for nothing, and a check that is waited for.
         """
         silent = {"calibration", "expiry"}
         if not self.screens:
             silent.add("privacy")
+        if not self.fail_open.enabled:
+            silent.add("fail_open")
         content = self.model_dump(mode="json", exclude=silent)
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         return PolicyId(f"{self.name}-{digest[:12]}")

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from schemas.base import Embedding, MemoryId, ModelId, Position
 from schemas.decisions import Erase, Evidence, Ignore, Reason, Revise, Revised
-from schemas.events import Erasure, Forget, Forgotten, Pin, Rate, Request, Retire, Undo
+from schemas.events import Consolidate, Erasure, Forget, Forgotten, Pin, Rate, Request, Retire, Undo
 from schemas.memories import Feedback, Memory, Standing, Superseded, Target
 from streams.core import survivorship
 from streams.core.decide import Encoded, ignore
@@ -75,6 +75,29 @@ def rated(request: Rate, source: Position, policy: Policy, held: Held) -> Revise
         return ignore(request, source, policy, Reason.NOTHING_TO_CHANGE)
     feedback = survivorship.summed([memory.feedback, told])
     return _revise(request, source, policy, Reason.RATED, [_next(memory, feedback=feedback)])
+
+
+def made_up_for(
+    request: Consolidate, source: Position, policy: Policy, held: Held, encoded: Encoded | None
+) -> Revise | Ignore:
+    """Give a memory that was stored unchecked the vector that it lacks, or take the mark off.
+
+    Whoever asks for the second has compared it. `encoded` is its text's; None where it still cannot
+    be embedded.
+    """
+    [target] = request.members
+    memory = _live(held, request, target.memory_id)
+    if memory is None or memory.version != target.version:
+        return ignore(request, source, policy, Reason.OUT_OF_DATE)
+    if memory.unchecked is None:
+        return ignore(request, source, policy, Reason.NOTHING_TO_CHANGE)
+    if memory.unchecked == "not-compared":
+        return _revise(request, source, policy, Reason.CHECKED, [_next(memory, unchecked=None)])
+    if encoded is None:
+        return ignore(request, source, policy, Reason.UNCHECKED)
+    after = _next(memory, unchecked="not-compared", truncated=encoded.truncated)
+    revised = after.model_copy(update={"embedding": encoded.embedding})
+    return _revise(request, source, policy, Reason.EMBEDDED, [revised])
 
 
 def put_back(

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from schemas.base import FEW_MAX, EventId, MemoryId
 from schemas.events import Remember
-from schemas.memories import Feedback, Memory, Persistence, Standing, Superseded, Turns
+from schemas.memories import Feedback, Memory, Persistence, Standing, Superseded, Turns, Unchecked
 from streams.core import wordings
 from streams.core.cannot_link import sides
 from streams.core.identity import content_key
@@ -62,6 +62,7 @@ def born(event: Remember, identity: MemoryId, *, truncated: bool) -> Memory:
         feedback=None,
         variants=(),
         folded=0,
+        unchecked=None,
         superseded=None,
     )
 
@@ -97,6 +98,7 @@ def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
         "truncated": truncated,
         "variants": (),
         "folded": 0,
+        "unchecked": None,
     }
     return memory.model_copy(update=update)
 
@@ -238,6 +240,7 @@ def _united(memories: Sequence[Memory]) -> dict[str, object]:
         "kept_apart": sides(memory.kept_apart for memory in memories),
         "observation_count": sum(memory.observation_count for memory in memories),
         "feedback": summed([memory.feedback for memory in memories]),
+        "unchecked": _unchecked(memories),
         "created_at": min(memory.created_at for memory in memories),
         "last_seen_at": max(memory.last_seen_at for memory in memories),
     }
@@ -280,6 +283,13 @@ def _joined_metadata(memories: Sequence[Memory]) -> dict[str, JsonValue]:
             if len(joined) < LABELS_MAX:
                 joined.setdefault(key, value)
     return joined
+
+
+def _unchecked(memories: Sequence[Memory]) -> Unchecked | None:
+    """Return what the first lacks; what only others lack, it has with its own text."""
+    if memories[0].unchecked is not None:
+        return memories[0].unchecked
+    return "not-compared" if any(memory.unchecked for memory in memories) else None
 
 
 def _firmest(memories: Sequence[Memory]) -> Standing:

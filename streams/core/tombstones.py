@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from schemas.base import EventId, ModelId, ScopeName
 from schemas.events import FINGERPRINTS_MAX, Forgotten, Remember, Tombstone
 from schemas.memories import Memory, Standing, Superseded
-from streams.core.embedding import Vector, pack, similarity
+from streams.core.embedding import Vector, nowhere, pack, similarity
 from streams.core.identity import content_key, normalised
 from streams.core.language.reading import Reading
 from streams.core.merge import sentences
@@ -141,10 +141,8 @@ def tombstone(
 
 
 def cleared(memory: Memory, dimension: int, model: ModelId) -> Forgotten:
-    """Return the remains of a memory whose facts may be remembered again: no tombstone."""
-    nowhere = np.zeros(dimension, np.float32)
-    nowhere[0] = 1.0
-    embedding = pack(nowhere, model)
+    """Return what is left of a memory whose facts may be told again: nothing."""
+    embedding = pack(nowhere(dimension), model)
     return Forgotten(
         memory_id=memory.id, version=memory.version, tombstone=None, embedding=embedding
     )

@@ -20,6 +20,7 @@ from schemas.decisions import (
     Insert,
     Marker,
     Reason,
+    Replace,
     Revision,
 )
 from schemas.events import (
@@ -46,14 +47,30 @@ from streams.core.decide import (
     decide,
     forward,
     ignore,
+    lacking,
+    let_through,
     recognise,
     reject,
     rename,
     supersede,
     withhold,
 )
-from streams.core.embedding import NEAR_TIE, SIMILARITY_DECIMALS, Vector, pack, similarity
-from streams.core.identity import content_key, decision_id, event_key, memory_id, named_memory_id
+from streams.core.embedding import (
+    NEAR_TIE,
+    SIMILARITY_DECIMALS,
+    Embedded,
+    Vector,
+    nowhere,
+    pack,
+    similarity,
+)
+from streams.core.identity import (
+    content_key,
+    decision_id,
+    event_key,
+    memory_id,
+    named_memory_id,
+)
 from streams.core.merge import keep_better
 from streams.core.neighbours import Known, Neighbour, Stored, rank
 from streams.core.overlay import Fork
@@ -65,6 +82,7 @@ from streams.core.requests import (
     ended,
     forgotten,
     is_foreign,
+    made_up_for,
     pinned,
     put_back,
     rated,
@@ -77,10 +95,13 @@ from streams.core.wordings import with_vectors
 from streams.flow.dead_letters import dead_letter
 from streams.flow.judging import Judging, Question
 from streams.flow.merging import Made, Merging
-from streams.ports import Decided, Embedder, Fatal, Index, Poison, Query, Record
+from streams.ports import Decided, Embedder, Fatal, Index, Poison, Query, Record, Transient
 
 DECISION_BYTES_MAX = 14_680_064
 """A longer decision, with its headers, would not fit into a record."""
+
+_EMBEDDER, _INDEX, _JUDGE = "embedder", "index", "judge"
+"""What evidence calls whoever did not answer."""
 
 _BREATH = 16
 """Events decided between two yields to the event loop: some milliseconds."""
@@ -125,8 +146,9 @@ class Received:
 class Decisions:
     """One decision per received record, in order, with what they refer to.
 
-    `encoded` are the serialized decisions; rejects refer to `dead_letters`, inserts to `reviews`.
-    `titles` are the titles of the memories that were compared.
+    `encoded` are the decisions as they travel; rejects refer to `dead_letters`, inserts to
+    `reviews`. `titles` are those of the memories that were compared with. `silent` is who could not
+    be asked, with the failure; `blind`: the index was one of them, and none of its answers is used.
     """
 
     decisions: list[Decision] = field(default_factory=list[Decision])
@@ -134,6 +156,8 @@ class Decisions:
     dead_letters: list[DeadLetter] = field(default_factory=list[DeadLetter])
     reviews: list[Review] = field(default_factory=list[Review])
     titles: dict[MemoryId, str] = field(default_factory=dict[MemoryId, str])
+    blind: bool = False
+    silent: dict[str, str] = field(default_factory=dict[str, str])
 
 
 _Asked: TypeAlias = tuple[ScopeName, EventId, str, MemoryId, int]
@@ -142,7 +166,11 @@ _Asked: TypeAlias = tuple[ScopeName, EventId, str, MemoryId, int]
 
 @dataclass
 class _Seen:
-    """What was known of a batch's events before the first was decided."""
+    """What the world knew of a batch's events before the first was decided.
+
+    `waits`: whoever does not answer is asked again, batch and all. `blind`: the index told nothing.
+    `silent` as for Decisions. `failed` are texts that have a stand-in for a vector, and why.
+    """
 
     decided: Mapping[DecisionId, Known]
     contents: Mapping[ContentKey, Sequence[Stored]]
@@ -155,6 +183,10 @@ class _Seen:
     judgements: dict[_Asked, Judgement] = field(default_factory=dict[_Asked, Judgement])
     reviews: dict[DecisionId, list[Review]] = field(default_factory=dict[DecisionId, list[Review]])
     titles: dict[MemoryId, str] = field(default_factory=dict[MemoryId, str])
+    waits: bool = True
+    blind: bool = False
+    silent: dict[str, str] = field(default_factory=dict[str, str])
+    failed: dict[str, Transient | Fatal] = field(default_factory=dict[str, Transient | Fatal])
 
 
 @dataclass(frozen=True)
@@ -173,14 +205,18 @@ class Deduplicator:
     def _merging(self) -> Merging:
         return Merging(self.judging.readings, self.judging.wording)
 
-    async def deduplicate(self, batch: Sequence[Received], fork: Fork) -> Decisions:
-        """Decide a batch in log order, recording each decision on the fork.
+    async def deduplicate(
+        self, batch: Sequence[Received], fork: Fork, *, otherwise: Decided | None = None
+    ) -> Decisions:
+        """Decide on a batch in the order of the log, recording each decision on the fork.
 
-        Equal to deciding the records one by one. Changes nothing but the fork.
+        Equal to deciding the records one by one. Changes nothing but the fork. Where index and
+        embedder have not answered for so long that the policy lets events through unchecked,
+        `otherwise` knows which were decided on before, as far as the fork does not.
         """
         events = [i.event for i in batch if not isinstance(i.event, Elsewhere | Withheld | Poison)]
-        seen = await self._look_up(events, fork)
-        made = Decisions(titles=seen.titles)
+        seen = await self._known(events, fork, otherwise)
+        made = Decisions(titles=seen.titles, blind=seen.blind, silent=seen.silent)
         for number, item in enumerate(batch):
             if number % _BREATH == 0:
                 await asyncio.sleep(0)  # lets heartbeats go out
@@ -195,8 +231,29 @@ class Deduplicator:
             made.encoded.append(encoded or DECISION.encode(outcome))
         return made
 
-    async def _look_up(self, events: Sequence[Event], fork: Fork) -> _Seen:
-        """Query log and index once for the whole batch; embed and search what is new."""
+    async def _known(self, events: Sequence[Event], fork: Fork, otherwise: Decided | None) -> _Seen:
+        """Return what is known of a batch's events, also where the index does not tell and need not."""
+        try:
+            return await self._look_up(events, fork, waits=otherwise is None)
+        except Transient as error:
+            if otherwise is None or not self._needs_no_index(events):
+                raise
+            failure = error
+        ids = [decision_id(event.scope, event.event_id) for event in events]
+        seen = _Seen(await otherwise.decided(ids), {}, {}, {}, waits=False, blind=True)
+        seen.silent[_INDEX] = str(failure)
+        await self._embed([event.text for event in events if isinstance(event, Remember)], seen)
+        return seen
+
+    def _needs_no_index(self, events: Sequence[Event]) -> bool:
+        """Tell whether events can be decided on by whoever knows none of the memories.
+
+        What names a memory cannot; nor can any where something may be forgotten, and come back.
+        """
+        return self.key is None and not any(map(_named, events))
+
+    async def _look_up(self, events: Sequence[Event], fork: Fork, *, waits: bool) -> _Seen:
+        """Ask, once for the whole batch, what log and index know; embed and search what is new."""
         ids = [decision_id(event.scope, event.event_id) for event in events]
         # What this batch erases counts as unknown after the request, and is decided like any other.
         erasing = {event.scope for event in events if isinstance(event, Forget)}
@@ -220,12 +277,14 @@ class Deduplicator:
             contents=await self.index.with_content(list(contents)) if contents else {},
             named=await self.index.get(list(names)) if names else {},
             forgotten=await self._forgotten(events),
+            waits=waits,
         )
         unknown = [event for event in compared if _with_content(event, seen, fork) is None]
         off = [event for event in said if not self.policy.rules(event.scope).enabled]
         await self._embed([event.text for event in (*unknown, *off)], seen)
-        await self._search(unknown, seen)
-        to_judge = (e for e in unknown if not e.supersedes and _addressed(e, seen, fork) is None)
+        embedded = [event for event in unknown if event.text not in seen.failed]
+        await self._search(embedded, seen)
+        to_judge = (e for e in embedded if not e.supersedes and _addressed(e, seen, fork) is None)
         await self._foresee(list(to_judge), seen)
         return seen
 
@@ -242,13 +301,22 @@ class Deduplicator:
             vector, hits = seen.encoded[event.text].vector, seen.hits[event.scope, event.text]
             near = _ranked(event, vector, hits, rules)
             asked += [Question(event, neighbour, rules) for neighbour in near]
-        await self._judge(asked, seen)
+        await self._judge(asked, seen)  # what fails is judged again, each event by itself
 
-    async def _judge(self, asked: Sequence[Question], seen: _Seen) -> None:
-        """Judge the questions that have no judgement yet."""
+    async def _judge(self, asked: Sequence[Question], seen: _Seen) -> bool:
+        """Judge what was not judged yet; tell whether that has failed, and may."""
         new = {key: one for one in asked if (key := _asked(one)) not in seen.judgements}
-        judged = await self.judging.judge(list(new.values()))
+        try:
+            judged = await self.judging.judge(list(new.values()))
+        except (Transient, Fatal, Poison):
+            raise
+        except Exception as error:
+            if not self.policy.fail_open.enabled:
+                raise
+            seen.silent[_JUDGE] = f"{type(error).__name__} while judging"
+            return False
         seen.judgements.update(zip(new, judged, strict=True))
+        return True
 
     async def _outcome(self, item: Received, seen: _Seen, fork: Fork) -> Decision | DeadLetter:
         """Try each case in turn: decided before, addressed by name, same words, compared."""
@@ -281,7 +349,12 @@ class Deduplicator:
             return await self._requested(event, source, seen, fork, erasable=item.erasable)
         braked = fork.braked(event.scope, self.policy.rules(event.scope).brake)
         named = _free_name(event, seen, fork)
-        return await self._remember(Case(event, source, self.policy, named, braked), seen, fork)
+        case = Case(event, source, self.policy, named, braked)
+        made = await self._remember(case, seen, fork)
+        failure = seen.failed.get(event.text)
+        if failure is None or not isinstance(made, Insert | Replace):
+            return made
+        return lacking(made, "not-embedded", _why(failure))
 
     async def _recognised(
         self, event: Remember, found: Iterable[Stored], seen: _Seen
@@ -292,7 +365,7 @@ class Deduplicator:
             return None
         key = self.required_key(event.scope)
         near = None if key.excuses(event) else self.policy.rules(event.scope).bands.match
-        vector = (await self._encoded(event.text, seen)).vector
+        vector = (await self._surely_encoded(event.text, seen)).vector
         said = Said(event.scope, self.judging.readings.of(event.text), vector, near)
         try:
             gone = recognised(key, said, graves)
@@ -336,6 +409,11 @@ class Deduplicator:
                 if any(is_foreign(one, key, model) for one in event.memories):
                     return ignore(event, source, self.policy, Reason.OUT_OF_DATE)
                 return forgotten(event, source, self.policy, held, model, erasable=erasable)
+            case Consolidate(members=[_]):
+                texts = [one.memory.text for one in held.values() if _lacks_vector(one.memory)]
+                await self._embed(texts, seen)
+                made = (seen.encoded[text] for text in texts if text not in seen.failed)
+                return made_up_for(event, source, self.policy, held, next(made, None))
             case Consolidate():
                 braked = fork.braked(event.scope, self.policy.rules(event.scope).brake)
                 proposal = Proposal(event, source, self.policy, self.embedder.model, braked)
@@ -346,7 +424,9 @@ class Deduplicator:
         known = {} if held is None else _as_held(held, self.embedder.model)
         texts = [memory.text, *(variant.text for variant in memory.variants)]
         await self._embed([text for text in texts if text not in known], seen)
-        shown, *variants = (known.get(text) or seen.encoded[text] for text in texts)
+        shown, *variants = [
+            known.get(text) or await self._surely_encoded(text, seen) for text in texts
+        ]
         return Reworded(shown, tuple(variant.embedding for variant in variants))
 
     async def _consolidate(self, proposal: Proposal, held: Held, seen: _Seen) -> Change | Ignore:
@@ -378,6 +458,8 @@ class Deduplicator:
         known = addressed or _with_content(event, seen, fork)
         if known is not None:
             return recognise(case, known.memory)
+        if seen.blind:
+            return let_through(case, await self._encoded(event.text, seen), f"{_INDEX}: no answer")
         if event.supersedes:
             named = [(name, _live(event.scope, name, seen, fork)) for name in event.supersedes]
             memories = [(name, stored and stored.memory) for name, stored in named]
@@ -387,17 +469,26 @@ class Deduplicator:
     async def _compare(self, case: Case, seen: _Seen, fork: Fork) -> Change | Ignore:
         """Judge an event against its nearest neighbours."""
         encoded = await self._encoded(case.event.text, seen)
+        if case.event.text in seen.failed:
+            return let_through(case, encoded, _why(seen.failed[case.event.text]))
         near = await self._near(case, encoded.vector, seen, fork)
         seen.titles.update((n.memory.id, n.memory.title) for n in near if n.memory.title)
         questions_on = [Question(case.event, neighbour, case.rules) for neighbour in near]
-        await self._judge(questions_on, seen)
+        if not await self._judge(questions_on, seen):
+            return let_through(case, encoded, f"{_JUDGE}: failed")
         judgements = [seen.judgements[_asked(question)] for question in questions_on]
         outcome = decide(case, encoded, near, judgements)
         known = {n.memory.id: n.stored.wordings for n in near if n.stored is not None}
         if isinstance(outcome, Unworded):
             targets = (known.get(MemoryId(part.origin), {}) for part in outcome.parts)
             shown = [next(iter(wordings.values())) for wordings in targets if wordings]
-            outcome = await self._worded(outcome, case.event.scope, [encoded.vector, *shown], seen)
+            vectors = [encoded.vector, *shown]
+            try:
+                outcome = await self._worded(outcome, case.event.scope, vectors, seen)
+            except (Transient, Fatal) as error:
+                if error not in seen.failed.values():
+                    raise
+                return let_through(case, encoded, _why(error))
         own = {content_key(case.event.scope, case.event.text): encoded.vector}
         outcome = with_vectors(outcome, _united([own, *known.values()]), self.embedder.model)
         if isinstance(outcome, Insert) and outcome.evidence.reviews:
@@ -414,11 +505,11 @@ class Deduplicator:
         """
         rules = self.policy.rules(scope)
         made = await self._merging.make(unworded, scope, rules.merge)
-        whole = await self._encoded(made.joined.text, seen)
+        whole = await self._surely_encoded(made.joined.text, seen)
         strayed = min(similarity(whole.vector, part) for part in parts) < rules.bands.log
         if whole.truncated or strayed:
             made = Made(keep_better(unworded.parts, unworded.better), made.degraded)
-            whole = await self._encoded(made.joined.text, seen)
+            whole = await self._surely_encoded(made.joined.text, seen)
         return unworded.merged(made.joined, whole, made.degraded)
 
     async def _near(self, case: Case, vector: Vector, seen: _Seen, fork: Fork) -> list[Neighbour]:
@@ -449,13 +540,41 @@ class Deduplicator:
         await self._embed([text], seen)
         return seen.encoded[text]
 
+    async def _surely_encoded(self, text: str, seen: _Seen) -> Encoded:
+        """Return a text's own embedding, where no stand-in will do."""
+        encoded = await self._encoded(text, seen)
+        if text in seen.failed:
+            raise seen.failed[text]
+        return encoded
+
     async def _embed(self, texts: Sequence[str], seen: _Seen) -> None:
         """Embed each distinct text that has no embedding yet."""
         missing = [text for text in dict.fromkeys(texts) if text not in seen.encoded]
         if missing:
-            for text, made in zip(missing, await self.embedder.embed(missing), strict=True):
+            for text, made in zip(missing, await self._embedded(missing, seen), strict=True):
                 embedding = pack(made.vector, self.embedder.model)
                 seen.encoded[text] = Encoded(made.vector, embedding, made.truncated)
+
+    async def _embedded(self, texts: Sequence[str], seen: _Seen) -> list[Embedded]:
+        """Return a vector per text: its own, or a stand-in where the policy wants no waiting.
+
+        What is refused together is asked for one by one: a text spoils no other.
+        """
+        try:
+            return await self.embedder.embed(texts)
+        except Transient as error:
+            if seen.waits:
+                raise
+            failure = error
+        except Fatal as error:
+            if not self.policy.fail_open.enabled:
+                raise
+            if len(texts) > 1:
+                return [one for text in texts for one in await self._embedded([text], seen)]
+            failure = error
+        seen.failed.update(dict.fromkeys(texts, failure))
+        seen.silent[_EMBEDDER] = str(failure)
+        return [Embedded(nowhere(self.embedder.dimension), truncated=True) for _ in texts]
 
     async def _search(self, events: Sequence[Remember], seen: _Seen) -> None:
         """Query the index for the neighbours of each event not searched yet."""
@@ -468,6 +587,14 @@ class Deduplicator:
             queries.append(Query(scope, seen.encoded[text].vector, limit, _least(nominate)))
         if queries:
             seen.hits.update(zip(asked, await self.index.search(queries), strict=True))
+
+
+def _why(failure: Transient | Fatal) -> str:
+    return f"{_EMBEDDER}: {'no answer' if isinstance(failure, Transient) else 'refused'}"
+
+
+def _lacks_vector(memory: Memory) -> bool:
+    return memory.live and memory.unchecked == "not-embedded"
 
 
 def _ranked(

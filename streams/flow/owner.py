@@ -1,13 +1,14 @@
 """The deduplicator as a process on the events topic: read, decide, return what to append."""
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from schemas.base import MemoryId
 from schemas.codec import EVENT, REVIEW
-from schemas.decisions import Change, Decision, Erase
+from schemas.decisions import Change, Decision, Erase, Insert, Replace
 from schemas.events import Event, Forget
 from schemas.outcomes import Review
 from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
@@ -15,14 +16,17 @@ from streams.core.brake import Rates, Watch
 from streams.core.fences import Reached
 from streams.core.overlay import Overlay
 from streams.flow.dead_letters import letter_record
+from streams.flow.decided import DecidedInPartition
 from streams.flow.decisions import DecisionsReader, decision_record
-from streams.flow.deduplicate import Deduplicator, Elsewhere, Received, Withheld
+from streams.flow.deduplicate import Decisions, Deduplicator, Elsewhere, Received, Withheld
 from streams.flow.forgetting import NOTHING, Looked, looked_at, published_anew
 from streams.flow.incoming import forwarded, misrouted, read
 from streams.flow.screening import screen
 from streams.flow.takeover import DEDUPLICATOR_GROUP, Claim, applied, take_over
 from streams.ports import (
+    UNFOLLOWED,
     Clock,
+    Decided,
     Followed,
     Handled,
     Index,
@@ -62,12 +66,19 @@ class _Owned:
     letters_partitions: int
     reviews_partitions: int
     next: int
+    earlier: DecidedInPartition
     brakes: Watch = field(default_factory=Watch)
     decided: deque[tuple[int, datetime]] = field(default_factory=deque[tuple[int, datetime]])
 
     @property
     def overlay(self) -> Overlay:
         return self.claim.overlay
+
+    @property
+    def otherwise(self) -> Decided:
+        """Who knows what was decided on before the overlay, without the index."""
+        self.earlier.end = self.overlay.settled
+        return self.earlier
 
     def settle(self, followed: Followed) -> None:
         """Drop from the overlay what the index now has."""
@@ -99,9 +110,10 @@ class Owner:
     ) -> None:
         """`observe` gets the decisions that the log has acknowledged, `claimed` each claim.
 
-        `named` gets, before `observe`, the titles of the memories that were compared. `token` is
-        unique to this process: its fences carry it. `warn` gets one line when the brake engages or
-        releases. `screener` screens events, if the policy wants it.
+        `named` is told, before them, the titles of the memories that they were compared with.
+        `token` is this process's alone: its fences carry it. `warn` is told, in a line, where the
+        brake goes on or off, and what was stored unchecked. `screener` looks through events, where
+        the policy wants it.
         """
         self._deduplicator = deduplicator
         self._log = log
@@ -115,15 +127,19 @@ class Owner:
         self._warn = warn
         self._screener = screener
         self._owned = dict[int, _Owned]()
+        self._followed_to = dict[int, Followed]()
+        self._failures = Counter[int]()
 
     async def claim(self, partition: int) -> int:
-        claim = await take_over(self._log, self._index, partition, self._token)
+        followed = await self._level(partition) or await self._last_level(partition)
+        claim = await take_over(self._log, followed.reached, partition, self._token)
         owned = _Owned(
             claim,
             await self._log.partitions(EVENTS.name),
             await self._log.partitions(DEAD_LETTERS.name),
             await self._log.partitions(REVIEWS.name),
             next=claim.epoch.offset + 1,
+            earlier=DecidedInPartition(self._log, partition),
         )
         if len(claim.overlay):
             owned.decided.append((claim.epoch.offset, self._clock.now()))
@@ -134,7 +150,8 @@ class Owner:
     async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
         owned = self._owned[partition]
         followed = await self._followed(partition, owned)
-        owned.settle(followed)
+        if followed is not None:
+            owned.settle(followed)
         received = [Received(record, _read(record, owned.partitions)) for record in records]
         screened = [screen(item, self._deduplicator.policy, self._screener) for item in received]
         looked = await self._looked_at(partition, screened)
@@ -143,8 +160,11 @@ class Owner:
         ]
         self._require_room(owned, batch)
         fork = owned.overlay.fork()
-        made = await self._deduplicator.deduplicate(batch, fork)
-        await self._require_same(partition, owned, followed)
+        with self._counting(partition):
+            otherwise = None if self._waits(partition) else owned.otherwise
+            made = await self._deduplicator.deduplicate(batch, fork, otherwise=otherwise)
+        if not made.blind:
+            await self._require_same(partition, owned, followed)
         place = partition % owned.letters_partitions
         before = [
             *(letter_record(letter, place) for letter in made.dead_letters),
@@ -161,6 +181,9 @@ class Owner:
             await self._require_owned(partition, owned, own)
             owned.overlay.adopt(fork, own)
             owned.decided.append((own[-1], self._clock.now()))
+            if otherwise is None or not made.silent:
+                del self._failures[partition]
+            self._tell_unchecked(made)
             self._named(made.titles)
             self._observe(made.decisions)
             self._watch_brakes(owned, made.decisions)
@@ -178,6 +201,14 @@ class Owner:
                 here = await looked_at(self._log, partition, event, key)
             looked.append(here)
         return looked
+
+    def _tell_unchecked(self, made: Decisions) -> None:
+        """Warn of what was let through."""
+        new = [one for one in made.decisions if isinstance(one, Insert | Replace)]
+        unchecked = sum(one.memory.unchecked is not None for one in new)
+        if made.silent and unchecked:
+            why = "; ".join(f"{who}: {failure}" for who, failure in made.silent.items())
+            self._warn(f"stored unchecked, as the policy allows: {unchecked:,} events; {why}")
 
     def _watch_brakes(self, owned: _Owned, decisions: Sequence[Decision]) -> None:
         scopes = {one.event.scope for one in decisions if isinstance(one, Change)}
@@ -203,9 +234,52 @@ class Owner:
                 raise Transient(f"another owner has taken {DECISIONS.name}/{partition}")
         owned.next = own[-1] + 1
 
-    async def _followed(self, partition: int, owned: _Owned) -> Followed:
-        """Return the level of the index. Raises Transient if it has lost what it held."""
-        followed = await applied(self._index, partition)
+    def _waits(self, partition: int) -> bool:
+        """Tell whether embedder and index are waited for, or have failed too often."""
+        rule = self._deduplicator.policy.fail_open
+        return not rule.enabled or self._failures[partition] < rule.attempts
+
+    @contextmanager
+    def _counting(self, partition: int) -> Generator[None]:
+        """Count a failure of those who are asked about what is there."""
+        try:
+            yield
+        except NotYet:
+            raise
+        except Transient:
+            self._failures[partition] += 1
+            raise
+
+    async def _level(self, partition: int) -> Followed | None:
+        """Return how far the index goes; None where it does not tell, and need not."""
+        try:
+            with self._counting(partition):
+                followed = await applied(self._index, partition)
+        except Transient:
+            if self._waits(partition):
+                raise
+            return None
+        self._followed_to[partition] = followed
+        return followed
+
+    async def _last_level(self, partition: int) -> Followed:
+        """Return how far the index went when it last told; from there on, the log tells the rest.
+
+        Where it never told, that is all of the log. Transient where that is not whole.
+        """
+        followed = self._followed_to.get(partition, UNFOLLOWED)
+        if followed.reached.offset < await self._log.beginning(DECISIONS.name, partition):
+            raise Transient("the index does not answer, and the log begins behind what it held")
+        return followed
+
+    async def _followed(self, partition: int, owned: _Owned) -> Followed | None:
+        """Return what the index holds; None where it does not tell, and need not.
+
+        Transient where that is less than was left to it.
+        """
+        followed = await self._level(partition)
+        if followed is None:
+            return None
         level, settled = followed.reached.offset, owned.overlay.settled
         if level < settled:
             raise Transient(
@@ -214,12 +288,15 @@ class Owner:
             )
         return followed
 
-    async def _require_same(self, partition: int, owned: _Owned, before: Followed) -> None:
-        """Raise Transient if the index was lost or swapped while it was queried.
+    async def _require_same(self, partition: int, owned: _Owned, before: Followed | None) -> None:
+        """Raise Transient where the index that was asked was lost, or swapped, meanwhile.
 
-        The answers would come from two indexes: what either lacked at the time would be missed.
+        Its answers would be those of two: what neither had at its time would be unknown. So where
+        it did not tell, before or after, how far it goes.
         """
         after = await self._followed(partition, owned)
+        if before is None or after is None:
+            raise Transient("the index has answered in part: it is asked again")
         if before.index and after.index != before.index:
             raise Transient(
                 f"the index of {DECISIONS.name}/{partition} was made anew or swapped while it was "
@@ -246,7 +323,9 @@ class Owner:
 
         A loss in the index matters only with the next event; its writer may restore it until then.
         """
-        self._owned[partition].settle(await applied(self._index, partition))
+        followed = await self._level(partition)
+        if followed is not None:
+            self._owned[partition].settle(followed)
 
     @property
     def unapplied(self) -> int:

@@ -38,15 +38,16 @@ class Claim:
     refused: int
 
 
-async def take_over(log: Log, index: Index, partition: int, owner: str) -> Claim:
-    """Fence the partition and rebuild the overlay from the decisions that the index lacks.
+async def take_over(log: Log, level: Reached, partition: int, owner: str) -> Claim:
+    """Fence the partition, and rebuild the overlay from the decisions that the index lacks.
 
-    The fence comes first: whatever an earlier owner appends after it does not count, so the
-    decisions before it are complete. The next event follows from the decisions themselves; the
-    group's commit is used only if it is ahead, because a person moved it past a record. If it is
-    behind, an owner died between its decisions and its commit, and the commit is made up for.
+    `level` is how far the index has followed the log, at least.
+
+    The fence comes first: what any earlier owner appends behind it does not count, so what lies
+    before it is all there is. The next event follows from the decisions themselves; the group's
+    commit only counts where it is further, because a person moved it past a record. Where it is
+    behind, an owner died between its decisions and its commit, which is made up for.
     """
-    level = (await applied(index, partition)).reached
     await require_log(log, level, partition)
     committed = await log.committed(DEDUPLICATOR_GROUP, EVENTS.name, partition)
     position = 0 if committed is None else committed.offset

@@ -340,6 +340,48 @@ async def test_an_index_that_fails_is_waited_for(
     assert len(installation.json("memories")) == 30
 
 
+@pytest.mark.timeout(200)
+@pytest.mark.covers("S1.33", "B77")
+async def test_an_index_that_fails_is_not_waited_for_where_the_policy_says_so(
+    tmp_path: Path, kafka_bootstrap: str, topic_prefix: str, own_qdrant: StandIn
+) -> None:
+    installation = on_qdrant(tmp_path, kafka_bootstrap, topic_prefix, own_qdrant.url, "test")
+    installation.memsieve("topics", "create", "--partitions", "1")
+    first = write_events(tmp_path / "first.jsonl", facts(4, scopes=1))
+    second = write_events(tmp_path / "second.jsonl", [*facts(4, scopes=1), *facts(4, first=4)])
+    lenient = "default {fail_open.enabled = true, fail_open.attempts = 2}"
+
+    def unchecked() -> list[str]:
+        return [one["unchecked"] for one in installation.json("memories") if one["unchecked"]]
+
+    with (
+        installation.running("writer") as writer,
+        installation.running("deduplicator", "--policy", lenient) as other,
+    ):
+        other.wait_until_ready()
+        writer.wait_until_ready()
+        installation.memsieve("publish", str(first))
+        await settled(installation, 4)
+        await asyncio.to_thread(own_qdrant.kill)
+        installation.memsieve("publish", str(second))
+        wait_until(
+            lambda: len(installation.json("decisions")) == 12, "it goes on without it", seconds=60
+        )
+        reasons = [one["evidence"]["reason"] for one in installation.json("decisions")[4:]]
+        assert reasons == ["same-event"] * 4 + ["unchecked"] * 4
+        assert any(
+            "stored unchecked, as the policy allows: 4 events" in line for line in other.events
+        )
+        await asyncio.to_thread(own_qdrant.restart)
+        await settled(installation, 12)
+        other.wait_until_ready()
+        assert unchecked() == ["not-compared"] * 4
+        installation.memsieve("consolidate", "--policy", lenient)
+        assert unchecked() == []
+    assert len(installation.json("memories")) == 8
+    installation.memsieve("verify")
+
+
 @pytest.mark.covers("B130")
 async def test_an_index_that_was_lost_is_built_anew_before_it_is_relied_on(
     tmp_path: Path, kafka_bootstrap: str, topic_prefix: str, qdrant_url: str, collection_prefix: str

@@ -1,16 +1,18 @@
 """One partition, an owner and a writer on a real log, each of which works when it is told to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from schemas.codec import DECISION, EVENT, REVIEW
-from schemas.decisions import Change, Decision, Evidence, Fence, Marker
-from schemas.events import Event
+from schemas.decisions import Change, Decision, Evidence, Fence, Marker, OnEvent
+from schemas.events import Consolidate, Event
 from schemas.memories import Memory
 from schemas.outcomes import Review
 from schemas.topics import DECISIONS, EVENTS, REVIEWS, TOPICS
 from streams.adapters.indexes.exact import ExactIndex
 from streams.adapters.local_broker import LocalBroker
+from streams.apps.auditing import audited
+from streams.apps.copies import IndexCopy
 from streams.core.embedding import Vector
 from streams.core.policy import Policy
 from streams.core.tombstones import Key
@@ -20,7 +22,7 @@ from streams.flow.deduplicate import Deduplicator
 from streams.flow.judging import Judging
 from streams.flow.owner import Owner
 from streams.flow.writer import Writer
-from streams.ports import Decided, Outgoing, Sink
+from streams.ports import Decided, Embedder, Index, Outgoing, Sink
 from streams.runtime.consumer import work
 from tests.builders import judging
 from tests.fakes.clock import StandingClock
@@ -45,15 +47,17 @@ class Bench:
         sinks: Sequence[Sink] = (),
         key: Key | None = None,
         recalls: bool = False,
+        embedder: Embedder | None = None,
+        index: ExactIndex | None = None,
     ) -> None:
         self.log = LocalBroker(directory / "log.sqlite3", indexed=INDEXED)
         for topic in TOPICS:
             self.log.create(topic.name, 1)
-        self.index = ExactIndex()
+        self.index = index or ExactIndex()
         self.warned: list[str] = []
-        self._embedder = SentenceEmbedder(table, characters_max=200)
+        self._embedder = embedder or SentenceEmbedder(table, characters_max=200)
         self._judging = judges or judging()
-        self._policy = policy
+        self.policy = policy
         self._key = key
         self._decided: Decided = DecidedInLog(self.log) if recalls else self.index
         self._owners = 0
@@ -66,7 +70,7 @@ class Bench:
         self._owners += 1
         return Owner(
             Deduplicator(
-                self._embedder, self.index, self._decided, self._policy, self._judging, self._key
+                self._embedder, self.index, self._decided, self.policy, self._judging, self._key
             ),
             self.log,
             self.index,
@@ -78,9 +82,13 @@ class Bench:
 
     async def take_over(self, policy: Policy | None = None, judges: Judging | None = None) -> None:
         """Let another owner take the partition, who may have another policy, or other judges."""
-        self._policy = policy or self._policy
+        self.policy = policy or self.policy
         self._judging = judges or self._judging
         self.owner = self.another()
+        await self.claim()
+
+    async def claim(self) -> None:
+        """Let the owner claim the partition, for the first time or anew."""
         self._next = await self.owner.claim(0)
 
     async def publish(self, *events: Event) -> None:
@@ -135,6 +143,32 @@ class Bench:
 
     def close(self) -> None:
         self.log.close()
+
+
+class OfBench:
+    """Implements Place over a bench; `meanwhile` happens between a proposal and its decision."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.meanwhile: Callable[[], Sequence[Event]] | None = None
+        self.proposed: list[Consolidate] = []
+
+    async def index(self) -> Index:
+        return self.bench.index
+
+    async def decide(self, proposals: Sequence[Consolidate]) -> list[OnEvent | None]:
+        self.proposed += proposals
+        between = list[Event]() if self.meanwhile is None else self.meanwhile()
+        self.meanwhile = None
+        decided = await self.bench.say(*between, *proposals)
+        await self.bench.apply()
+        return [one for one in decided[len(between) :] if isinstance(one, OnEvent)]
+
+
+async def is_healthy(bench: Bench) -> None:
+    """Assert that the audit finds nothing wrong with the log and its copy."""
+    report = await audited(bench.log, [IndexCopy(bench.index, "exact", "")], lambda _, __: None)
+    assert [check.told for check in report.checks if not check.healthy] == []
 
 
 def evidence_of(decision: Decision) -> Evidence:

@@ -1,8 +1,8 @@
 """Kafka brokers for tests, as a pytest plugin: one that the whole run shares, and private ones.
 
 The shared broker is the one that KAFKA_BOOTSTRAP names; else one in a container, where Docker
-answers and has the image (TEST_KAFKA_IMAGE names another); else one that Java runs. Where there is
-none a test is skipped, and with CI=true it fails.
+answers (TEST_KAFKA_IMAGE names another image than docker-compose.yml, of Apache Kafka, too); else
+one that Java runs. Where there is none a test is skipped, and with CI=true it fails.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 import pytest
 
 from tests.support import containers
-from tests.support.containers import NoContainer
+from tests.support.containers import NoContainer, SlowPull
 from tests.support.kafka import NativeKafka, NoBroker
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ def kafka_bootstrap(pytestconfig: pytest.Config) -> Iterator[str]:
     """
     with ExitStack() as stack:
         address = _address_of_the_shared_broker(pytestconfig)
-        yield required(lambda: _ask(address) if address else _find_broker(stack))
+        yield required(lambda: _ask(address) if address else _find_broker(pytestconfig, stack))
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def required(start: Callable[[], T]) -> T:
     pytest.skip(reason)
 
 
-def _find_broker(stack: ExitStack) -> str:
+def _find_broker(config: pytest.Config, stack: ExitStack) -> str:
     """Return the address of a broker; what was started for it ends with the stack."""
     named = os.environ.get("KAFKA_BOOTSTRAP")  # noqa: TID251 - a switch of the tests, no setting
     if named:
@@ -76,21 +76,23 @@ def _find_broker(stack: ExitStack) -> str:
     missing = ["KAFKA_BOOTSTRAP is not set"]
     for start in (_containerised, _native):
         try:
-            return start(stack)
+            return start(config, stack)
         except NoBroker as error:
             missing.append(str(error))
     raise NoBroker(f"no Kafka broker: {'; '.join(missing)}")
 
 
-def _native(stack: ExitStack) -> str:
+def _native(_: pytest.Config, stack: ExitStack) -> str:
     directory = tempfile.TemporaryDirectory(prefix="memsieve-kafka-", ignore_cleanup_errors=True)
     return stack.enter_context(NativeKafka(Path(stack.enter_context(directory)))).bootstrap
 
 
-def _containerised(stack: ExitStack) -> str:
+def _containerised(config: pytest.Config, stack: ExitStack) -> str:
     try:
         return containers.address("kafka", stack)
     except NoContainer as none:
+        if isinstance(none, SlowPull):
+            containers.tell(config, str(none))
         raise NoBroker(str(none)) from none
 
 
@@ -102,7 +104,8 @@ class _SharedBroker:
     says why there is none. The first one to connect has the broker started.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
         self._ending = False
         self._listener = Listener(backlog=64)
         self._thread = Thread(target=self._serve, name="shared broker", daemon=True)
@@ -126,7 +129,7 @@ class _SharedBroker:
                 with self._listener.accept() as worker:
                     if self._ending:
                         return
-                    answer = answer or _found_or_why_not(stack)
+                    answer = answer or _found_or_why_not(self._config, stack)
                     with suppress(OSError):  # the worker may be gone by now
                         worker.send(answer)
 
@@ -135,9 +138,9 @@ _SHARED = pytest.StashKey[_SharedBroker]()
 _ADDRESS = "shared_broker"
 
 
-def _found_or_why_not(stack: ExitStack) -> str | Exception:
+def _found_or_why_not(config: pytest.Config, stack: ExitStack) -> str | Exception:
     try:
-        return _find_broker(stack)
+        return _find_broker(config, stack)
     except Exception as error:  # noqa: BLE001 - the worker that asked raises it
         return error
 
@@ -162,7 +165,7 @@ class _Worker(Protocol):
 def pytest_configure_node(node: _Worker) -> None:
     """Tell each new worker whom to ask for the shared broker."""
     if _SHARED not in node.config.stash:
-        node.config.stash[_SHARED] = _SharedBroker()
+        node.config.stash[_SHARED] = _SharedBroker(node.config)
     node.workerinput[_ADDRESS] = node.config.stash[_SHARED].address
 
 

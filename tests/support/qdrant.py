@@ -1,7 +1,7 @@
 """Qdrant servers for tests, as a pytest plugin.
 
 The shared server is the one that QDRANT_URL names; else one in a container, where Docker answers
-and has the image (TEST_QDRANT_IMAGE names another); else the stand-in.
+(TEST_QDRANT_IMAGE names another image than docker-compose.yml); else the stand-in.
 """
 
 import os
@@ -15,22 +15,22 @@ from qdrant_client import AsyncQdrantClient
 from streams.adapters.indexes.qdrant import connect
 from tests.standin.process import StandIn
 from tests.support import containers
-from tests.support.containers import NoContainer
-
-_IMAGE = "qdrant/qdrant:v1.19.0"
+from tests.support.containers import NoContainer, SlowPull
 
 NAMED_SERVER = os.environ.get("QDRANT_URL")  # noqa: TID251 - a switch of the tests, no setting
 _GRPC_PORT = int(os.environ.get("QDRANT_GRPC_PORT", "6334"))  # noqa: TID251 - the same
 
 
 @pytest.fixture(scope="session")
-def qdrant_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def qdrant_url(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
     """Give the address of a server that the tests of a process share.
 
     Keep apart from other tests with collection_prefix.
     """
     with ExitStack() as stack:
-        yield _find_server(stack, tmp_path_factory.mktemp("qdrant"))
+        yield _find_server(pytestconfig, stack, tmp_path_factory.mktemp("qdrant"))
 
 
 @pytest.fixture
@@ -46,12 +46,14 @@ def collection_prefix(topic_prefix: str) -> str:
     return topic_prefix.rstrip(".")
 
 
-def _find_server(stack: ExitStack, data: Path) -> str:
+def _find_server(config: pytest.Config, stack: ExitStack, data: Path) -> str:
     if NAMED_SERVER:
         return NAMED_SERVER
     try:
         return containers.address("qdrant", stack)
-    except NoContainer:
+    except NoContainer as none:
+        if isinstance(none, SlowPull):
+            containers.tell(config, str(none))
         return stack.enter_context(StandIn(data)).url
 
 

@@ -1,21 +1,19 @@
 """A pass over a scope: nominated, proposed, decided by the real owner, until nothing more is found."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from schemas.base import MemoryId, ScopeName
 from schemas.decisions import Ignore, OnEvent, Reason, Verdict
-from schemas.events import Consolidate, Event
+from schemas.events import Consolidate
 from schemas.memories import Memory
 from schemas.topics import EVENTS
 from streams.adapters.passes import LastPass, Passes
 from streams.apps import policies
-from streams.apps.auditing import audited
 from streams.apps.consolidated import Consolidated, ScopePass
 from streams.apps.consolidating import Asked, Consolidation, Place
-from streams.apps.copies import IndexCopy
 from streams.apps.proposing import tried_out
 from streams.apps.rehearsing import Means, Rehearsal
 from streams.apps.settings import ConsolidateSettings
@@ -26,12 +24,12 @@ from streams.core.language.reading import Readings
 from streams.core.policy import Policy
 from streams.flow.consolidating import Budget, Nominating
 from streams.flow.judging import Judging
-from streams.ports import Index, NoStore
+from streams.ports import NoStore
 from tests.builders import at_cosine, event, later, policy, unit
 from tests.fakes.clock import StandingClock
 from tests.fakes.judges import ScriptedVerifier, ScriptedWording
 from tests.fakes.sentences import SentenceEmbedder
-from tests.support.bench import Bench
+from tests.support.bench import Bench, OfBench, is_healthy
 from tests.support.deciding import lexicon
 
 APART = policy(enabled=False)
@@ -63,26 +61,6 @@ RABBITS = {
     "Alice has a rabbit with white paws.": at_cosine(0.999, 2),
 }
 """Three that a sentence can say at once."""
-
-
-class OfBench:
-    """Implements Place over a bench; `meanwhile` happens between a proposal and its decision."""
-
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.meanwhile: Callable[[], Sequence[Event]] | None = None
-        self.proposed: list[Consolidate] = []
-
-    async def index(self) -> Index:
-        return self.bench.index
-
-    async def decide(self, proposals: Sequence[Consolidate]) -> list[OnEvent | None]:
-        self.proposed += proposals
-        between = list[Event]() if self.meanwhile is None else self.meanwhile()
-        self.meanwhile = None
-        decided = await self.bench.say(*between, *proposals)
-        await self.bench.apply()
-        return [one for one in decided[len(between) :] if isinstance(one, OnEvent)]
 
 
 @pytest.fixture
@@ -124,12 +102,6 @@ def consolidation(
         passes or Passes(None),
         clock_at(hours),
     )
-
-
-async def is_healthy(bench: Bench) -> None:
-    """Assert that the audit finds nothing wrong with the log and its copy."""
-    report = await audited(bench.log, [IndexCopy(bench.index, "exact", "")], lambda _, __: None)
-    assert [check.told for check in report.checks if not check.healthy] == []
 
 
 async def is_sound(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""An embedder that fails: what was taken in waits, and nothing is stored that was not compared."""
+"""An embedder that fails: what was taken in waits, unless the policy lets it through unchecked."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +8,9 @@ import pytest
 
 from streams.adapters.files import FileSource
 from streams.apps import policies, settings
+from streams.apps.consolidating import Asked, consolidation
 from streams.apps.processes import Tally, embedded
+from streams.apps.reading import reading
 from streams.core.embedding import Embedded
 from streams.core.mapping import FieldMapping
 from streams.ports import Fatal, Transient
@@ -39,11 +41,16 @@ class Failing:
         return await self._embedder.embed(texts)
 
 
-async def run(directory: Path, embedder: Failing, report: list[str]) -> Tally:
+LENIENT = "zork-semantic {fail_open.enabled = true, fail_open.attempts = 1}"
+
+
+async def run(
+    directory: Path, embedder: Failing, report: list[str], rules: str = "zork-semantic"
+) -> Tally:
     """Take the rows into the directory's store, with two attempts at what fails."""
     (directory / "rows.csv").write_text(ROWS, "utf-8")
     chosen = settings.load({"store": directory / "store", "retry": {"attempts_max": 2}})
-    policy = policies.load("zork-semantic")
+    policy = policies.load(rules)
     async with embedded(chosen, policy, embedder, report.append) as pipeline:
         await pipeline.recover()
         await pipeline.run(FileSource(str(directory / "rows.csv")), FieldMapping(), lambda _: None)
@@ -68,3 +75,24 @@ def test_where_it_stays_away_nothing_is_stored_unchecked_and_the_next_run_goes_o
     asyncio.run(run(tmp_path, Failing(0), []))
     made = decisions(tmp_path / "store")
     assert [one.kind for one in made] == ["insert", "reinforce", "insert"]
+
+
+@pytest.mark.covers("S0.53", "S0.56")
+async def test_with_the_switch_creation_proceeds_and_the_next_consolidation_checks(
+    tmp_path: Path,
+) -> None:
+    told: list[str] = []
+    tally = await run(tmp_path, Failing(99), told, LENIENT)
+    assert (tally.rows, tally.kinds["insert"]) == (3, 3)
+    assert "stored unchecked, as the policy allows: 3 events; embedder: the embedding" in told[-1]
+    assert await unchecked(tmp_path / "store") == ["not-embedded"] * 3
+    chosen = settings.load({"store": tmp_path / "store", "policy": LENIENT})
+    async with consolidation(chosen, embedded=True, dry_run=False, report=told.append) as opened:
+        [done] = (await opened.run(Asked())).scopes
+    assert (done.before, done.after, done.checked) == (3, 2, 1)
+    assert await unchecked(tmp_path / "store") == [None, None]
+
+
+async def unchecked(store: Path) -> list[str | None]:
+    async with reading(settings.load({"store": store}), embedded=True) as reader:
+        return [memory.unchecked for memory in await reader.memories() if memory.live]

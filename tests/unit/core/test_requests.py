@@ -7,13 +7,13 @@ import pytest
 
 from schemas.base import EventId, Position
 from schemas.decisions import Ignore, Reason, Revise
-from schemas.events import Pin, Rate, Retire, Undo
+from schemas.events import Consolidate, Pin, Rate, Retire, Undo
 from schemas.memories import Feedback, Memory, Standing, Superseded, Target
 from streams.core.decide import Encoded
 from streams.core.embedding import pack
 from streams.core.identity import content_key, decision_id, memory_id, request_id
 from streams.core.neighbours import Stored
-from streams.core.requests import Held, Reworded, ended, pinned, put_back, rated
+from streams.core.requests import Held, Reworded, ended, made_up_for, pinned, put_back, rated
 from tests.builders import MODEL, START, identity, later, memory, policy, stored, unit, worded
 
 PLACE = Position(topic="memory.events", partition=0, offset=7)
@@ -215,3 +215,58 @@ def test_a_wish_has_an_id_of_who_asks_for_what_and_when() -> None:
         request_id(TEA.memory.scope, "pin", "cleo", START, CAKE.memory.id),
     }
     assert len(others | {first}) == 6
+
+
+def lacking(what: str) -> Stored:
+    return stored(
+        "Ana rows on Sundays.", unit(0, 1), id=identity(6), unchecked=what, truncated=True
+    )
+
+
+def make_up_for(one: Stored, *, version: int = 1) -> Consolidate:
+    target = Target(memory_id=one.memory.id, version=version)
+    return Consolidate.model_validate({**ASKED, "members": [target]})
+
+
+ROWS = Encoded(unit(0, 0, 1), pack(unit(0, 0, 1), MODEL), truncated=False)
+
+
+def test_a_memory_without_a_vector_gets_it_and_is_still_to_be_compared() -> None:
+    known = lacking("not-embedded")
+    held = {known.memory.id: known}
+    made = made_up_for(make_up_for(known), PLACE, POLICY, held, ROWS)
+    assert isinstance(made, Revise)
+    [revised] = made.memories
+    assert made.evidence.reason is Reason.EMBEDDED
+    assert revised.embedding == ROWS.embedding
+    after = {"version": 2, "unchecked": "not-compared", "truncated": False}
+    assert revised.memory == known.memory.model_copy(update=after)
+
+
+def test_a_memory_that_was_compared_loses_its_mark_and_nothing_else() -> None:
+    known = lacking("not-compared")
+    made = made_up_for(make_up_for(known), PLACE, POLICY, {known.memory.id: known}, None)
+    assert isinstance(made, Revise)
+    [revised] = made.memories
+    assert (made.evidence.reason, revised.embedding) == (Reason.CHECKED, None)
+    assert revised.memory == known.memory.model_copy(update={"version": 2, "unchecked": None})
+
+
+@pytest.mark.parametrize(
+    ("known", "version", "reason"),
+    [
+        (lacking("not-embedded"), 1, Reason.UNCHECKED),
+        (lacking("not-compared"), 2, Reason.OUT_OF_DATE),
+        (CAKE, 1, Reason.NOTHING_TO_CHANGE),
+        (ELSEWHERE, 1, Reason.OUT_OF_DATE),
+        (GONE, 1, Reason.OUT_OF_DATE),
+    ],
+    ids=["no vector yet", "changed since", "checked", "of another scope", "gone"],
+)
+def test_what_cannot_be_made_up_for_is_left_as_it_is(
+    known: Stored, version: int, reason: Reason
+) -> None:
+    held = {known.memory.id: known}
+    made = made_up_for(make_up_for(known, version=version), PLACE, POLICY, held, None)
+    assert isinstance(made, Ignore)
+    assert made.evidence.reason is reason
