@@ -50,7 +50,7 @@ async def _cluster(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list
         why = f"{kind}, in the directory of the one `memsieve serve`; not examined"
         return log, [Check("index", why), *_sinks(settings)]
     place = settings.qdrant.url
-    remedy = "memsieve replay rematerialise: it is built anew from the log"
+    remedy = "memsieve replay rematerialise: it is rebuilt from the log"
     nothing_yet = await _is_empty(log)  # before the index: services create it before deciding
     try:
         index = await wiring.open_index(settings, create=False)

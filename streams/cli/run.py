@@ -157,12 +157,12 @@ _NEAREST = {
 
 _MEANS = {
     kind_of(Insert): "new memories",
-    kind_of(Merge): "joined with what was known, nothing lost",
-    kind_of(Replace): "took the place of older memories",
-    kind_of(Reinforce): "known already, counted",
-    kind_of(Ignore): "changed nothing: decided before, or an answer",
-    kind_of(Revise): "changed memories because somebody asked for it",
-    kind_of(Erase): "forgot memories",
-    kind_of(Block): "held what is not to be kept, or was forgotten",
-    "dead letters": "could not be used: memsieve dead-letters list",
+    kind_of(Merge): "joined with a known memory, nothing lost",
+    kind_of(Replace): "replaced older memories",
+    kind_of(Reinforce): "already known, counted",
+    kind_of(Ignore): "skipped: already decided, or a review answer",
+    kind_of(Revise): "memories changed on request",
+    kind_of(Erase): "memories forgotten",
+    kind_of(Block): "blocked: forbidden content, or forgotten",
+    "dead letters": "rejected: memsieve dead-letters list",
 }
