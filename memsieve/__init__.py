@@ -18,7 +18,7 @@ try:
         StoreError,
     )
     from memsieve.fields import AboutText, EventFields
-    from memsieve.results import Decision, Forgotten, MemoryRecord, SearchResult, Version
+    from memsieve.results import Decision, Forgotten, MemoryRecord, Review, SearchResult, Version
     from memsieve.synchronous import Memory
 except ImportError as error:
     raise _told(error) from None
@@ -35,6 +35,7 @@ __all__ = [
     "MemsieveError",
     "ModelError",
     "NotFound",
+    "Review",
     "SearchResult",
     "ServerError",
     "Stopped",
