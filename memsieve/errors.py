@@ -54,6 +54,9 @@ _CLASSES: Mapping[Failure, type[MemsieveError]] = {
 }
 
 
+_UNKNOWN = "is no field here; schemas/events.py has those of an event"
+
+
 @contextmanager
 def translated() -> Generator[None]:
     """Raise what fails in here as one of the family; what nobody foresaw stays as it is."""
@@ -75,12 +78,7 @@ def checked(place: str = "") -> Generator[None]:
     try:
         yield
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        field, said = first_problem([problem])
-        if problem["type"] == "extra_forbidden":
-            said = "is no field here; schemas/events.py has those of an event"
-        elif problem["type"] == "missing":
-            said = "is missing"
+        field, said = first_problem(error, _UNKNOWN)
         at = f"{place}{field}"
         raise InvalidRequest(f"{at}: {said}", at) from None
 

@@ -52,18 +52,20 @@ async def endpoints(
     app = AsgiFastStream(
         asgi_routes=[("/live", live), ("/ready", ready), ("/metrics", metrics)], logger=None
     )
-    async with serving(app, host, port, what="health and metrics", setting="service") as bound:
+    async with serving(
+        app, host, port, what="health and metrics", named="service.host and service.port"
+    ) as bound:
         yield bound
 
 
 @asynccontextmanager
 async def serving(
-    app: Callable[..., Awaitable[None]], host: str, port: int, *, what: str, setting: str
+    app: Callable[..., Awaitable[None]], host: str, port: int, *, what: str, named: str
 ) -> AsyncGenerator[int]:
     """Serve an ASGI app meanwhile; give the port.
 
-    Raises Unusable where the port is taken, naming `what` is served and the group of settings that
-    has host and port.
+    Raises Unusable where the port is taken, saying `what` is served and how host and port are
+    `named`.
     """
     config = uvicorn.Config(
         app,
@@ -73,7 +75,7 @@ async def serving(
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
     server = _Server(config)
-    with _bound(host, port, what, setting) as listener:
+    with _bound(host, port, what, named) as listener:
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             yield listener.getsockname()[1]
@@ -89,7 +91,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _bound(host: str, port: int, what: str, setting: str) -> socket.socket:
+def _bound(host: str, port: int, what: str, named: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -99,8 +101,7 @@ def _bound(host: str, port: int, what: str, setting: str) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         raise Unusable(
-            f"{host}:{port} cannot be used for {what}: {error}; name another with {setting}.host and "
-            f"{setting}.port"
+            f"{host}:{port} cannot be used for {what}: {error}; name another with {named}"
         ) from error
     return listener
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import Field
 
-from schemas.base import Label, MemoryId, Record, ScopeName
+from schemas.base import DecisionId, Label, MemoryId, Record, ScopeName
 from schemas.codec import EVENT
 from schemas.decisions import Decision, Ignore, Marker, Reason, Reject
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
@@ -24,6 +24,7 @@ from streams.apps.embedding import Chosen, for_store
 from streams.apps.explaining import Told, ToldVersion, explained, told, told_version
 from streams.apps.failures import NotFound, UsageError
 from streams.apps.forgetting import Forgot, Means, Unknown, Wanted, forget_with, in_full
+from streams.apps.lifecycle import scope_of
 from streams.apps.lineages import history, undo_with
 from streams.apps.loading import Loading, SearchResult
 from streams.apps.processes import EmbeddedPipeline, embedded
@@ -231,6 +232,17 @@ class EmbeddedStore:
                     f"no decision, event or memory in {reader.place} has the id {identity}"
                 )
             return await explained(reader, identity, what, entries)
+
+    async def scopes_of(self, identity: str) -> frozenset[ScopeName | None]:
+        """Return the scopes of what has exactly this id, a decision or a memory; none where none has.
+
+        None stands for a record that could not be read.
+        """
+        async with self._gate.shared():
+            reader = self._held.reader
+            on_events = await reader.on_events([DecisionId(identity)])
+            on_memories = await reader.on_memories([MemoryId(identity)])
+            return frozenset(map(scope_of, [*on_events.values(), *on_memories]))
 
     async def history(self, identity: str) -> list[ToldVersion]:
         """Return the versions of a memory, oldest first. Raises NotFound, and Ambiguous."""

@@ -81,9 +81,7 @@ class Guard:
 
     def _granted(self, scope: Scope) -> Grant:
         """Return what the request's token allows. Raises Refused for none, or one too busy."""
-        given = Headers(scope=scope).get("authorization", "")
-        kind, _, token = given.partition(" ")
-        grant = self._access.grant(token.strip()) if kind.casefold() == "bearer" else None
+        grant = self._access.bearer(Headers(scope=scope).get("authorization", ""))
         if grant is None:
             raise Refused(
                 HTTPStatus.UNAUTHORIZED,
