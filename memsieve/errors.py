@@ -24,6 +24,14 @@ class InvalidRequest(MemsieveError, ValueError):
         self.field = field
 
 
+class Conflict(InvalidRequest):
+    """An id was used for another text, or what is asked for does not fit what a memory is by now."""
+
+
+class NotAllowed(MemsieveError):
+    """The API does not know the token, or the token is not for this."""
+
+
 class NotFound(MemsieveError, LookupError):
     """Nothing has the id that was asked for."""
 
@@ -38,6 +46,14 @@ class ModelError(MemsieveError):
 
 class ServerError(MemsieveError):
     """A server that the settings name does not answer, or refuses us."""
+
+
+class Busy(ServerError):
+    """The API asks to come again after `retry_after` seconds."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class Stopped(MemsieveError):
