@@ -11,7 +11,7 @@ GAME := .demo-game
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-game up down test check lint types arch unit suite sim chaos fmt golden schemas docs bench quality lock clean
+.PHONY: help setup demo demo-game up down test check lint types arch unit suite sim chaos fmt golden schemas client docs bench quality lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -105,6 +105,9 @@ golden: $(READY) ## Write the golden decisions anew; read the diff before you co
 schemas: $(READY) ## Write the JSON Schema and AsyncAPI documents anew
 	@$(BIN)/memsieve schema export schemas/json
 
+client: $(READY) ## Write the clients of the HTTP API anew
+	@$(BIN)/python -m tests.support.http_client
+
 docs: $(READY) ## Write the generated reference pages anew
 	@$(BIN)/python -m tests.support.reference docs/reference
 
@@ -157,7 +160,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 lock: $(READY) ## Resolve the dependencies anew
 	@$(BIN)/python -m pip install --quiet uv
-	@$(COMPILE) --extra api --upgrade -o requirements.lock
+	@$(COMPILE) --extra api --extra mcp --upgrade -o requirements.lock
 	@$(COMPILE) --extra dev --constraint requirements.lock -o requirements-dev.lock
 
 clean: ## Remove what the other targets made

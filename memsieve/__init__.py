@@ -1,7 +1,8 @@
 """A store that remembers each fact once: what it is told it decides on, and it says why.
 
-`Memory` is the store, `AsyncMemory` the same for programs with an event loop. docs/python.md shows
-how they are used.
+`Memory` is a store in a directory, `HttpMemory` one behind an API; `AsyncMemory` and
+`AsyncHttpMemory` are the same for programs with an event loop. docs/python.md shows how they are
+used.
 """
 
 from memsieve.hidden import told as _told
@@ -9,32 +10,42 @@ from memsieve.hidden import told as _told
 try:
     from memsieve.asynchronous import AsyncMemory
     from memsieve.errors import (
+        Busy,
+        Conflict,
         InvalidRequest,
         MemsieveError,
         ModelError,
+        NotAllowed,
         NotFound,
         ServerError,
         Stopped,
         StoreError,
     )
     from memsieve.fields import AboutText, EventFields
-    from memsieve.results import Decision, Forgotten, MemoryRecord, SearchResult, Version
+    from memsieve.http_memory import AsyncHttpMemory, HttpMemory
+    from memsieve.results import Decision, Forgotten, MemoryRecord, Review, SearchResult, Version
     from memsieve.synchronous import Memory
 except ImportError as error:
     raise _told(error) from None
 
 __all__ = [
     "AboutText",
+    "AsyncHttpMemory",
     "AsyncMemory",
+    "Busy",
+    "Conflict",
     "Decision",
     "EventFields",
     "Forgotten",
+    "HttpMemory",
     "InvalidRequest",
     "Memory",
     "MemoryRecord",
     "MemsieveError",
     "ModelError",
+    "NotAllowed",
     "NotFound",
+    "Review",
     "SearchResult",
     "ServerError",
     "Stopped",

@@ -13,15 +13,18 @@ from memsieve.progress import Progress, counted
 from memsieve.results import (
     Decision,
     Forgotten,
+    Review,
     SearchResult,
+    Verdict,
     Version,
     decision_of,
     forgotten_of,
     result_of,
+    review_of,
     version_of,
 )
-from schemas.base import MemoryId, Record, Scope
-from schemas.events import Remember
+from schemas.base import Count, Label, MemoryId, Record, Scope
+from schemas.events import Ended, Remember
 from schemas.memories import Memory as MemoryRecord
 from streams.apps import loading, recalling
 from streams.apps import settings as configuration
@@ -175,6 +178,67 @@ class AsyncMemory:
         with translated():
             return decision_of(*await store.undo(decision_id, wish))
 
+    async def pin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
+        """Keep a memory as it is. See `Memory.pin`."""
+        return await self._pin(memory_id, author, note, pinned=True)
+
+    async def unpin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
+        """Let a pinned memory go. See `Memory.unpin`."""
+        return await self._pin(memory_id, author, note, pinned=False)
+
+    async def retire(
+        self,
+        memory_id: str,
+        *,
+        reason: Ended = "invalid",
+        author: str | None = None,
+        note: str = "",
+    ) -> Decision:
+        """End a memory, and none takes its place. See `Memory.retire`."""
+        ending = valid(_Ending, {"reason": reason})
+        store = await self._opened()
+        wish = _wish(store, author, note)
+        with translated():
+            return decision_of(await store.retire(memory_id, wish, ending.reason))
+
+    async def rate(
+        self,
+        memory_id: str,
+        *,
+        helpful: int = 0,
+        harmful: int = 0,
+        accessed: int = 0,
+        author: str | None = None,
+        note: str = "",
+    ) -> Decision:
+        """Tell how often a memory helped, misled or was read. See `Memory.rate`."""
+        counts = {"helpful": helpful, "harmful": harmful, "accessed": accessed}
+        if not any(valid(_Counts, counts).model_dump().values()):
+            raise InvalidRequest("nothing to tell: give helpful, harmful or accessed")
+        store = await self._opened()
+        wish = _wish(store, author, note)
+        with translated():
+            return decision_of(await store.rate(memory_id, wish, counts))
+
+    async def reviews(self, scope: str | None = None, *, every: bool = False) -> list[Review]:
+        """Return the questions to a person, newest first. See `Memory.reviews`."""
+        exact = None if scope is None else valid(_Place, {"scope": scope}).scope
+        store = await self._opened()
+        with translated():
+            asked = map(review_of, await store.questions())
+        here = [one for one in asked if exact is None or one.scope == exact]
+        return [one for one in here if every or one.state == "open"]
+
+    async def answer(
+        self, review_id: str, verdict: Verdict, *, author: str | None = None, note: str = ""
+    ) -> Decision:
+        """Settle a question. See `Memory.answer`."""
+        settling = valid(_Settling, {"review_id": review_id, "verdict": verdict})
+        store = await self._opened()
+        wish = _wish(store, author, note)
+        with translated():
+            return decision_of(await store.answer(settling.review_id, settling.verdict, wish))
+
     async def forget(
         self,
         memory_id: str | None = None,
@@ -192,6 +256,14 @@ class AsyncMemory:
         with translated():
             return forgotten_of(await store.forget(wanted, wish, later=later))
 
+    async def _pin(
+        self, memory_id: str, author: str | None, note: str, *, pinned: bool
+    ) -> Decision:
+        store = await self._opened()
+        wish = _wish(store, author, note)
+        with translated():
+            return decision_of(await store.pin(memory_id, wish, pinned=pinned))
+
     async def _opened(self) -> EmbeddedStore:
         if self._closed:
             raise StoreError(f"{self._settings.store} was closed: make another Memory of it")
@@ -204,6 +276,21 @@ class AsyncMemory:
 
 class _Place(Record):
     scope: Scope
+
+
+class _Ending(Record):
+    reason: Ended
+
+
+class _Counts(Record):
+    helpful: Count
+    harmful: Count
+    accessed: Count
+
+
+class _Settling(Record):
+    review_id: Label
+    verdict: Verdict
 
 
 def _event(store: EmbeddedStore, fields: Mapping[str, object], place: str = "") -> Remember:

@@ -24,6 +24,14 @@ class InvalidRequest(MemsieveError, ValueError):
         self.field = field
 
 
+class Conflict(InvalidRequest):
+    """An id was used for another text, or what is asked for does not fit what a memory is by now."""
+
+
+class NotAllowed(MemsieveError):
+    """The API does not know the token, or the token is not for this."""
+
+
 class NotFound(MemsieveError, LookupError):
     """Nothing has the id that was asked for."""
 
@@ -40,6 +48,14 @@ class ServerError(MemsieveError):
     """A server that the settings name does not answer, or refuses us."""
 
 
+class Busy(ServerError):
+    """The API asks to come again after `retry_after` seconds."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class Stopped(MemsieveError):
     """Going on would lose or damage something; a person has to act."""
 
@@ -52,6 +68,9 @@ _CLASSES: Mapping[Failure, type[MemsieveError]] = {
     Failure.SERVER: ServerError,
     Failure.STOPPED: Stopped,
 }
+
+
+_UNKNOWN = "is no field here; schemas/events.py has those of an event"
 
 
 @contextmanager
@@ -75,12 +94,7 @@ def checked(place: str = "") -> Generator[None]:
     try:
         yield
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        field, said = first_problem([problem])
-        if problem["type"] == "extra_forbidden":
-            said = "is no field here; schemas/events.py has those of an event"
-        elif problem["type"] == "missing":
-            said = "is missing"
+        field, said = first_problem(error, _UNKNOWN)
         at = f"{place}{field}"
         raise InvalidRequest(f"{at}: {said}", at) from None
 

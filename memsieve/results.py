@@ -3,12 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal, TypeAlias
 
 from schemas.decisions import Marker, Reject
 from schemas.memories import Memory as MemoryRecord
+from streams.apps.embedded_store import Question
 from streams.apps.explaining import Told, ToldVersion
 from streams.apps.forgetting import Forgot
 from streams.apps.loading import ShownEntry
+
+Verdict: TypeAlias = Literal["same", "refines", "refined-by", "contradicts", "distinct"]
+"""What the newer of two memories is to the older one."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,25 @@ class Version:
 
 
 @dataclass(frozen=True)
+class Review:
+    """A question to a person: what the newer of two memories is to the older one.
+
+    Both are as they were when it was asked. `state` is `open`, `answered`, `too-late` (an answer
+    came when one of the two had changed) or `moot` (one had changed, and nobody has answered).
+    `verdict` and `answered_by` are of the answer, if there is one.
+    """
+
+    id: str
+    scope: str
+    newer: MemoryRecord
+    older: MemoryRecord
+    asked_at: datetime
+    state: Literal["open", "answered", "too-late", "moot"]
+    verdict: Verdict | None
+    answered_by: str | None
+
+
+@dataclass(frozen=True)
 class Forgotten:
     """What was forgotten: the memories, the events decided once more without them, the records."""
 
@@ -141,6 +165,21 @@ def version_of(told: ToldVersion) -> Version:
         undone_by=version.undone_by,
         differences=tuple(told.differences),
         memory=version.memory,
+    )
+
+
+def review_of(question: Question) -> Review:
+    """Return a question with what became of it."""
+    review, settled = question.review, question.settled
+    return Review(
+        id=review.id,
+        scope=review.scope,
+        newer=review.newer,
+        older=review.older,
+        asked_at=review.asked_at,
+        state=question.state,
+        verdict=None if settled is None else settled.answer.verdict,
+        answered_by=None if settled is None else settled.answer.author,
     )
 
 

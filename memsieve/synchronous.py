@@ -10,7 +10,16 @@ from memsieve.asynchronous import BUDGET, LIMIT, AsyncMemory
 from memsieve.background import BackgroundLoop
 from memsieve.fields import AboutText, EventFields
 from memsieve.progress import Progress
-from memsieve.results import Decision, Forgotten, MemoryRecord, SearchResult, Version
+from memsieve.results import (
+    Decision,
+    Forgotten,
+    MemoryRecord,
+    Review,
+    SearchResult,
+    Verdict,
+    Version,
+)
+from schemas.events import Ended
 
 
 class Memory:
@@ -161,6 +170,76 @@ class Memory:
         login name.
         """
         return self._loop.run(self._memory.undo(decision_id, author=author, note=note))
+
+    def pin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
+        """Keep a live memory as it is: it is not merged, replaced nor ended until it is unpinned."""
+        return self._loop.run(self._memory.pin(memory_id, author=author, note=note))
+
+    def unpin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
+        """Let a pinned memory go: it may be merged, replaced and ended again."""
+        return self._loop.run(self._memory.unpin(memory_id, author=author, note=note))
+
+    def retire(
+        self,
+        memory_id: str,
+        *,
+        reason: Ended = "invalid",
+        author: str | None = None,
+        note: str = "",
+    ) -> Decision:
+        """End a live memory, and none takes its place. An undo brings it back.
+
+        `reason` is `expired` (its time is over), `ended` (what it belonged to is over), `invalid`
+        (it is not true, or no longer), `unused` or `harmful`. A pinned memory is refused.
+        """
+        return self._loop.run(
+            self._memory.retire(memory_id, reason=reason, author=author, note=note)
+        )
+
+    def rate(
+        self,
+        memory_id: str,
+        *,
+        helpful: int = 0,
+        harmful: int = 0,
+        accessed: int = 0,
+        author: str | None = None,
+        note: str = "",
+    ) -> Decision:
+        """Tell how often a live memory helped, misled or was read since that was told last.
+
+        The memory's `feedback` adds it up. A policy may let it decide which of two memories
+        stands, and which end unused.
+        """
+        return self._loop.run(
+            self._memory.rate(
+                memory_id,
+                helpful=helpful,
+                harmful=harmful,
+                accessed=accessed,
+                author=author,
+                note=note,
+            )
+        )
+
+    def reviews(self, scope: str | None = None, *, every: bool = False) -> list[Review]:
+        """Return the open questions of one scope, or of all, newest first.
+
+        A policy may put to a person what two memories are that no judge could settle. `every`
+        adds the questions that are closed.
+        """
+        return self._loop.run(self._memory.reviews(scope, every=every))
+
+    def answer(
+        self, review_id: str, verdict: Verdict, *, author: str | None = None, note: str = ""
+    ) -> Decision:
+        """Settle an open question, and return what was decided.
+
+        `verdict` is what the newer memory is to the older one: with `same`, `refines` (it says
+        more) and `refined-by` one of them goes on for both, with `contradicts` the newer one
+        stands, with `distinct` both stay.
+        """
+        return self._loop.run(self._memory.answer(review_id, verdict, author=author, note=note))
 
     def forget(
         self,

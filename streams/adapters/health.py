@@ -1,4 +1,4 @@
-"""Serves a process over HTTP: health and metrics (/live, /ready, /metrics), or an app."""
+"""What a process serves over HTTP: health and metrics (/live, /ready, /metrics), or an app."""
 
 import asyncio
 import json
@@ -26,11 +26,11 @@ async def endpoints(
     registry: CollectorRegistry,
     collect: Callable[[], None],
 ) -> AsyncGenerator[int]:
-    """Serve health and metrics while the context is open; yield the port.
+    """Serve health and metrics meanwhile; give the port.
 
-    /live returns 200 while the process can work at all, else 503: restart it. /ready returns 200
-    if `waits_for` is empty, else 503 with what is waited for, by part. `collect` is called before
-    each metrics response. Raises Unusable if the port is taken.
+    /live answers 200 as long as the process can do its work at all, else 503: restart it.
+    /ready answers 200 where `waits_for` is empty, else 503 with what is waited for, by part.
+    `collect` is called before metrics are shown. Raises Unusable where the port is taken.
     """
 
     @get(include_in_schema=False)
@@ -52,18 +52,20 @@ async def endpoints(
     app = AsgiFastStream(
         asgi_routes=[("/live", live), ("/ready", ready), ("/metrics", metrics)], logger=None
     )
-    async with serving(app, host, port, what="health and metrics", setting="service") as bound:
+    async with serving(
+        app, host, port, what="health and metrics", named="service.host and service.port"
+    ) as bound:
         yield bound
 
 
 @asynccontextmanager
 async def serving(
-    app: Callable[..., Awaitable[None]], host: str, port: int, *, what: str, setting: str
+    app: Callable[..., Awaitable[None]], host: str, port: int, *, what: str, named: str
 ) -> AsyncGenerator[int]:
-    """Serve an ASGI app while the context is open; yield the port.
+    """Serve an ASGI app meanwhile; give the port.
 
-    Raises Unusable if the port is taken, naming `what` is served and the group of settings with
-    host and port.
+    Raises Unusable where the port is taken, saying `what` is served and how host and port are
+    `named`.
     """
     config = uvicorn.Config(
         app,
@@ -73,7 +75,7 @@ async def serving(
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
     server = _Server(config)
-    with _bound(host, port, what, setting) as listener:
+    with _bound(host, port, what, named) as listener:
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             yield listener.getsockname()[1]
@@ -85,22 +87,21 @@ async def serving(
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Leave signals to the service: it stops its work before this server."""
+        """Leave the signals to the service: it stops its work before this server."""
         yield
 
 
-def _bound(host: str, port: int, what: str, setting: str) -> socket.socket:
+def _bound(host: str, port: int, what: str, named: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen()  # early clients wait until the server is up
+        listener.listen()  # whoever comes before the server is up waits for it
     except (OSError, OverflowError) as error:
         listener.close()
         raise Unusable(
-            f"{host}:{port} cannot be used for {what}: {error}; name another with {setting}.host and "
-            f"{setting}.port"
+            f"{host}:{port} cannot be used for {what}: {error}; name another with {named}"
         ) from error
     return listener
 

@@ -48,6 +48,11 @@ class Access:
     def holders(self) -> int:
         return len(self._grants)
 
+    def bearer(self, authorization: str) -> Grant | None:
+        """Return what the token of such a header allows; None for none, or one that nobody has."""
+        kind, _, token = authorization.partition(" ")
+        return self.grant(token.strip()) if kind.casefold() == "bearer" else None
+
     def grant(self, token: str) -> Grant | None:
         """Return the grant of a token; None if the token is unknown.
 

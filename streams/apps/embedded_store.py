@@ -10,10 +10,10 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import Field
 
-from schemas.base import Label, MemoryId, Record, ScopeName
+from schemas.base import DecisionId, Label, MemoryId, Record, ScopeName
 from schemas.codec import EVENT
-from schemas.decisions import Decision, Ignore, Marker, Reject
-from schemas.events import Remember
+from schemas.decisions import Decision, Ignore, Marker, Reason, Reject
+from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
 from streams.adapters.clock import SystemClock
 from streams.adapters.embedders.remembering import RememberingEmbedder
@@ -24,23 +24,28 @@ from streams.apps.embedding import Chosen, for_store
 from streams.apps.explaining import Told, ToldVersion, explained, told, told_version
 from streams.apps.failures import NotFound, UsageError
 from streams.apps.forgetting import Forgot, Means, Unknown, Wanted, forget_with, in_full
+from streams.apps.lifecycle import scope_of
 from streams.apps.lineages import history, undo_with
 from streams.apps.loading import Loading, SearchResult
 from streams.apps.processes import EmbeddedPipeline, embedded
 from streams.apps.reading import StoreReader, opened, reader_of
-from streams.apps.requests import as_made, author_of, taken_by
+from streams.apps.requests import as_made, author_of, request, taken_by
+from streams.apps.reviews import Reviews, answer_to
 from streams.apps.scrubbing import scrub
 from streams.apps.settings import Settings
+from streams.core.decide import target_of
 from streams.core.history import standing
 from streams.core.identity import named_memory_id
 from streams.core.lineage import Wish
 from streams.core.recall import Block, CountTokens
+from streams.core.reviewing import Question
 from streams.core.tombstones import Key
 from streams.flow.dead_letters import oversized
 from streams.ports import Index, NoStore, SearchableLog
 from streams.runtime.threads import abandonable
 
 _T = TypeVar("_T")
+_Request = TypeVar("_Request", Pin, Rate, Retire)
 
 _KEPT_EVERY = 256
 """Decisions after which the index is flushed to disk. A flush takes 0.2 s and a decision 0.02 s, so
@@ -170,6 +175,41 @@ class EmbeddedStore:
         """
         return await self._change(self._forget(wanted, wish, later=later))
 
+    async def pin(self, identity: str, wish: Wish, *, pinned: bool) -> Told:
+        """Keep a live memory as it is, or let it go again. Raises NotFound, and UsageError."""
+
+        def asked(memory: Memory) -> Event:
+            return _asked(Pin, memory, wish, memory_id=memory.id, pinned=pinned)
+
+        return await self._change(self._ask(identity, asked))
+
+    async def retire(self, identity: str, wish: Wish, reason: Ended) -> Told:
+        """End a live memory that is not pinned; none takes its place. Raises as `pin` does."""
+
+        def asked(memory: Memory) -> Event:
+            if memory.pinned:
+                raise UsageError(f"memory {memory.id} is pinned; unpin it first")
+            return _asked(Retire, memory, wish, memories=(target_of(memory),), reason=reason)
+
+        return await self._change(self._ask(identity, asked))
+
+    async def rate(self, identity: str, wish: Wish, counts: Mapping[str, int]) -> Told:
+        """Add to how often a live memory was accessed, was helpful or harmful. Raises as `pin`."""
+
+        def asked(memory: Memory) -> Event:
+            return _asked(Rate, memory, wish, memory_id=memory.id, **counts)
+
+        return await self._change(self._ask(identity, asked))
+
+    async def questions(self) -> list[Question]:
+        """Return every question to a person, the newest first."""
+        async with self._gate.shared():
+            return await self._questions()
+
+    async def answer(self, identity: str, verdict: str, wish: Wish) -> Told:
+        """Settle an open question. Raises NotFound, and UsageError where that is too late."""
+        return await self._change(self._answer(identity, verdict, wish))
+
     async def search(self, asked: loading.Asked) -> SearchResult:
         """Return the memories nearest to a query, with those of one fact in one entry."""
         async with self._gate.shared():
@@ -192,6 +232,17 @@ class EmbeddedStore:
                     f"no decision, event or memory in {reader.place} has the id {identity}"
                 )
             return await explained(reader, identity, what, entries)
+
+    async def scopes_of(self, identity: str) -> frozenset[ScopeName | None]:
+        """Return the scopes of what has exactly this id, a decision or a memory; none where none has.
+
+        None stands for a record that could not be read.
+        """
+        async with self._gate.shared():
+            reader = self._held.reader
+            on_events = await reader.on_events([DecisionId(identity)])
+            on_memories = await reader.on_memories([MemoryId(identity)])
+            return frozenset(map(scope_of, [*on_events.values(), *on_memories]))
 
     async def history(self, identity: str) -> list[ToldVersion]:
         """Return the versions of a memory, oldest first. Raises NotFound and Ambiguous."""
@@ -239,7 +290,7 @@ class EmbeddedStore:
         async with self._gate.shared(), self._writing:
             return await self._decided(events)
 
-    async def _decided(self, events: Sequence[Remember]) -> list[Told]:
+    async def _decided(self, events: Sequence[Event]) -> list[Told]:
         return [await self._told(one) for one in await taken_by(self._held.pipeline, events)]
 
     async def _told(self, decision: Decision) -> Told:
@@ -253,9 +304,7 @@ class EmbeddedStore:
 
     async def _update(self, identity: str, said: Mapping[str, object]) -> Told:
         async with self._gate.shared(), self._writing:
-            memory = await self._memory(identity)
-            if not memory.live:
-                raise UsageError(f"memory {memory.id} is not live: {standing(memory)}")
+            memory = await self._live(identity)
             addressed = await self._addressed(memory)
             now = max(SystemClock().now(), memory.last_seen_at)
             event = self.event({"occurred_at": now, **said, **addressed, "scope": memory.scope})
@@ -280,6 +329,31 @@ class EmbeddedStore:
                 "with supersede.named_max = 1"
             )
         return {"supersedes": [memory.id]}
+
+    async def _ask(self, identity: str, asked: Callable[[Memory], Event]) -> Told:
+        """Have a request decided on that is about a live memory."""
+        async with self._gate.shared(), self._writing:
+            [decided] = await self._decided([asked(await self._live(identity))])
+            return decided
+
+    async def _questions(self) -> list[Question]:
+        held = self._held
+        return (await Reviews(held.log, held.reader).questions()).all()
+
+    async def _answer(self, identity: str, verdict: str, wish: Wish) -> Told:
+        async with self._gate.shared(), self._writing:
+            every = {one.review.id: one for one in await self._questions()}
+            if identity not in every:
+                raise NotFound(f"no question in {self._held.reader.place} has the id {identity}")
+            question = every[identity]
+            if question.state != "open":
+                raise UsageError(f"question {identity} is closed: {question.state}")
+            event = answer_to(question.review, verdict, author=wish.author, note=wish.note)
+            [decided] = await self._decided([event])
+            made = decided.decision
+            if isinstance(made, Ignore) and made.evidence.reason is Reason.ANSWERED_TOO_LATE:
+                raise UsageError(f"question {identity}: the answer came too late; nothing changed")
+            return decided
 
     async def _undo(self, identity: str, wish: Wish) -> list[Told]:
         async with self._gate.shared(), self._writing:
@@ -326,6 +400,12 @@ class EmbeddedStore:
         memory = await self._held.reader.memory(full)
         if memory is None:
             raise NotFound(f"no memory in {self._held.reader.place} has the id {identity}")
+        return memory
+
+    async def _live(self, identity: str) -> Memory:
+        memory = await self._memory(identity)
+        if not memory.live:
+            raise UsageError(f"memory {memory.id} is not live: {standing(memory)}")
         return memory
 
     async def _in_full(self, identity: str) -> MemoryId:
@@ -410,6 +490,11 @@ class _Gate:
     async def _passed(self) -> None:
         while not self._open.is_set():  # another waiting call may have closed it again
             await self._open.wait()
+
+
+def _asked(kind: type[_Request], memory: Memory, wish: Wish, **fields: object) -> _Request:
+    """Return the event by which somebody asks for a change of a memory."""
+    return request(kind, memory.scope, memory.id, author=wish.author, note=wish.note, **fields)
 
 
 def _quiet(_: str) -> None:

@@ -1,17 +1,24 @@
-"""Messages about invalid records: the field, and one line that says what is wrong."""
+"""What is wrong with a record that somebody gave: the field, and one line that says it."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable
+
+from pydantic import ValidationError
+
+_SAID = {
+    "missing": "is missing",
+    "timezone_aware": "names no time zone; write 2026-03-14T09:30:00Z",
+}
 
 
-def first_problem(errors: Sequence[Mapping[str, Any]], *, skip: int = 0) -> tuple[str, str]:
-    """Return the field of the first error, without `skip` parts of its path, and what is wrong.
+def first_problem(error: ValidationError, unknown: str) -> tuple[str, str]:
+    """Return the field of the first error, and what is wrong with it.
 
-    `errors` are pydantic's. The value is never included, since it may be a memory's text.
+    `unknown` is what is said of a field that there is not. Never tells the value, which may be a
+    memory's text.
     """
-    first = errors[0]
+    first = error.errors(include_url=False, include_input=False)[0]
     said = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input ")
-    return dotted(first["loc"][skip:]), said
+    return dotted(first["loc"]), ({"extra_forbidden": unknown} | _SAID).get(first["type"], said)
 
 
 def dotted(path: Iterable[str | int]) -> str:

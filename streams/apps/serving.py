@@ -45,7 +45,7 @@ async def serve(
         await life.loading.index()  # so that the first request does not wait for it
         api = build(life, allowed, settings.api, health.metrics, SystemClock(), log)
         host, port = settings.api.host, settings.api.port
-        served = serving(api, host, port, what="the API", setting="api")
+        served = serving(api, host, port, what="the API", named="api.host and api.port")
         report(f"API on port {await stack.enter_async_context(served)}")
         health.life = life
         await stop

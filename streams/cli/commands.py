@@ -47,6 +47,10 @@ COMMANDS = {
             "Decide and apply in one process: for small installations, and an index that is no server.",
         ),
         "api": ("api", "Serve the whole life of memories over HTTP, until stopped."),
+        "mcp": (
+            "mcp",
+            "Serve memories as tools to an agent, over the Model Context Protocol, until it ends.",
+        ),
         "publish": ("publish", "Publish every row of the files as an event, keyed by its scope."),
         "memories": ("stores", "List the memories that are kept, by scope and age."),
         "decisions": (

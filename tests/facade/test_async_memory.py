@@ -29,6 +29,14 @@ async def test_every_call_can_be_awaited(tmp_path: Path) -> None:
         assert [one.text for one in await memory.history(first.memory_id)] == [LYON, LYON, PARIS]
         assert (await memory.undo(renewed.id, author="Ana")).text == LYON
         assert (await memory.get(first.memory_id)).text == LYON
+        await memory.pin(first.memory_id, author="Ana")
+        await memory.rate(first.memory_id, helpful=1, author="Ana")
+        kept = await memory.get(first.memory_id)
+        assert (kept.pinned, kept.feedback and kept.feedback.helpful) == (True, 1)
+        await memory.unpin(first.memory_id, author="Ana")
+        retired = await memory.retire(first.memory_id, author="Ana")
+        await memory.undo(retired.id, author="Ana")
+        assert await memory.reviews(SCOPE) == []
         gone = await memory.forget(first.memory_id, later=True, author="Ana")
         assert first.memory_id in gone.memory_ids
         assert LYON not in [one.text for one in await memory.memories()]

@@ -30,6 +30,19 @@ LYON, PARIS = "Ana lives in Lyon.", "Ana lives in Paris."
 THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
 
+ASKING = """
+name = "asking"
+model = "memsieve/hashing-ngrams-v1"
+guards = false
+judges = { chain = [] }
+bands = { match = 1.0, review = 0.7, log = 0.7 }
+without_verdict = { review = "review" }
+calibration = { dataset = "none", date = "2026-03-01", command = "none" }
+"""
+"""Nobody judges: whatever is spelt alike is put to a person."""
+BEES, HIVES = "Ben keeps bees on the roof.", "Ben keeps bees on her roof."
+
+
 def opened(store: Path, *, index: str = "exact", policy: str = "default-hashing") -> Memory:
     """Open a store that needs no model."""
     return Memory(store, policy=policy, settings=settings(index))
@@ -83,6 +96,53 @@ def test_what_is_told_is_decided_found_explained_changed_and_forgotten(
         assert not any(one.text == LYON for one in memory.memories(ANA, retired=True))
         blocked = memory.add(LYON, scope=ANA)
         assert (blocked.kind, blocked.text) == ("block", "")
+
+
+def test_a_memory_that_is_pinned_stays_until_it_is_unpinned(memory: Memory) -> None:
+    told = memory.add(LYON, scope=ANA)
+    pinned = memory.pin(told.memory_id[:12], author="Ana", note="do not lose it")
+    assert (pinned.kind, pinned.memory_id) == ("revise", told.memory_id)
+    assert memory.get(told.memory_id).pinned
+    with pytest.raises(InvalidRequest, match=f"^memory {told.memory_id} is pinned; unpin it first"):
+        memory.retire(told.memory_id, author="Ana")
+    memory.unpin(told.memory_id, author="Ana")
+    retired = memory.retire(told.memory_id, reason="expired", author="Ana")
+    assert [one.text for one in memory.memories(ANA)] == []
+    ended = memory.get(told.memory_id).superseded
+    assert ended is not None
+    assert (ended.by, ended.reason) == (None, "expired")
+    with pytest.raises(InvalidRequest, match="is not live: ended"):
+        memory.pin(told.memory_id, author="Ana")
+    memory.undo(retired.id, author="Ana")
+    assert [one.text for one in memory.memories(ANA)] == [LYON]
+
+
+def test_how_often_a_memory_helped_is_added_up(memory: Memory) -> None:
+    told = memory.add(LYON, scope=ANA)
+    memory.rate(told.memory_id, helpful=2, accessed=3, author="Ana")
+    memory.rate(told.memory_id, harmful=1, author="Ben")
+    feedback = memory.get(told.memory_id).feedback
+    assert feedback is not None
+    assert (feedback.helpful, feedback.harmful, feedback.accessed) == (2, 1, 3)
+    assert [one.by for one in memory.history(told.memory_id)][1:] == ["Ana", "Ben"]
+
+
+def test_a_question_is_listed_and_its_answer_is_decided_on(tmp_path: Path) -> None:
+    (tmp_path / "asking.toml").write_text(ASKING, "utf-8")
+    with opened(tmp_path / "store", policy=str(tmp_path / "asking.toml")) as memory:
+        old, new = memory.add(BEES, scope=BEN), memory.add(HIVES, scope=BEN)
+        [asked] = memory.reviews(BEN)
+        assert (asked.newer.text, asked.older.text, asked.state) == (HIVES, BEES, "open")
+        assert memory.reviews(ANA) == []
+        answered = memory.answer(asked.id, "same", author="Cleo", note="the one roof")
+        assert (answered.kind, answered.memory_id) == ("replace", old.memory_id)
+        assert [one.id for one in memory.memories(BEN)] == [old.memory_id]
+        assert memory.reviews(BEN) == []
+        [closed] = memory.reviews(every=True)
+        assert (closed.state, closed.verdict, closed.answered_by) == ("answered", "same", "Cleo")
+        with pytest.raises(InvalidRequest, match=f"^question {asked.id} is closed: answered"):
+            memory.answer(asked.id, "distinct", author="Cleo")
+        assert memory.get(new.memory_id).live is False
 
 
 def test_what_was_told_is_there_for_the_next_that_opens_the_store(tmp_path: Path) -> None:
@@ -211,6 +271,13 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
     (lambda m: m.undo("nothing", author="Ana"), NotFound, "no decision in "),
     (lambda m: m.undo("x", author="a\nb"), InvalidRequest, "author: contains the character"),
     (lambda m: m.update("nothing", "x"), NotFound, "no memory in "),
+    (lambda m: m.pin("nothing", author="Ana"), NotFound, "no memory in "),
+    (lambda m: m.retire("nothing", reason="old"), InvalidRequest, "reason: should be "),
+    (lambda m: m.rate("nothing"), InvalidRequest, "nothing to tell: give helpful, harmful or"),
+    (lambda m: m.rate("nothing", helpful=-1), InvalidRequest, "helpful: should be greater"),
+    (lambda m: m.reviews("*"), InvalidRequest, "scope: holds the wildcard"),
+    (lambda m: m.answer("nothing", "same", author="Ana"), NotFound, "no question in "),
+    (lambda m: m.answer("nothing", "alike"), InvalidRequest, "verdict: should be 'same'"),
     (lambda m: m.forget("nothing", author="Ana"), NotFound, "no memory in "),
     (lambda m: m.forget(scope="acme/zoe", author="Ana"), NotFound, "there is no scope"),
     (lambda m: m.forget(), InvalidRequest, "say what to forget"),

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = (Path("README.md"), Path("docs/python.md"))
+PAGES = (Path("README.md"), Path("docs/python.md"), Path("docs/mcp.md"))
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _PRINTED = re.compile(r"^ *# (.*)$", re.MULTILINE)
 
@@ -27,6 +27,7 @@ def run(python: str, snippet: str, directory: Path, *, installed: bool = False) 
     An `installed` memsieve is what it imports, whatever this process imports.
     """
     environment = dict(os.environ)  # noqa: TID251
+    environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"
     if installed:
         environment.pop("PYTHONPATH", None)
     process = subprocess.run(

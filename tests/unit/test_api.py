@@ -130,7 +130,7 @@ async def client(world: World, holder: str | None = "ana") -> AsyncGenerator[htt
     headers = {} if holder is None else {"authorization": f"Bearer token of {holder}"}
     await world.keep()
     async with (
-        serving(world.app, "127.0.0.1", 0, what="the API", setting="api") as port,
+        serving(world.app, "127.0.0.1", 0, what="the API", named="api.host and api.port") as port,
         httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False
         ) as http,

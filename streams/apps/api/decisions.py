@@ -39,7 +39,7 @@ def _add_events(app: FastAPI, desk: Desk) -> None:
         status_code=HTTPStatus.ACCEPTED,
         responses=responses(409),
     )
-    async def events(published: Published, request: Request) -> Accepted:
+    async def publish(published: Published, request: Request) -> Accepted:
         """Publish what was learnt. An event that comes again, with its id, is ignored."""
         made = [
             desk.event(request, one, f"events[{at}]") for at, one in enumerate(published.events)

@@ -1,4 +1,4 @@
-"""The guard in front of the API: authentication, rate limit, concurrency and body size."""
+"""Stands before the API: who asks, how often, how much at once, and how long a body is."""
 
 import asyncio
 import time
@@ -16,16 +16,16 @@ from streams.apps.api.problems import Log, Refused
 from streams.apps.settings import ApiSettings
 
 OPEN = frozenset({"/", "/docs", "/openapi.json"})
-"""Paths that need no token; their content is the same for everyone."""
+"""What everybody may see: it is the same for all."""
 
 _BODY_SECONDS = 10.0
-"""How long a body may take to arrive: slower senders would hold up others."""
+"""How long a body may take to come: who sends it slower holds up others."""
 
 
 class Guard:
-    """An ASGI app that passes only permitted requests to another.
+    """An app that lets through to another what it may do.
 
-    It limits the requests worked on concurrently and those that wait for their turn.
+    So many requests are worked on at once, and so many more wait for their turn.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Guard:
             await self._answer(scope, receive, noting)
         except Refused as refused:
             await refused.response()(scope, receive, noting)
-        except Exception as error:  # noqa: BLE001 - it was answered; only its type may be logged
+        except Exception as error:  # noqa: BLE001 - it was answered; only its kind may be told
             self._log("an error in memsieve itself", error=type(error).__name__)
         finally:
             self._under_way -= 1
@@ -80,10 +80,8 @@ class Guard:
             await self._app(scope, _replayed(body, receive), send)
 
     def _granted(self, scope: Scope) -> Grant:
-        """Return the grant of the request's token. Raises Refused if unknown or over its rate."""
-        given = Headers(scope=scope).get("authorization", "")
-        kind, _, token = given.partition(" ")
-        grant = self._access.grant(token.strip()) if kind.casefold() == "bearer" else None
+        """Return what the request's token allows. Raises Refused for none, or one too busy."""
+        grant = self._access.bearer(Headers(scope=scope).get("authorization", ""))
         if grant is None:
             raise Refused(
                 HTTPStatus.UNAUTHORIZED,
@@ -112,13 +110,13 @@ class Guard:
         )
 
     def _route(self, scope: Scope) -> str:
-        """Return the path template of the route, which contains no id; "other" if none matches."""
+        """Return the path as it is described: an id in it is told nobody."""
         fitting = (one.path for one in self._routes if one.matches(scope)[0] is not Match.NONE)
         return next(fitting, "other")
 
 
 async def _body(receive: Receive, bytes_max: int) -> bytes:
-    """Return a whole body. Raises Refused if it is too long, too slow, or incomplete."""
+    """Return a whole body. Raises Refused where it is too long, or takes too long to come."""
     parts: list[bytes] = []
     length, more = 0, True
     try:
@@ -148,7 +146,7 @@ async def _body(receive: Receive, bytes_max: int) -> bytes:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a receive function that replays a body, then passes on to `receive`."""
+    """Hand out a body that was read, then whatever comes next."""
     left = [body]
 
     async def again() -> Message:

@@ -56,7 +56,7 @@ def _add_adding(app: FastAPI, desk: Desk) -> None:
         return _one(told, response)
 
     @app.post("/v1/memories/batch", summary="Add many")
-    async def batch(given: Batch, request: Request) -> Results:
+    async def add_many(given: Batch, request: Request) -> Results:
         """Add many, each with a status of its own; one that is refused keeps no other back."""
         events = [_checked(desk, request, at, one) for at, one in enumerate(given.memories)]
         fit = [event for event in events if isinstance(event, Remember)]
@@ -73,7 +73,7 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
     life = desk.life
 
     @app.get("/v1/memories", summary="List a scope")
-    async def listed(asked: Annotated[Listed, Query()], request: Request) -> Memories:
+    async def memories(asked: Annotated[Listed, Query()], request: Request) -> Memories:
         """List the memories of a scope, the oldest first, part by part."""
         desk.permit(request, "read", asked.scope, "scope")
         part = await life.listed(asked.scope, asked.limit, asked.after, retired=asked.retired)

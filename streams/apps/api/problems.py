@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 
-from schemas.base import Record
 from schemas.codec import complaint
 from streams.apps.access import Grant, Right
+from streams.apps.api.records import Problem
 from streams.apps.lifecycle import Declined, Why
 from streams.apps.problems import dotted
 from streams.ports import Fatal, Poison, Transient
@@ -36,16 +36,6 @@ _REMEDY = {
     HTTPStatus.NOT_FOUND: "is no path of this API; the page / lists all",
     HTTPStatus.METHOD_NOT_ALLOWED: "is no method of this path; the page / lists all",
 }
-
-
-class Problem(Record):
-    """An error, as RFC 9457 has it; `field` names what of the request is wrong."""
-
-    type: str = "about:blank"
-    title: str
-    status: int
-    detail: str
-    field: str | None = None
 
 
 class Refused(Exception):

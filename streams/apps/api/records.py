@@ -25,7 +25,6 @@ from schemas.decisions import Change, Compared, Decision, Marker
 from schemas.events import Answer, Ended, Remember
 from schemas.memories import Memory, Persistence
 from schemas.outcomes import Review
-from streams.apps.api.problems import Problem
 from streams.apps.explaining import told_version
 from streams.apps.loading import Asked as AskedToSearch
 from streams.apps.queueing import BATCH_EVENTS, Told
@@ -170,6 +169,16 @@ class Outcome(Record):
     refused: tuple[str, ...] = ()
     reviews: tuple[str, ...] = ()
     repeated: bool = False
+
+
+class Problem(Record):
+    """An error, as RFC 9457 has it; `field` names what of the request is wrong."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
 
 
 class Result(Record):

@@ -1,0 +1,219 @@
+"""How the HTTP API is spoken to: requests sent and repeated, answers read, errors raised."""
+
+import asyncio
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
+
+from memsieve.errors import (
+    Busy,
+    Conflict,
+    InvalidRequest,
+    MemsieveError,
+    NotAllowed,
+    NotFound,
+    ServerError,
+)
+from streams.apps.api.records import Problem
+
+TIMEOUT = 60.0
+PATIENCE = 30.0
+
+_Answer = TypeVar("_Answer", bound=BaseModel)
+_Given = Mapping[str, object]
+
+
+def segment(**named: str) -> str:
+    """Return an id as a part of a path. Raises InvalidRequest or NotFound for what can be none."""
+    [(name, value)] = named.items()
+    if not value:
+        raise InvalidRequest(f"{name}: is empty; say what is meant", name)
+    if "/" in value:  # servers and proxies take it for a step of the path, however it is written
+        raise NotFound(f"nothing has the id {value}")
+    return quote(value, safe="")
+
+
+class Caller:
+    """Asks an API, for programs without an event loop. Any number of threads may use it."""
+
+    def __init__(
+        self, url: str, *, token: str, timeout: float = TIMEOUT, patience: float = PATIENCE
+    ) -> None:
+        """Take the address of the API and a token that it knows.
+
+        An answer is waited for `timeout` seconds. Where the API is busy and says when to come
+        again, a request is repeated, for up to `patience` seconds in all.
+        """
+        self._client = httpx.Client(**_options(url, token, timeout))
+        self._patience = patience
+
+    def close(self) -> None:
+        """Close the connections. May be called again."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ask(
+        self,
+        answer: type[_Answer],
+        method: str,
+        path: str,
+        *,
+        query: _Given | None = None,
+        body: _Given | None = None,
+    ) -> _Answer:
+        left = self._patience
+        while True:
+            with _reached(self._client.base_url):
+                response = self._client.request(method, path, **_sent(query, body))
+            pause = _pause(response)
+            if pause is None or pause > left:
+                return _read(answer, response, pause)
+            time.sleep(pause)
+            left -= pause
+
+
+class AsyncCaller:
+    """The same for programs with an event loop."""
+
+    def __init__(
+        self, url: str, *, token: str, timeout: float = TIMEOUT, patience: float = PATIENCE
+    ) -> None:
+        """Take the arguments of `HttpMemory`."""
+        self._client = httpx.AsyncClient(**_options(url, token, timeout))
+        self._patience = patience
+
+    async def close(self) -> None:
+        """Close the connections. May be called again."""
+        await self._client.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _ask(
+        self,
+        answer: type[_Answer],
+        method: str,
+        path: str,
+        *,
+        query: _Given | None = None,
+        body: _Given | None = None,
+    ) -> _Answer:
+        left = self._patience
+        while True:
+            with _reached(self._client.base_url):
+                response = await self._client.request(method, path, **_sent(query, body))
+            pause = _pause(response)
+            if pause is None or pause > left:
+                return _read(answer, response, pause)
+            await asyncio.sleep(pause)
+            left -= pause
+
+
+def _options(url: str, token: str, timeout: float) -> dict[str, Any]:
+    try:
+        at = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise InvalidRequest(f"url: is none: {error}", "url") from None
+    if at.scheme not in {"http", "https"} or not at.host:
+        raise InvalidRequest("url: write http://HOST:PORT, or https://", "url")
+    if not (token.isascii() and token.isprintable() and token.strip()):
+        raise InvalidRequest("token: is none; give one that the API knows", "token")
+    return {"base_url": at, "headers": {"authorization": f"Bearer {token}"}, "timeout": timeout}
+
+
+def _sent(query: _Given | None, body: _Given | None) -> dict[str, Any]:
+    """Return what httpx is to send, without what was not given. Raises InvalidRequest."""
+    sent = dict[str, Any]()
+    if query is not None:
+        sent["params"] = {name: value for name, value in query.items() if value is not None}
+    if body is not None:
+        given = {name: value for name, value in body.items() if value is not None}
+        try:
+            sent["content"] = to_json(given)
+        except (PydanticSerializationError, UnicodeEncodeError) as error:
+            raise InvalidRequest(f"cannot be sent as JSON: {error}") from None
+        sent["headers"] = {"content-type": "application/json"}
+    return sent
+
+
+@contextmanager
+def _reached(url: httpx.URL) -> Generator[None]:
+    try:
+        yield
+    except httpx.TimeoutException as error:
+        raise ServerError(f"{url} has not answered in time") from error
+    except httpx.TransportError as error:
+        raise ServerError(f"{url} does not answer: {error}") from error
+    except RuntimeError as error:  # what httpx raises where its client is closed
+        raise ServerError("the connection was closed: make another one") from error
+
+
+def _pause(response: httpx.Response) -> float | None:
+    """Return after how many seconds a request may come again; None where nothing asks for that."""
+    if response.status_code not in {429, 503} or "retry-after" not in response.headers:
+        return None
+    after = response.headers["retry-after"]
+    return float(after) if after.isdecimal() else 1.0  # a date: whoever sends it is no API of ours
+
+
+def _read(answer: type[_Answer], response: httpx.Response, pause: float | None) -> _Answer:
+    """Return what an answer says. Raises one of the family where it is an error."""
+    if not response.is_success:
+        raise _error(response, pause)
+    try:
+        return answer.model_validate_json(response.content, extra="ignore")
+    except ValidationError as error:
+        said = "answers what this version of memsieve does not know; use the version of the API"
+        raise ServerError(f"{response.url.copy_with(query=None)} {said}") from error
+
+
+def _error(response: httpx.Response, pause: float | None) -> MemsieveError:
+    problem = _problem(response)
+    said, status = problem.detail, response.status_code
+    if pause is not None:
+        return Busy(said, pause)
+    if status in {401, 403}:
+        return NotAllowed(said)
+    if status in {404, 410}:
+        return NotFound(said)
+    if status == HTTPStatus.CONFLICT:
+        return Conflict(said, problem.field)
+    if response.is_client_error or status == HTTPStatus.NOT_IMPLEMENTED:
+        return InvalidRequest(said, problem.field)
+    return ServerError(said)
+
+
+def _problem(response: httpx.Response) -> Problem:
+    """Return what an error says; something before the API may have answered instead."""
+    try:
+        return Problem.model_validate_json(response.content, extra="ignore")
+    except ValidationError:
+        status, phrase = response.status_code, response.reason_phrase
+        said = f"{response.url.copy_with(query=None)} answered {status} {phrase}".rstrip()
+        return Problem(title=phrase, status=status, detail=said)

@@ -1,0 +1,1 @@
+"""The MCP server: memories as tools that a model calls."""
