@@ -18,14 +18,17 @@ try:
         StoreError,
     )
     from memsieve.fields import AboutText, EventFields
-    from memsieve.results import Decision, Forgotten, MemoryRecord, SearchResult, Version
+    from memsieve.results import Decision, Forgotten, SearchResult, Version
     from memsieve.synchronous import Memory
+    from streams.apps.conflicts import Conflict
+    from streams.apps.conflicts import KeptMemory as MemoryRecord
 except ImportError as error:
     raise _told(error) from None
 
 __all__ = [
     "AboutText",
     "AsyncMemory",
+    "Conflict",
     "Decision",
     "EventFields",
     "Forgotten",

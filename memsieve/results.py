@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from schemas.decisions import Marker, Reject
-from schemas.memories import Memory as MemoryRecord
+from schemas.memories import Memory
+from streams.apps.conflicts import Conflict
 from streams.apps.explaining import Told, ToldVersion
 from streams.apps.forgetting import Forgot
 from streams.apps.loading import ShownEntry
@@ -43,7 +44,8 @@ class SearchResult:
 
     `text` says all of it. `wording` is the one of its wordings that is nearest to the query, and
     `wordings` are those beside `text`. `score` is higher where it is nearer. `memory_id` is the
-    memory that is nearest; `memory_ids` are all that say this fact, the nearest first.
+    memory that is nearest; `memory_ids` are all that say this fact, the nearest first. `last_seen_at`
+    is when one of them was last seen, `conflicts` are the memories that say otherwise.
     """
 
     text: str
@@ -52,6 +54,8 @@ class SearchResult:
     memory_id: str
     memory_ids: tuple[str, ...]
     wordings: tuple[str, ...]
+    last_seen_at: datetime
+    conflicts: tuple[Conflict, ...]
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Version:
     by: str | None
     undone_by: str | None
     differences: tuple[str, ...]
-    memory: MemoryRecord
+    memory: Memory
 
 
 @dataclass(frozen=True)
@@ -115,10 +119,12 @@ def result_of(entry: ShownEntry) -> SearchResult:
         memory_id=nearest.memory.id,
         memory_ids=tuple(memory.id for memory in memories),
         wordings=tuple(text for text in dict.fromkeys(texts) if text != entry.text),
+        last_seen_at=max(memory.last_seen_at for memory in memories),
+        conflicts=tuple({c.memory_id: c for one in entry.members for c in one.conflicts}.values()),
     )
 
 
-def _texts(memory: MemoryRecord) -> Sequence[str]:
+def _texts(memory: Memory) -> Sequence[str]:
     return [memory.text, *(variant.text for variant in memory.variants)]
 
 

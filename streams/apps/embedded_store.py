@@ -19,6 +19,7 @@ from streams.adapters.clock import SystemClock
 from streams.adapters.embedders.remembering import RememberingEmbedder
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import loading, recalling, wiring
+from streams.apps.conflicts import KeptMemory, among, conflicts_of, kept
 from streams.apps.dead_letters import why_set_aside
 from streams.apps.embedding import Chosen, for_store
 from streams.apps.explaining import Told, ToldVersion, explained, told, told_version
@@ -27,7 +28,7 @@ from streams.apps.forgetting import Forgot, Means, Unknown, Wanted, forget_with,
 from streams.apps.lineages import history, undo_with
 from streams.apps.loading import Loading, SearchResult
 from streams.apps.processes import EmbeddedPipeline, embedded
-from streams.apps.reading import StoreReader, opened, reader_of
+from streams.apps.reading import StoreReader, in_order, opened, reader_of
 from streams.apps.requests import as_made, author_of, taken_by
 from streams.apps.scrubbing import scrub
 from streams.apps.settings import Settings
@@ -199,16 +200,18 @@ class EmbeddedStore:
             life = await history(self._held.reader, await self._in_full(identity))
         return [told_version(version) for version in life.versions]
 
-    async def memory(self, identity: str) -> Memory:
+    async def memory(self, identity: str) -> KeptMemory:
         """Return a memory as it is now, live or not. Raises NotFound, and Ambiguous."""
         async with self._gate.shared():
-            return await self._memory(identity)
+            memory = await self._memory(identity)
+            return kept(memory, await conflicts_of(self._held.pipeline.index, [memory.id]))
 
-    async def memories(self, scope: ScopeName | None) -> list[Memory]:
+    async def memories(self, scope: ScopeName | None) -> list[KeptMemory]:
         """Return the memories of a scope, or of all, live or not: by scope, oldest first."""
         async with self._gate.shared():
-            found = [one.memory async for one in self._held.pipeline.index.scan(scope)]
-        return sorted(found, key=lambda memory: (memory.scope, memory.created_at, memory.id))
+            found = {one.memory.id: one async for one in self._held.pipeline.index.scan(scope)}
+        known = among(found.values())
+        return [kept(memory, known) for memory in in_order(found)]
 
     def wish(self, author: str | None, note: str) -> Wish:
         """Return who asks for a change, now. Raises ValidationError for what cannot be published.

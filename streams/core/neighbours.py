@@ -13,6 +13,9 @@ from streams.core.identity import normalised
 DECIDED_MAX = 64
 """A memory remembers so many of its newest decisions: enough to know a redelivered event."""
 
+CONTRADICTED_MAX = 8
+"""A memory remembers so many others that it was found to contradict: the newest."""
+
 
 @dataclass(frozen=True)
 class Stored:
@@ -20,13 +23,17 @@ class Stored:
 
     `decided` are the newest decisions that made the memory what it is, oldest first, each with
     the content of the event decided on: at most DECIDED_MAX. `variants` are the vectors of its
-    variants: of those that an effect does not know, the state before it has them.
+    variants: of those that an effect does not know, the state before it has them. `contradicted` are
+    memories that it was found to contradict and that stayed, each at the version that was seen: the
+    newest CONTRADICTED_MAX. `worded_at` is the version since which it shows its text.
     """
 
     memory: Memory
     vector: Vector | None
     decided: tuple[tuple[DecisionId, ContentKey], ...] = ()
     variants: Mapping[ContentKey, Vector] = field(default_factory=dict[ContentKey, Vector])
+    contradicted: tuple[tuple[MemoryId, int], ...] = ()
+    worded_at: int = 1
 
     @property
     def is_whole(self) -> bool:
