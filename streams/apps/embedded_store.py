@@ -35,6 +35,7 @@ from streams.apps.settings import Settings
 from streams.core.history import standing
 from streams.core.identity import named_memory_id
 from streams.core.lineage import Wish
+from streams.core.observed import believed
 from streams.core.recall import Block, CountTokens
 from streams.core.tombstones import Key
 from streams.flow.dead_letters import oversized
@@ -259,7 +260,8 @@ class EmbeddedStore:
             if not memory.live:
                 raise UsageError(f"memory {memory.id} is not live: {standing(memory)}")
             addressed = await self._addressed(memory)
-            now = max(SystemClock().now(), memory.last_seen_at)
+            now = SystemClock().now()
+            now = max(now, believed(memory.last_seen_at, now))
             event = self.event({"occurred_at": now, **said, **addressed, "scope": memory.scope})
             [decided] = await self._decided([event])
             return decided

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from dateutil import parser as dates
@@ -20,11 +20,6 @@ _NUMBERS = {"turn": int, "importance": float, "confidence": float}
 _LISTS = frozenset({"tags", "entities"})
 _MILLISECONDS_FROM = 100_000_000_000
 """A larger number is a time in milliseconds: as seconds it would lie after the year 5138."""
-
-_FIRST = datetime(1971, 1, 1, tzinfo=UTC)
-"""What says an earlier time mostly means none: the year 1, or the first second of Unix."""
-_AHEAD_MAX = timedelta(days=1)
-"""A time without a zone may be from one that is up to 14 hours ahead."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +89,6 @@ def moment(value: object, column: str) -> datetime:
             raise
         raise _no_time(column) from error
     raise _no_time(column)
-
-
-def is_unlikely(time: datetime, now: datetime) -> bool:
-    """Tell whether nothing can have been observed at that time: it is still to come, or no time."""
-    return not _FIRST <= time <= now + _AHEAD_MAX
 
 
 _TWO_DAYS = (datetime(2001, 1, 1, tzinfo=None), datetime(2002, 2, 2, tzinfo=None))  # noqa: DTZ001
