@@ -11,7 +11,7 @@ try:
     from memsieve.asynchronous import AsyncMemory
     from memsieve.errors import (
         Busy,
-        Conflict,
+        ConflictError,
         InvalidRequest,
         MemsieveError,
         ModelError,
@@ -23,8 +23,10 @@ try:
     )
     from memsieve.fields import AboutText, EventFields
     from memsieve.http_memory import AsyncHttpMemory, HttpMemory
-    from memsieve.results import Decision, Forgotten, MemoryRecord, Review, SearchResult, Version
+    from memsieve.results import Decision, Forgotten, Review, SearchResult, Version
     from memsieve.synchronous import Memory
+    from streams.apps.conflicts import Conflict
+    from streams.apps.conflicts import KeptMemory as MemoryRecord
 except ImportError as error:
     raise _told(error) from None
 
@@ -34,6 +36,7 @@ __all__ = [
     "AsyncMemory",
     "Busy",
     "Conflict",
+    "ConflictError",
     "Decision",
     "EventFields",
     "Forgotten",

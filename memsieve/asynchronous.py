@@ -25,9 +25,9 @@ from memsieve.results import (
 )
 from schemas.base import Count, Label, MemoryId, Record, Scope
 from schemas.events import Ended, Remember
-from schemas.memories import Memory as MemoryRecord
 from streams.apps import loading, recalling
 from streams.apps import settings as configuration
+from streams.apps.conflicts import KeptMemory as MemoryRecord
 from streams.apps.embedded_store import EmbeddedStore
 from streams.apps.forgetting import Wanted, Wish
 

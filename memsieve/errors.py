@@ -24,7 +24,7 @@ class InvalidRequest(MemsieveError, ValueError):
         self.field = field
 
 
-class Conflict(InvalidRequest):
+class ConflictError(InvalidRequest):
     """An id was used for another text, or what is asked for does not fit what a memory is by now."""
 
 

@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from memsieve.errors import (
     Busy,
-    Conflict,
+    ConflictError,
     InvalidRequest,
     MemsieveError,
     NotAllowed,
@@ -203,7 +203,7 @@ def _error(response: httpx.Response, pause: float | None) -> MemsieveError:
     if status in {404, 410}:
         return NotFound(said)
     if status == HTTPStatus.CONFLICT:
-        return Conflict(said, problem.field)
+        return ConflictError(said, problem.field)
     if response.is_client_error or status == HTTPStatus.NOT_IMPLEMENTED:
         return InvalidRequest(said, problem.field)
     return ServerError(said)

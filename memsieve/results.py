@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from schemas.decisions import Marker, Reject
-from schemas.memories import Memory as MemoryRecord
+from schemas.memories import Memory
+from streams.apps.conflicts import Conflict
 from streams.apps.embedded_store import Question
 from streams.apps.explaining import Told, ToldVersion
 from streams.apps.forgetting import Forgot
@@ -49,7 +50,8 @@ class SearchResult:
     `text` says all of it. `wording` is the one of its wordings that is nearest to the query, and
     `wordings` are those beside `text`. `score` is higher where it is nearer. `memory_id` is the
     memory that is nearest; `memory_ids` are all that say this fact, the nearest first. `unchecked`:
-    one of them was stored without being compared.
+    one of them was stored without being compared. `last_seen_at` is when one of them was last seen,
+    `conflicts` are the memories that contradict one of them.
     """
 
     text: str
@@ -59,6 +61,8 @@ class SearchResult:
     memory_ids: tuple[str, ...]
     wordings: tuple[str, ...]
     unchecked: bool
+    last_seen_at: datetime
+    conflicts: tuple[Conflict, ...]
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Version:
     by: str | None
     undone_by: str | None
     differences: tuple[str, ...]
-    memory: MemoryRecord
+    memory: Memory
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,8 @@ class Review:
 
     id: str
     scope: str
-    newer: MemoryRecord
-    older: MemoryRecord
+    newer: Memory
+    older: Memory
     asked_at: datetime
     state: Literal["open", "answered", "too-late", "moot"]
     verdict: Verdict | None
@@ -142,10 +146,12 @@ def result_of(entry: ShownEntry) -> SearchResult:
         memory_ids=tuple(memory.id for memory in memories),
         wordings=tuple(text for text in dict.fromkeys(texts) if text != entry.text),
         unchecked=any(memory.unchecked for memory in memories),
+        last_seen_at=max(memory.last_seen_at for memory in memories),
+        conflicts=tuple({c.memory_id: c for one in entry.members for c in one.conflicts}.values()),
     )
 
 
-def _texts(memory: MemoryRecord) -> Sequence[str]:
+def _texts(memory: Memory) -> Sequence[str]:
     return [memory.text, *(variant.text for variant in memory.variants)]
 
 

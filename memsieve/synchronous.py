@@ -13,13 +13,13 @@ from memsieve.progress import Progress
 from memsieve.results import (
     Decision,
     Forgotten,
-    MemoryRecord,
     Review,
     SearchResult,
     Verdict,
     Version,
 )
 from schemas.events import Ended
+from streams.apps.conflicts import KeptMemory as MemoryRecord
 
 
 class Memory:
@@ -121,7 +121,8 @@ class Memory:
     ) -> list[SearchResult]:
         """Return what is nearest to a query in one scope, at most `limit` facts, nearest first.
 
-        Memories that are one fact are one result, unless `deduplicate` is false.
+        Memories that are one fact are one result, unless `deduplicate` is false. A result says which
+        live memories it is in conflict with.
         """
         return self._loop.run(
             self._memory.search(query, scope=scope, limit=limit, deduplicate=deduplicate)
@@ -133,12 +134,15 @@ class Memory:
         """Return what an agent should be reminded of, as a block of text for its prompt.
 
         Without a query that is what lasts and what is new; with one, what is nearest to it. The
-        block has at most `budget` tokens. With `across` the scopes below `scope` are asked, too.
+        block has at most `budget` tokens. With `across` the scopes below `scope` are asked, too. Where
+        another live memory says otherwise, a line says so, with both dates.
         """
         return self._loop.run(self._memory.recall(query, scope=scope, budget=budget, across=across))
 
     def get(self, memory_id: str) -> MemoryRecord:
         """Return a memory as it is now, also one that was retired. Raises NotFound.
+
+        Its `conflicts` are the live memories that say otherwise.
 
         Here, as in every method that takes an id, the beginning of the id will do.
         """

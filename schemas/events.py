@@ -38,7 +38,7 @@ class Remember(Record):
     memory is live, a later event of the same scope and name gives it new text; where it was merged
     or superseded, or never made because its words were known, the event is judged like any other.
     `source` says who said it. `supersedes` names memories of the scope, by their ids, that this one
-    takes the place of; a policy limits that, and what may not be retired is kept. The fact holds
+    replaces; a policy limits that, and what may not be retired is kept. The fact holds
     from `valid_from` until `valid_until`, as far as that is known. A `pinned` memory is never
     merged nor replaced.
     """

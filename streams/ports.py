@@ -519,6 +519,13 @@ class Index(Decided, Protocol):
         """
         ...
 
+    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+        """Return, per id, the live memories that were found to contradict it, without vectors.
+
+        By id; an id that none contradicts is left out.
+        """
+        ...
+
     async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
         """Return, per scope, its forgotten memories, by id, with their vectors.
 

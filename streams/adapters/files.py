@@ -1,4 +1,4 @@
-"""Reads rows from files and standard input: JSON and CSV in several layouts, gzipped or not."""
+"""Rows of files and of standard input: JSON and CSV in several layouts, gzipped or not; Parquet."""
 
 import csv
 import gzip
@@ -14,12 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from pydantic_core import from_json
 
 from streams.core.shapes import UTF_8, Layout, Shape, decoded, shape_of
 from streams.ports import Fatal, Line, Mark, Poison
+
+if TYPE_CHECKING:
+    from streams.adapters.parquet import JsonLines
 
 LINE_BYTES_MAX = 16_777_216
 """A longer line is refused unread: it would have to be held in memory as a whole."""
@@ -36,9 +39,9 @@ _CSV_FIELD_MAX = 1_048_576
 
 STDIN = "-"
 _GZIP = b"\x1f\x8b"
+_PARQUET = b"PAR1"
 _FOREIGN = {
     b"PK\x03\x04": "an Excel workbook or another ZIP archive",
-    b"PAR1": "a Parquet file",
     b"SQLite format 3\0": "an SQLite database",
     b"%PDF": "a PDF",
 }
@@ -71,9 +74,13 @@ class FileSource:
         self._path = path
         self._raw: io.BufferedReader | None = None
         self._pipe: io.BufferedReader | None = None
+        self._table: JsonLines | None = None
         self._digest = hashlib.sha256()
         with self._told():
             packed = self._look()
+            self._in_parquet = packed.startswith(_PARQUET)
+            if self._in_parquet:
+                layout, packed = "jsonl", self._beginning_of_table()
             head = _unpacked(packed, path)
             whole = len(packed) < HEAD_BYTES and len(head) < HEAD_BYTES
             self.shape: Shape = shape_of(head, self.name, layout, whole=whole)
@@ -90,6 +97,8 @@ class FileSource:
         if self._raw is None or not self.resumable:
             return Progress(0, None)
         total = Path(self._path).stat().st_size
+        if self._table is not None:
+            return Progress(int(total * self._table.share), total)
         return Progress(total if self._raw.closed else self._raw.tell(), total)
 
     def lines(self, after: Mark | None) -> Iterator[Line]:
@@ -123,11 +132,21 @@ class FileSource:
         self._pipe = io.BufferedReader(_Rest(head, raw))
         return head
 
+    def _beginning_of_table(self) -> bytes:
+        if not self.resumable:
+            raise Fatal("it is a Parquet file, which is not read from a pipe; name the file")
+        with self._bytes() as raw:
+            return io.BufferedReader(_table(raw)).read(HEAD_BYTES)
+
     @contextmanager
     def _opened(self) -> Generator["_Stream"]:
         """Open the file, decompressed and in UTF-8."""
         with self._pipe or self._bytes() as raw:
             self._raw = raw
+            if self._in_parquet:
+                self._table = _table(raw)
+                yield io.BufferedReader(self._table)
+                return
             packed = raw.peek(len(_GZIP)).startswith(_GZIP)
             stream = gzip.GzipFile(fileobj=raw) if packed else raw
             stream.read(self.shape.mark)
@@ -206,6 +225,17 @@ class _Hashed:
         while chunk := self._stream.read(_CHUNK_BYTES):
             self._update(chunk)
             yield chunk
+
+
+def _table(raw: io.BufferedReader) -> "JsonLines":
+    """Open a Parquet file. Raises Fatal where the extra that reads it is missing."""
+    try:
+        from streams.adapters.parquet import JsonLines  # noqa: PLC0415 - only who has one needs it
+    except ImportError as error:
+        raise Fatal(
+            "it is a Parquet file: pip install 'memsieve[parquet]', or save it as CSV or JSON Lines"
+        ) from error
+    return JsonLines(raw)
 
 
 def _is_stored(path: Path) -> bool:

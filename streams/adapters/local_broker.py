@@ -6,10 +6,12 @@ read: the file is in WAL mode.
 
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from streams.ports import Committed, Fatal, Mark, NoStore, Outgoing, Record, Transient
 
@@ -67,13 +69,16 @@ class LocalBroker:
         """Open the log, creating it unless `read_only`. Raises NoStore if it cannot be used."""
         self._indexed = indexed
         self._path = path
-        mode = "rwc"
+        self._left = ExitStack()
+        mode, opened = "rwc", path
         if read_only:
             # If the directory is not writable, no other process is writing either.
             mode = "ro" if os.access(path.parent, os.W_OK) else "ro&immutable=1"
         with self._meanings():
+            if mode == "ro&immutable=1" and _has_journal(path):
+                mode, opened = "ro", self._copied(path)
             self._db = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode={mode}",
+                f"{opened.absolute().as_uri()}?mode={mode}",
                 uri=True,
                 timeout=_BUSY_SECONDS,
                 isolation_level=None,
@@ -82,8 +87,19 @@ class LocalBroker:
             with self._meanings():
                 self._prepare(read_only=read_only)
         except BaseException:
-            self._db.close()
+            self.close()
             raise
+
+    def _copied(self, path: Path) -> Path:
+        """Copy the log with its journal, and return the copy, which is there until it is closed.
+
+        What a kill, or a backup of a store in use, has left in the journal is part of the log, and
+        to read it SQLite writes beside it.
+        """
+        to = Path(self._left.enter_context(TemporaryDirectory())) / path.name
+        for name in (path.name, _journal(path).name):
+            shutil.copyfile(path.with_name(name), to.with_name(name))
+        return to
 
     def _prepare(self, *, read_only: bool) -> None:
         """Check that the file is one of our logs; initialize it if it is empty."""
@@ -113,6 +129,7 @@ class LocalBroker:
 
     def close(self) -> None:
         self._db.close()
+        self._left.close()
 
     async def partitions(self, topic: str) -> int:
         with self._meanings():
@@ -378,6 +395,15 @@ def _record(row: tuple[str, int, int, bytes | None, bytes | None, str]) -> Recor
 def _outgoing(record: Record) -> Outgoing:
     value = record.value or b""
     return Outgoing(record.topic, record.partition, record.key, value, record.headers)
+
+
+def _journal(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def _has_journal(path: Path) -> bool:
+    journal = _journal(path)
+    return journal.is_file() and journal.stat().st_size > 0
 
 
 def _headers_to_json(headers: _Headers) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 from pydantic import ValidationError, field_validator
@@ -143,6 +144,31 @@ class StoreDirectory:
         finally:
             os.close(lock)
 
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be written here: a mount for reading, a backup of somebody else's."""
+        return not _is_writable(self.path)
+
+    @contextmanager
+    def index_to_read(self) -> Generator[Path]:
+        """Give the index to be opened: a copy of it, while it is used, where it cannot be written.
+
+        Its engine writes when it is opened. Raises NoStore where there is no room for a copy.
+        """
+        if all(map(_is_writable, (self.index, *self.index.rglob("*")))):
+            yield self.index
+            return
+        with TemporaryDirectory() as there:
+            copy = Path(there) / self.index.name
+            try:
+                _copy(self.index, copy)
+            except OSError as error:
+                raise NoStore(
+                    f"{self.index} cannot be written, nor copied into {there} to be read: "
+                    f"{error.strerror}; name another directory with TMPDIR"
+                ) from error
+            yield copy
+
     def keep_policy(self, policy_id: str, content: str) -> None:
         """Keep a policy next to the decisions that name it, so that they can be explained later."""
         path = self._policies / f"{policy_id}.json"
@@ -250,6 +276,20 @@ class StoreDirectory:
                 f"{self.path} is no store and holds other files ({foreign[0]}, …): name a new "
                 "directory"
             )
+
+
+def _is_writable(path: Path) -> bool:
+    return os.access(path, os.W_OK)
+
+
+def _copy(directory: Path, to: Path) -> None:
+    """Copy a directory's files, but not who may write them."""
+    to.mkdir()
+    for path in directory.iterdir():
+        if path.is_dir():
+            _copy(path, to / path.name)
+        else:
+            shutil.copyfile(path, to / path.name)
 
 
 def _holder(lock: int) -> str:

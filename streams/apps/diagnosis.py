@@ -70,6 +70,8 @@ async def _store(settings: Settings) -> str:
     directory = StoreDirectory(settings.store)
     made = directory.require()
     directory.check(made.model_copy(update=_wanted(settings)))
+    if directory.read_only:
+        return f"{settings.store}, made for {made.model}; it can be read, and not written"
     directory.require_space(settings.run.free_disk_bytes_min)
     free = shutil.disk_usage(settings.store).free
     return f"{settings.store}, made for {made.model}, {free / 1e9:,.1f} GB of disk left"
@@ -156,8 +158,11 @@ async def _index(settings: Settings) -> str:
         return f"{made.index}, being written by process {holder}; not examined meanwhile"
     if wiring.must_be_rebuilt(made.index, directory.index):
         return f"{made.index}, built from the log at the next start"
-    with closing(wiring.log(directory, read_only=True)) as log:
-        index = wiring.index(made.index, directory.index, made.dimension)
+    with (
+        closing(wiring.log(directory, read_only=True)) as log,
+        directory.index_to_read() as readable,
+    ):
+        index = wiring.index(made.index, readable, made.dimension)
         try:
             if not await is_level(index, log):
                 raise NoStore(f"{directory.index} does not match the log; the next run restores it")
@@ -166,7 +171,8 @@ async def _index(settings: Settings) -> str:
         finally:
             await index.close()
     fact = _compared(expected, found, str(directory.index), "run again")
-    return f"{made.index}, {fact}"
+    copied = "" if readable == directory.index else ", by a copy of it, for it cannot be written"
+    return f"{made.index}, {fact}{copied}"
 
 
 async def _unapplied(index: Index, log: Log) -> int:

@@ -19,6 +19,7 @@ from streams.adapters.clock import SystemClock
 from streams.adapters.embedders.remembering import RememberingEmbedder
 from streams.adapters.store_directory import StoreDirectory
 from streams.apps import loading, recalling, wiring
+from streams.apps.conflicts import KeptMemory, among, conflicts_of, kept
 from streams.apps.dead_letters import why_set_aside
 from streams.apps.embedding import Chosen, for_store
 from streams.apps.explaining import Told, ToldVersion, explained, told, told_version
@@ -28,7 +29,7 @@ from streams.apps.lifecycle import scope_of
 from streams.apps.lineages import history, undo_with
 from streams.apps.loading import Loading, SearchResult
 from streams.apps.processes import EmbeddedPipeline, embedded
-from streams.apps.reading import StoreReader, opened, reader_of
+from streams.apps.reading import StoreReader, in_order, opened, reader_of
 from streams.apps.requests import as_made, author_of, request, taken_by
 from streams.apps.reviews import Reviews, answer_to
 from streams.apps.scrubbing import scrub
@@ -37,6 +38,7 @@ from streams.core.decide import target_of
 from streams.core.history import standing
 from streams.core.identity import named_memory_id
 from streams.core.lineage import Wish
+from streams.core.observed import believed
 from streams.core.recall import Block, CountTokens
 from streams.core.reviewing import Question
 from streams.core.tombstones import Key
@@ -250,16 +252,18 @@ class EmbeddedStore:
             life = await history(self._held.reader, await self._in_full(identity))
         return [told_version(version) for version in life.versions]
 
-    async def memory(self, identity: str) -> Memory:
+    async def memory(self, identity: str) -> KeptMemory:
         """Return the current version of a memory, live or not. Raises NotFound and Ambiguous."""
         async with self._gate.shared():
-            return await self._memory(identity)
+            memory = await self._memory(identity)
+            return kept(memory, await conflicts_of(self._held.pipeline.index, [memory.id]))
 
-    async def memories(self, scope: ScopeName | None) -> list[Memory]:
+    async def memories(self, scope: ScopeName | None) -> list[KeptMemory]:
         """Return the memories of one scope or of all, live or not, by scope and oldest first."""
         async with self._gate.shared():
-            found = [one.memory async for one in self._held.pipeline.index.scan(scope)]
-        return sorted(found, key=lambda memory: (memory.scope, memory.created_at, memory.id))
+            found = {one.memory.id: one async for one in self._held.pipeline.index.scan(scope)}
+        known = among(found.values())
+        return [kept(memory, known) for memory in in_order(found)]
 
     def wish(self, author: str | None, note: str) -> Wish:
         """Return a request for a change made now: its author, time and note.
@@ -306,7 +310,8 @@ class EmbeddedStore:
         async with self._gate.shared(), self._writing:
             memory = await self._live(identity)
             addressed = await self._addressed(memory)
-            now = max(SystemClock().now(), memory.last_seen_at)
+            now = SystemClock().now()
+            now = max(now, believed(memory.last_seen_at, now))
             event = self.event({"occurred_at": now, **said, **addressed, "scope": memory.scope})
             [decided] = await self._decided([event])
             return decided

@@ -16,6 +16,7 @@ from schemas.decisions import Decision, Marker, Reinforce, Reject
 from schemas.events import Answer, Ended, Event, Pin, Remember, Retire, Seen
 from schemas.memories import Memory, Standing
 from streams.apps.awaiting import is_out_of_date
+from streams.apps.conflicts import KeptMemory, among, conflicts_of, kept
 from streams.apps.explaining import story
 from streams.apps.forgetting import Means, Unknown, Wanted, plans
 from streams.apps.lineages import CutOff, History, history, planned
@@ -71,7 +72,7 @@ class OwnStore:
 class Part:
     """A page of a scope's memories, oldest first; the next page starts behind `after`."""
 
-    memories: Sequence[Memory]
+    memories: Sequence[KeptMemory]
     after: str | None
 
 
@@ -119,16 +120,21 @@ class Lifecycle:
             raise unknown("memory", identity)
         return held[identity].memory
 
+    async def kept(self, memory: Memory) -> KeptMemory:
+        """Return a memory with what it is in conflict with."""
+        return kept(memory, await conflicts_of(await self.loading.index(), [memory.id]))
+
     async def listed(
         self, scope: ScopeName, limit: int, after: str | None, *, retired: bool
     ) -> Part:
         """Return the memories of a scope behind `after`, oldest first."""
         start = None if after is None else _place_of(after)
         index = await self.loading.index()
-        every = [one.memory async for one in index.scan(scope)]
+        stored = [one async for one in index.scan(scope)]
+        known, every = among(stored), [one.memory for one in stored]
         shown = [one for one in every if one.live or (retired and not is_forgotten(one))]
         behind = sorted((one for one in shown if start is None or _place(one) > start), key=_place)
-        part = behind[:limit]
+        part = [kept(memory, known) for memory in behind[:limit]]
         return Part(part, _written(part[-1]) if len(part) < len(behind) else None)
 
     async def recall(self, asked: Asked) -> Block:

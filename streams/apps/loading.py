@@ -19,6 +19,7 @@ from streams.adapters.clock import SystemClock
 from streams.adapters.embedders.remembering import RememberingEmbedder
 from streams.apps import embedding, policies, wiring
 from streams.apps import settings as configuration
+from streams.apps.conflicts import Conflict, Conflicts, conflicts_of
 from streams.apps.following import Following
 from streams.apps.reading import opened
 from streams.apps.settings import InvalidSettings, LoadSettings, Settings
@@ -96,11 +97,13 @@ class ShownMemory(Record):
     """A stored memory as it is, and how similar it is to the query.
 
     `wording` is the one of its variants that is that similar; None where it is the shown text.
+    `conflicts` are the live memories that say otherwise, the last seen first.
     """
 
     memory: Memory
     similarity: float | None
     wording: str | None
+    conflicts: tuple[Conflict, ...] = ()
 
 
 class ShownEntry(Record):
@@ -171,7 +174,10 @@ class Loading:
             how=asked.how(self._settings),
             lexical_weight=self._settings.lexical_weight if weight is None else weight,
         )
-        return _result(await self._loader.load(await self.index(), self._embedder, wanted))
+        index = await self.index()
+        loaded = await self._loader.load(index, self._embedder, wanted)
+        ids = [one.memory.id for entry in loaded.entries for one in entry.members]
+        return _result(loaded, await conflicts_of(index, ids))
 
     async def deduplicate(self, given: Given) -> Grouping:
         """Group what is given by fact. Raises Unknown for ids that the scope does not have."""
@@ -317,9 +323,9 @@ def _live(identity: MemoryId, stored: Stored | None, scope: ScopeName) -> Found:
     return Found(stored.memory, stored.vector)
 
 
-def _result(loaded: Loaded) -> SearchResult:
+def _result(loaded: Loaded, known: Conflicts) -> SearchResult:
     return SearchResult(
-        entries=tuple(map(_shown, loaded.entries)),
+        entries=tuple(_shown(entry, known) for entry in loaded.entries),
         found=loaded.found,
         beyond=loaded.beyond,
         unjudged=loaded.unjudged,
@@ -327,13 +333,18 @@ def _result(loaded: Loaded) -> SearchResult:
     )
 
 
-def _shown(entry: Entry) -> ShownEntry:
+def _shown(entry: Entry, known: Conflicts) -> ShownEntry:
     return ShownEntry(
         text=entry.told.text,
         way=entry.told.way,
         score=entry.members[0].score,
         members=tuple(
-            ShownMemory(memory=one.memory, similarity=one.similarity, wording=one.wording)
+            ShownMemory(
+                memory=one.memory,
+                similarity=one.similarity,
+                wording=one.wording,
+                conflicts=known.get(one.memory.id, ()),
+            )
             for one in entry.members
         ),
     )

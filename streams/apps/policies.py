@@ -22,7 +22,7 @@ from streams.core.policy import (
     Rules,
     dotted,
     overlaid,
-    parse,
+    read,
 )
 
 _POLICIES = resources.files("streams") / "policies"
@@ -75,9 +75,9 @@ def load(name: str) -> Policy:
 
     Raises InvalidPolicy, naming the policy, the keys and the remedies.
     """
-    content = text(name)
+    content = _content(name)
     try:
-        return parse(content)
+        return read(content)
     except InvalidPolicy as error:
         raise InvalidPolicy(f"policy {name}: {error}") from error
 
@@ -90,9 +90,38 @@ def text(name: str) -> str:
     changed = _CHANGED.fullmatch(name)
     if changed is None:
         return _written(name)
-    base, written = changed["base"], _written(changed["base"])
-    content = overlaid(_table(base, written), _changes(name, changed["changes"]))
-    return as_toml(content, [f"{base}, with {changed['changes']}"])
+    return as_toml(_content(name), [f"{changed['base']}, with {changed['changes']}"])
+
+
+def _content(name: str) -> dict[str, Any]:
+    """Return all that a policy says, with what it has from the one that it extends."""
+    if changed := _CHANGED.fullmatch(name):
+        return overlaid(_content(changed["base"]), _changes(name, changed["changes"]))
+    content = _table(name, _written(name))
+    base = content.pop("extends", None)
+    return content if base is None else overlaid(_extended(name, base), content)
+
+
+def _extended(name: str, base: object) -> dict[str, Any]:
+    """Return what the policy that another extends says; it gives all but its name.
+
+    Only what stands alone can be extended: so whoever reads two files has read all of it.
+    """
+    if not isinstance(base, str):
+        raise InvalidPolicy(f"policy {name}: extends: name one policy, or a file beside this one")
+    place = base if base in names() else str(Path(name).parent / base)
+    if place == name:
+        raise InvalidPolicy(f"policy {name}: extends: it cannot extend itself; name another")
+    try:
+        content = _table(place, _written(place))
+    except InvalidPolicy as error:
+        raise InvalidPolicy(f"policy {name}: extends: {error}") from error
+    if (further := content.get("extends")) is not None:
+        raise InvalidPolicy(
+            f"policy {name}: extends: {base} extends {further} itself, and only a policy that "
+            f"extends none can be extended; extend {further}, and write down what {base} changes"
+        )
+    return {key: value for key, value in content.items() if key != "name"}
 
 
 _CHANGED = re.compile(r"(?P<base>.*?)\s*(?P<changes>\{.*\})\s*", re.DOTALL)
@@ -158,7 +187,7 @@ def require_model(policy: Policy, model: str) -> None:
 def check(name: str, settings: Settings) -> Checked:
     """Return all that is wrong with a policy, or would be with these settings."""
     try:
-        policy = parse(text(name))
+        policy = read(_content(name))
     except InvalidPolicy as error:
         problems = (problem.removeprefix(f"policy {name}: ") for problem in error.problems)
         return Checked(name, None, tuple(problems))

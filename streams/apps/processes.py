@@ -24,12 +24,14 @@ from streams.apps.figures import Figures
 from streams.apps.intake import ahead, batches
 from streams.apps.settings import InvalidSettings, Settings
 from streams.core.fences import Epoch
-from streams.core.mapping import FieldMapping, is_unlikely
+from streams.core.mapping import FieldMapping
+from streams.core.observed import is_unlikely
 from streams.core.policy import Policy
 from streams.flow.decided import DecidedInLog
 from streams.flow.decisions import decision_record, fence_record
 from streams.flow.deduplicate import Deduplicator
 from streams.flow.foresight import Foresight
+from streams.flow.incoming import taken_in
 from streams.flow.judging import Judging
 from streams.flow.owner import Owner
 from streams.flow.take_in import records_of
@@ -166,7 +168,8 @@ class EmbeddedPipeline:
         async for batch, records in ahead(coming, self._foresight.look_at):
             self._require_space()
             last = batch[-1].number
-            await self._log.take_in(records, source.name, source.mark(last, complete=False))
+            noted = taken_in(records, self._clock.now())
+            await self._log.take_in(noted, source.name, source.mark(last, complete=False))
             self.tally.rows += len(batch)
             self.tally.dead_letters += sum(r.topic != EVENTS.name for r in records)
             await self._work()
@@ -177,7 +180,7 @@ class EmbeddedPipeline:
         """Decide on events that are in no file, and apply the decisions; return them."""
         self._require_space()
         with self._watched.listening() as heard:
-            offsets = await self._log.append(records)
+            offsets = await self._log.append(taken_in(records, self._clock.now()))
             self.tally.rows += len(records)
             await self._work()
         on = {(one.source.partition, one.source.offset): one for one in heard}

@@ -1,6 +1,6 @@
 """Read-only queries over a log: its decisions and memories."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
@@ -115,8 +115,7 @@ class StoreReader:
 
         By scope, then by creation time. Raises NoStore if the decisions do not add up.
         """
-        memories = [stored.memory for stored in (await self.state()).values()]
-        return sorted(memories, key=lambda memory: (memory.scope, memory.created_at, memory.id))
+        return in_order(await self.state())
 
     async def state(self) -> dict[MemoryId, Stored]:
         """Return the fold of the decisions, with vectors: what a store should hold.
@@ -225,6 +224,12 @@ class StoreReader:
             return []
         fences = Fences(await self._log.find_beginning(DECISIONS.name, [FENCE_HEADER], ""))
         return [record for record in records if fences.admit(record)]
+
+
+def in_order(state: Mapping[MemoryId, Stored]) -> list[Memory]:
+    """Return the memories of a state by scope, then by the time they were created."""
+    memories = (stored.memory for stored in state.values())
+    return sorted(memories, key=lambda memory: (memory.scope, memory.created_at, memory.id))
 
 
 @asynccontextmanager

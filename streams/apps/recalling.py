@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -17,6 +18,7 @@ from streams.apps.embedding import of_store
 from streams.apps.following import Following
 from streams.apps.reading import opened
 from streams.apps.settings import Settings
+from streams.core.conflicts import conflicts
 from streams.core.embedding import Vector
 from streams.core.neighbours import Stored
 from streams.core.patterns import MEMORIES_MAX, SCOPES_MIN, alike
@@ -114,6 +116,8 @@ async def recalled(index: Index, asked: Asked, vector_of: VectorOf, count: Count
         chosen = shared(memories, number=asked.number)
     else:
         chosen = choose(memories, lasting_max=asked.lasting, recent_max=asked.recent)
+    known = conflicts(stored)
+    chosen = [replace(one, conflicts=tuple(known.get(one.memory.id, ()))) for one in chosen]
     if asked.across:
         return block_of_several(asked.scope, chosen, count=count, budget=asked.budget)
     return block_of_scope(asked.scope, memories, chosen, count=count, budget=asked.budget)

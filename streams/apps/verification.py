@@ -34,11 +34,13 @@ async def _store(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list[C
         return log, [index, *_sinks(settings)]
     remedy = f"delete {directory.index} and run again: it is rebuilt from the log"
     try:
-        opened = wiring.index(made.index, directory.index, made.dimension)
+        readable = stack.enter_context(directory.index_to_read())
+        opened = wiring.index(made.index, readable, made.dimension)
     except NoStore as error:
         return log, [unusable("index", str(directory.index), error, remedy), *_sinks(settings)]
     stack.push_async_callback(opened.close)
-    copied = IndexCopy(opened, f"{made.index}, {directory.index}", remedy)
+    copy = "" if readable == directory.index else " (a copy of it, for it cannot be written)"
+    copied = IndexCopy(opened, f"{made.index}, {directory.index}{copy}", remedy)
     return log, [copied, *_sinks(settings)]
 
 

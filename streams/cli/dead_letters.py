@@ -2,8 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -236,7 +236,8 @@ async def _requeue(
             for letter, _ in wanted:
                 _tell("would be requeued", letter)
         else:
-            await target.requeue(wanted, partial(_tell, "requeued"))
+            with _told_at_the_end("requeued") as done:
+                await target.requeue(wanted, done)
     refused = [(letter, what) for letter, what in judged if isinstance(what, Poison)]
     if wanted and source.embedded and not dry_run:
         note("decided at the next memsieve run")
@@ -252,9 +253,24 @@ async def _drop(source: options.Source, named: Sequence[str], *, dry_run: bool) 
             for letter in wanted:
                 _tell("would be dropped", letter)
         else:
-            await target.drop(wanted, partial(_tell, "dropped"))
+            with _told_at_the_end("dropped") as done:
+                await target.drop(wanted, done)
     refused = [(letter, reason) for letter, reason in judged if reason is not None]
     _close("dropped", refused, asked=len(chosen), named=bool(named))
+
+
+@contextmanager
+def _told_at_the_end(what: str) -> Generator[Callable[[Letter], None]]:
+    """Tell what was done when all is done, or where it breaks off.
+
+    Before that a reader that leaves early, such as `head`, would end the command in the middle.
+    """
+    done = list[Letter]()
+    try:
+        yield done.append
+    finally:
+        for letter in done:
+            _tell(what, letter)
 
 
 def _chosen(letters: Sequence[Letter], named: Sequence[str], place: str) -> list[Letter]:

@@ -7,8 +7,18 @@ from typing import Annotated, Any
 import typer
 
 from schemas.codec import EVENT
-from streams.apps.loading import LIMIT, LIMIT_MAX, Asked, SearchResult, hints, loading, thorough
+from streams.apps.loading import (
+    LIMIT,
+    LIMIT_MAX,
+    Asked,
+    SearchResult,
+    ShownEntry,
+    hints,
+    loading,
+    thorough,
+)
 from streams.cli import options
+from streams.cli.conflicts import show_conflict
 from streams.cli.console import note, quoted, say, say_object
 
 
@@ -113,9 +123,20 @@ def _show(result: SearchResult) -> None:
         say(f"{similarity:.2f}  {quoted(entry.text)}{told}")
         if (wording := entry.members[0].wording) is not None:
             say(f"      found as {quoted(wording)}", style="dim")
+        _show_conflicts(entry)
     if not result.entries:
         say("nothing found")
     if result.beyond:
         note(f"{result.beyond:,} more memories were near: raise --limit to see them")
     for silent in result.degraded:
         note(f"no answer from {silent}", style="yellow")
+
+
+def _show_conflicts(entry: ShownEntry) -> None:
+    """Tell when what an entry says was last seen, and what says otherwise, where something does."""
+    conflicts = {one.memory_id: one for member in entry.members for one in member.conflicts}
+    if conflicts:
+        seen = max(member.memory.last_seen_at for member in entry.members)
+        say(f"      last seen {seen:%Y-%m-%d}", style="dim")
+    for conflict in conflicts.values():
+        show_conflict(conflict, "      ")

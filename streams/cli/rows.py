@@ -32,7 +32,9 @@ from streams.ports import Fatal, Poison
 
 Files = Annotated[
     list[str],
-    typer.Argument(help="JSON Lines, JSON or CSV, gzipped or not; - is standard input."),
+    typer.Argument(
+        help="JSON Lines, JSON or CSV, gzipped or not, or Parquet; - is standard input."
+    ),
 ]
 TextField = Annotated[
     str | None, typer.Option("--text-field", help="The column with the text. [text, else guessed]")

@@ -10,10 +10,12 @@ from pydantic_core import from_json
 from schemas.decisions import KINDS, Marker, Reject
 from schemas.memories import Memory, Standing
 from schemas.outcomes import DeadLetter
+from streams.apps.conflicts import KeptMemory, among, kept
 from streams.apps.dead_letters import opened
 from streams.apps.explaining import explained
-from streams.apps.reading import Ambiguous, Entry, reading
+from streams.apps.reading import Ambiguous, Entry, in_order, reading
 from streams.cli import options
+from streams.cli.conflicts import show_conflict
 from streams.cli.console import more, note, quoted, say, say_json
 from streams.cli.dead_letters import letter_json, show_letter
 from streams.core.explain import why
@@ -45,9 +47,10 @@ def memories(
     as_json: options.AsJson = False,
 ) -> None:
     """List the memories that are kept, by scope and age."""
+    every = asyncio.run(_memories(options.source(config, store, kafka)))
     found = [
         memory
-        for memory in asyncio.run(_memories(options.source(config, store, kafka)))
+        for memory in every
         if options.below(memory.scope, scope) and (retired or memory.live)
     ]
     shown = found[: options.limit_of(limit, as_json=as_json)]
@@ -106,9 +109,11 @@ def explain(
     asyncio.run(_explain(options.source(config, store, kafka), identity, as_json=as_json))
 
 
-async def _memories(source: options.Source) -> list[Memory]:
+async def _memories(source: options.Source) -> list[KeptMemory]:
     async with reading(source.settings, embedded=source.embedded) as reader:
-        return await reader.memories()
+        state = await reader.state()
+    known = among(state.values())
+    return [kept(memory, known) for memory in in_order(state)]
 
 
 async def _explain(source: options.Source, identity: str, *, as_json: bool) -> None:
@@ -244,7 +249,7 @@ def _show_decision(entry: Entry, letters: Mapping[str, DeadLetter]) -> None:
     say(f"        {why(decision)}{nearest}", style="dim")
 
 
-def _show_memory(memory: Memory, above: Memory | None) -> None:
+def _show_memory(memory: KeptMemory, above: Memory | None) -> None:
     if above is None or above.scope != memory.scope:
         say(memory.scope, style="bold")
     times = f"seen {memory.observation_count}x"
@@ -257,3 +262,5 @@ def _show_memory(memory: Memory, above: Memory | None) -> None:
     for variant in memory.variants:
         say(f"    also {quoted(variant.text)}", style="dim")
     say(f"    {memory.id}  {times}, last {memory.last_seen_at:%Y-%m-%d}{retired}", style="dim")
+    for conflict in memory.conflicts:
+        show_conflict(conflict, "    ")

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias, assert_never
 
 from schemas.events import Remember
 from schemas.memories import Memory, Persistence, Standing
+from streams.core.observed import believed, is_unlikely
 from streams.core.policy import BetterRule, Quality
 
 Winner: TypeAlias = Literal["event", "memory"]
@@ -22,19 +23,26 @@ class Preference:
     by: Quality | None
 
 
-def better(event: Remember | Memory, memory: Memory, rule: BetterRule) -> Preference:
+def better(
+    event: Remember | Memory, memory: Memory, rule: BetterRule, now: datetime | None = None
+) -> Preference:
     """Compare an event, or another memory in its role, with a live memory.
 
-    The first of the rule's qualities in which they differ decides.
+    The first of the rule's qualities in which they differ decides. Times after `now` are not
+    believed.
     """
     for quality in rule.order:
-        if winner := _by(quality, event, memory, rule):
+        if winner := _by(quality, event, memory, rule, now):
             return Preference(winner, quality)
     return Preference("tie", None)
 
 
 def _by(
-    quality: Quality, event: Remember | Memory, memory: Memory, rule: BetterRule
+    quality: Quality,
+    event: Remember | Memory,
+    memory: Memory,
+    rule: BetterRule,
+    now: datetime | None,
 ) -> Winner | None:
     match quality:
         case "status":
@@ -44,9 +52,9 @@ def _by(
         case "persistence":
             return _by_persistence(event.persistence, memory.persistence)
         case "importance":
-            return _by_importance(event, memory, rule.importance_decay)
+            return _by_importance(event, memory, rule.importance_decay, now)
         case "recency":
-            age = _seen_at(event) - memory.last_seen_at
+            age = believed(_seen_at(event), now) - believed(memory.last_seen_at, now)
             return _higher(age.total_seconds(), 0)
         case "feedback":
             return _higher(_helped(event), _helped(memory))
@@ -68,14 +76,19 @@ def _by_persistence(said: Persistence | None, known: Persistence | None) -> Winn
     return _higher(said.rank, known.rank)
 
 
-def _by_importance(event: Remember | Memory, memory: Memory, decay: float) -> Winner | None:
+def _by_importance(
+    event: Remember | Memory, memory: Memory, decay: float, now: datetime | None
+) -> Winner | None:
     """Compare importance at the time of the event; a memory seen later has not decayed.
 
-    Decay counts whole days, so that equal ratings on one day stay equal.
+    Decay counts whole days, so that equal ratings on one day stay equal. Unlikely times decay
+    nothing.
     """
     if event.importance is None or memory.importance is None:
         return None
     unseen = max(_seen_at(event) - memory.last_seen_at, timedelta())
+    if is_unlikely(_seen_at(event), now) or is_unlikely(memory.last_seen_at, now):
+        unseen = timedelta()
     return _higher(event.importance, decayed(memory.importance, unseen, decay))
 
 

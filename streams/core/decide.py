@@ -6,7 +6,8 @@ text, and a pinned memory is neither merged nor replaced.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from typing import TypeVar
 
@@ -53,6 +54,7 @@ from streams.core.identity import (
 )
 from streams.core.merge import Joined, Part, alone
 from streams.core.neighbours import Neighbour
+from streams.core.observed import believed, is_unlikely
 from streams.core.policy import Act, Policy, Rules
 from streams.core.verdict import Judgement, contradicts
 from streams.core.wordings import form_of
@@ -87,6 +89,7 @@ class Case:
 
     `named` is the id derived from the producer's own name for the memory, if no memory has that
     name yet; a memory that this event creates gets it. `braked`: nothing may be retired now.
+    `now` is when the event was taken in; None if unknown.
     """
 
     event: Remember
@@ -94,6 +97,7 @@ class Case:
     policy: Policy
     named: MemoryId | None = None
     braked: bool = False
+    now: datetime | None = None
 
     @cached_property
     def decision_id(self) -> DecisionId:
@@ -107,6 +111,14 @@ class Case:
     def new_memory_id(self) -> MemoryId:
         """The id of the memory that this event may create."""
         return self.named or memory_id(self.decision_id)
+
+    def is_late(self, known: Memory) -> bool:
+        """Tell whether the memory was seen after what the event tells, as far as times are likely."""
+        return self.believed(self.event.occurred_at) < self.believed(known.last_seen_at)
+
+    def believed(self, time: datetime) -> datetime:
+        """Return a time to compare by: an unlikely one is never the newest."""
+        return believed(time, self.now)
 
 
 def ignore(
@@ -367,12 +379,17 @@ class _Deciding:
                 return self._dated(sure) if sure else self._kept_both(Reason.CONTRADICTS_KNOWN)
 
     def _dated(self, contradicted: Sequence[Memory]) -> Change:
-        """Keep the newer statement live, by event time; store the older one as retired."""
-        event = self._case.event
-        newest = max(contradicted, key=lambda memory: memory.last_seen_at)
-        if event.occurred_at >= newest.last_seen_at:
+        """Keep the newer statement live, by event time; store the older one as retired.
+
+        An event with an unlikely time is neither the newer nor the older.
+        """
+        case = self._case
+        if is_unlikely(case.event.occurred_at, case.now):
+            return self._kept_both(Reason.CONTRADICTS_KNOWN)
+        newest = max(contradicted, key=lambda memory: case.believed(memory.last_seen_at))
+        if not case.is_late(newest):
             return self._replaced(contradicted, Reason.NEWER_CONTRADICTION)
-        if self._case.braked:
+        if case.braked:
             return self._kept_both(Reason.BRAKED)
         inserted = self._kept_both(Reason.OLDER_CONTRADICTION)
         superseded = Superseded(
@@ -437,7 +454,7 @@ class _Deciding:
         return None
 
     def _preference(self, memory: Memory) -> Preference:
-        return better(self._case.event, memory, self._rules.better)
+        return better(self._case.event, memory, self._rules.better, self._case.now)
 
     def _asked(self, neighbour: Neighbour) -> Insert:
         """Keep both and ask a person."""
@@ -504,8 +521,9 @@ class _Deciding:
             )
 
         preferred = self._preference(targets[0]).winner == "event"
+        parts = (*(part_of(memory) for memory in targets), _part_of_event(event))
         return Unworded(
-            parts=(*(part_of(memory) for memory in targets), _part_of_event(event)),
+            parts=tuple(replace(part, said_at=case.believed(part.said_at)) for part in parts),
             better=event.event_id if preferred else targets[0].id,
             merged=merged,
         )

@@ -96,7 +96,8 @@ def standing(memory: Memory) -> str:
         return memory.status.value
     if memory.superseded.by is None:
         return f"ended: {memory.superseded.reason}"
-    return f"superseded by {memory.superseded.by}: {memory.superseded.reason}"
+    on = f"{memory.superseded.at:%Y-%m-%d}"
+    return f"replaced on {on} by {memory.superseded.by}: {memory.superseded.reason}"
 
 
 def replaced(identity: MemoryId, decisions: Iterable[Decision]) -> list[MemoryId]:

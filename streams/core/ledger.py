@@ -24,13 +24,14 @@ from schemas.decisions import (
     Revise,
     Revised,
     Revision,
+    Verdict,
 )
 from schemas.events import Remember, Undo
 from schemas.memories import Memory, Standing, Superseded, Target
 from streams.core import survivorship
 from streams.core.embedding import Vector, unpack
 from streams.core.identity import content_key, event_key
-from streams.core.neighbours import DECIDED_MAX, Stored
+from streams.core.neighbours import CONTRADICTED_MAX, DECIDED_MAX, Stored
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,13 @@ def effects(decision: Decision) -> list[Effect]:
     """Return a decision's effects on the store, the successor before the memories it retires."""
     match decision:
         case Insert() | Replace() | Merge():
-            stored = Stored(decision.memory, unpack(decision.embedding), _decided(decision))
+            stored = Stored(
+                decision.memory,
+                unpack(decision.embedding),
+                _decided(decision),
+                contradicted=_contradicted(decision),
+                worded_at=decision.memory.version,
+            )
             if isinstance(decision, Insert):
                 return [stored]
             variants = _worded(decision.memory, decision.variant_embeddings)
@@ -69,7 +76,8 @@ def effects(decision: Decision) -> list[Effect]:
             ]
             return [stored, *retired]
         case Reinforce():
-            return [Stored(decision.memory, None, _decided(decision), _wording_of(decision))]
+            reinforced = Stored(decision.memory, None, _decided(decision), _wording_of(decision))
+            return [replace(reinforced, contradicted=_contradicted(decision))]
         case Revise():
             return [_revised(Stored, one, _decided(decision)) for one in decision.memories]
         case Erase():
@@ -185,7 +193,13 @@ def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> St
             _require_known(before, effect)
         return None
     if isinstance(effect, Restated):
-        return Stored(effect.memory, effect.vector, effect.decided, effect.variants)
+        return Stored(
+            effect.memory,
+            effect.vector,
+            effect.decided,
+            effect.variants,
+            worded_at=effect.memory.version,
+        )
     retires = isinstance(effect, Retire)
     if not retires and effect.vector is not None and version == 1:
         return _whole(effect)
@@ -202,7 +216,20 @@ def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> St
         retired = survivorship.retired(before.memory, effect.superseded)
         return replace(before, memory=retired)
     decided = (*before.decided, *effect.decided)[-DECIDED_MAX:]
-    return _whole(replace(effect.after(before), decided=decided))
+    return _whole(replace(_conflicting(before, effect), decided=decided))
+
+
+def _conflicting(before: Stored, effect: Stored) -> Stored:
+    """Return a later state with what it contradicts: what it said before no longer counts."""
+    after = effect.after(before)
+    if after.memory.content_key != before.memory.content_key:
+        return replace(after, worded_at=after.memory.version)
+    known = dict(before.contradicted)
+    for identity, version in effect.contradicted:
+        known.pop(identity, None)
+        known[identity] = version
+    contradicted = tuple(known.items())[-CONTRADICTED_MAX:]
+    return replace(after, contradicted=contradicted, worded_at=before.worded_at)
 
 
 def _whole(after: Stored) -> Stored:
@@ -263,6 +290,17 @@ def _revised(
     vector = revised.embedding and unpack(revised.embedding)
     variants = _worded(revised.memory, revised.variant_embeddings)
     return kind(revised.memory, vector, decided, variants)
+
+
+def _contradicted(decision: Change) -> tuple[tuple[MemoryId, int], ...]:
+    """Return the memories that a decision found to be contradicted, and left alone."""
+    changed = set(touched(decision))
+    found = (
+        (near.memory_id, near.version)
+        for near in decision.evidence.neighbours
+        if near.verdict is Verdict.CONTRADICTS and near.memory_id not in changed
+    )
+    return tuple(found)[:CONTRADICTED_MAX]
 
 
 def _decided(decision: Change | Revision) -> tuple[tuple[DecisionId, ContentKey]]:

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from dateutil import parser as dates
@@ -20,11 +20,6 @@ _NUMBERS = {"turn": int, "importance": float, "confidence": float}
 _LISTS = frozenset({"tags", "entities"})
 _MILLISECONDS_FROM = 100_000_000_000
 """A larger number is in milliseconds: as seconds, it would be after the year 5138."""
-
-_FIRST = datetime(1971, 1, 1, tzinfo=UTC)
-"""An earlier time usually means no time: the year 1, or the Unix epoch."""
-_AHEAD_MAX = timedelta(days=1)
-"""A time without a zone may come from a zone up to 14 hours ahead."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +89,6 @@ def moment(value: object, column: str) -> datetime:
             raise
         raise _no_time(column) from error
     raise _no_time(column)
-
-
-def is_unlikely(time: datetime, now: datetime) -> bool:
-    """Return whether a time cannot be an observation's: it is in the future, or means no time."""
-    return not _FIRST <= time <= now + _AHEAD_MAX
 
 
 _TWO_DAYS = (datetime(2001, 1, 1, tzinfo=None), datetime(2002, 2, 2, tzinfo=None))  # noqa: DTZ001

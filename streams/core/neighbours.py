@@ -13,6 +13,9 @@ from streams.core.identity import normalised
 DECIDED_MAX = 64
 """How many of its newest decisions a memory keeps: enough to recognise a redelivered event."""
 
+CONTRADICTED_MAX = 8
+"""A memory remembers so many others that it was found to contradict: the newest."""
+
 
 @dataclass(frozen=True)
 class Stored:
@@ -20,13 +23,17 @@ class Stored:
 
     `decided` holds the newest decisions that changed the memory, at most DECIDED_MAX, oldest first,
     each with the content key of its event. `variants` maps variants to their vectors; those that an
-    effect lacks are in the state before it.
+    effect lacks are in the state before it. `contradicted` holds the newest CONTRADICTED_MAX
+    memories that it contradicts and that stayed live, each with the version that was compared.
+    `worded_at` is the version since which it shows its text.
     """
 
     memory: Memory
     vector: Vector | None
     decided: tuple[tuple[DecisionId, ContentKey], ...] = ()
     variants: Mapping[ContentKey, Vector] = field(default_factory=dict[ContentKey, Vector])
+    contradicted: tuple[tuple[MemoryId, int], ...] = ()
+    worded_at: int = 1
 
     @property
     def is_whole(self) -> bool:

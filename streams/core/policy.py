@@ -371,6 +371,11 @@ def parse(text: str) -> Policy:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidPolicy(f"not TOML: {error}") from error
+    return read(content)
+
+
+def read(content: Mapping[str, object]) -> Policy:
+    """Read a policy from what its TOML holds. Raises InvalidPolicy with all problems."""
     try:
         return Policy.model_validate(content)
     except ValidationError as error:

@@ -30,6 +30,8 @@ _CATEGORIES = (_DANGER, "failure", "success", "discovery")
 _NOTHING = "Nothing found."
 _UNCERTAIN = "Uncertain - check before you rely on it:"
 _SCOPES_NAMED = 3
+_CONFLICT_WIDTH = 80
+"""Characters of what says otherwise, in a memory's line."""
 
 CountTokens = Callable[[str], int]
 
@@ -56,7 +58,7 @@ class Recalled:
 
     `similarity` is to the query, if there was one; `wording` is the nearest variant, None if it is
     the shown text. `scopes` is set if several scopes were asked about; `tokens` is the length of
-    its line, if counted.
+    its line, if counted. `conflicts` are the live memories that contradict it, the last seen first.
     """
 
     memory: Memory
@@ -65,6 +67,7 @@ class Recalled:
     scopes: tuple[ScopeName, ...] = ()
     tokens: int | None = None
     wording: str | None = None
+    conflicts: tuple[Memory, ...] = ()
 
     @property
     def shown(self) -> bool:
@@ -355,10 +358,26 @@ def _line(recalled: Recalled) -> str:
         _named(recalled.scopes, alike=recalled.why is Why.PATTERN),
         f"seen {times:,}x" if (times := seen(memory)) > 1 else "",
         f"until {memory.valid_until:%Y-%m-%d}" if memory.valid_until else "",
+        _contradicted(memory, recalled.conflicts),
     ]
     details = ", ".join(filter(None, said))
     line = f"- {category}{title}{_one_line(memory.text)}"
     return f"{line} ({details})" if details else line
+
+
+def _contradicted(memory: Memory, conflicts: Sequence[Memory]) -> str:
+    """Tell when a memory was last seen, and what says otherwise since when, where something does."""
+    if not conflicts:
+        return ""
+    other, beyond = conflicts[0], len(conflicts) - 1
+    said = f'{memory.last_seen_at:%Y-%m-%d}; in conflict with "{_cut(other.text)}"'
+    more = f" and {beyond:,} more" if beyond else ""
+    return f"{said} of {other.last_seen_at:%Y-%m-%d}{more}"
+
+
+def _cut(text: str) -> str:
+    line = _one_line(text)
+    return line if len(line) <= _CONFLICT_WIDTH else f"{line[: _CONFLICT_WIDTH - 1]}…"
 
 
 def _named(scopes: Sequence[ScopeName], *, alike: bool) -> str:
@@ -389,4 +408,14 @@ def _as_json(one: Recalled) -> dict[str, Any]:
         "seen": seen(memory),
         "text": memory.text,
         "wording": one.wording,
+        "last_seen_at": _written(memory),
+        "conflicts": [
+            {"memory_id": other.id, "text": other.text, "last_seen_at": _written(other)}
+            for other in one.conflicts
+        ],
     }
+
+
+def _written(memory: Memory) -> str:
+    """Return when a memory was last seen, as records have it."""
+    return memory.model_dump(mode="json", include={"last_seen_at"})["last_seen_at"]

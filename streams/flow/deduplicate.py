@@ -93,6 +93,7 @@ from streams.core.tombstones import Key, Said, WrongKey, recognised
 from streams.core.verdict import Judgement
 from streams.core.wordings import with_vectors
 from streams.flow.dead_letters import dead_letter
+from streams.flow.incoming import time_of
 from streams.flow.judging import Judging, Question
 from streams.flow.merging import Made, Merging
 from streams.ports import Decided, Embedder, Fatal, Index, Poison, Query, Record, Transient
@@ -349,7 +350,7 @@ class Deduplicator:
             return await self._requested(event, source, seen, fork, erasable=item.erasable)
         braked = fork.braked(event.scope, self.policy.rules(event.scope).brake)
         named = _free_name(event, seen, fork)
-        case = Case(event, source, self.policy, named, braked)
+        case = Case(event, source, self.policy, named, braked, time_of(item.record))
         made = await self._remember(case, seen, fork)
         failure = seen.failed.get(event.text)
         if failure is None or not isinstance(made, Insert | Replace):
@@ -450,7 +451,7 @@ class Deduplicator:
         addressed = _addressed(event, seen, fork)
         key = content_key(event.scope, event.text)
         if addressed is not None and addressed.memory.content_key != key:
-            if event.occurred_at < addressed.memory.last_seen_at:
+            if case.is_late(addressed.memory):
                 return await self._compare(case, seen, fork)  # older news under a known name
             return rename(case, addressed.memory, await self._encoded(event.text, seen))
         if not case.rules.enabled:

@@ -1,6 +1,9 @@
 """Incoming records: whether they can be used, and which partition they belong to."""
 
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from schemas.base import ScopeName
@@ -14,6 +17,9 @@ from streams.ports import Outgoing, Poison, Record
 
 FORWARDED_HEADER = "memsieve-forwarded"
 """The original position of a republished record: TOPIC/PARTITION/OFFSET."""
+
+_TAKEN_IN_HEADER = "memsieve-taken-in"
+"""When an embedded store took a record in, which keeps no clock of its own: seconds since 1970."""
 
 CLOCK_SKEW_MAX = timedelta(minutes=5)
 """How far a record's time may be ahead of the log's clock: the future cannot be observed."""
@@ -35,6 +41,25 @@ def addressed(
         value=value,
         headers=headers,
     )
+
+
+def taken_in(records: Sequence[Outgoing], at: datetime) -> list[Outgoing]:
+    """Return events with a note of when they are taken in, for a log that keeps none itself."""
+    noted = (_TAKEN_IN_HEADER, f"{at.timestamp():.0f}".encode())
+    return [
+        replace(one, headers=(*one.headers, noted)) if one.topic == EVENTS.name else one
+        for one in records
+    ]
+
+
+def time_of(record: Record) -> datetime | None:
+    """Return when a record was taken in; None where nothing tells."""
+    noted = dict(record.headers).get(_TAKEN_IN_HEADER)
+    if record.appended_at is not None or noted is None:
+        return record.appended_at
+    with suppress(ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(int(noted), UTC)
+    return None
 
 
 _Said = TypeVar("_Said", bound=Event | Turn)

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from streams.apps.settings import Settings, listing
 from streams.cli.main import EXIT_CODES
 from tests.commands.conftest import Memsieve, start_holding, write_events
 from tests.support.models import models_dir
+from tests.support.read_only import read_only
 from tests.support.waiting import wait_until
 
 
@@ -187,3 +190,39 @@ def test_the_exit_codes_are_in_the_help(memsieve: Memsieve) -> None:
     help_ = " ".join(memsieve("--help").out.split())
     for code, meaning in EXIT_CODES.items():
         assert f"{code} {meaning}" in help_
+
+
+def test_a_store_that_cannot_be_written_is_read_and_that_is_said(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """With what a kill has left in the journal: that is part of the log, and not in its file yet."""
+    write_events(tmp_path / "facts.jsonl", "Ana likes tea.")
+    memsieve("run", "facts.jsonl", "--store", "store")
+    with closing(sqlite3.connect(tmp_path / "store" / "log.sqlite3", isolation_level=None)) as held:
+        held.execute("BEGIN")
+        held.execute(
+            "SELECT count(*) FROM records"
+        ).fetchone()  # so that no run empties the journal
+        write_events(tmp_path / "more.jsonl", "The bus leaves at 8.")
+        memsieve("run", "more.jsonl", "--store", "store")
+        shutil.copytree(tmp_path / "store", tmp_path / "backup")
+    assert (tmp_path / "backup" / "log.sqlite3-wal").stat().st_size > 0
+    before = {
+        path: path.read_bytes() for path in (tmp_path / "backup").rglob("*") if path.is_file()
+    }
+    with read_only(tmp_path / "backup"):
+        examined = memsieve("doctor", "--store", "backup")
+        audited = memsieve("verify", "--store", "backup")
+        kept = memsieve("memories", "--store", "backup", "--json").json()
+        refused = memsieve("run", "facts.jsonl", "--store", "backup")
+    assert (examined.code, audited.code) == (0, 0), examined.out + audited.out
+    assert "it can be read, and not written" in examined.out
+    assert (
+        "edge, 2 memories, 0 retired, all as the log says, by a copy of it, for it cannot be "
+        "written" in examined.out
+    )
+    assert "(a copy of it, for it cannot be written): 2 memories as the log says" in audited.out
+    assert {memory["text"] for memory in kept} == {"Ana likes tea.", "The bus leaves at 8."}
+    assert (refused.code, "cannot be used as a store" in refused.err) == (3, True)
+    after = {path: path.read_bytes() for path in (tmp_path / "backup").rglob("*") if path.is_file()}
+    assert after == before

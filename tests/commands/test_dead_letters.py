@@ -18,7 +18,7 @@ from streams.adapters.store_directory import StoreDirectory
 from streams.apps import wiring
 from streams.ports import Outgoing
 from tests.builders import event
-from tests.commands.conftest import COMMAND, Memsieve, Result, write_events
+from tests.commands.conftest import COMMAND, Memsieve, Result, start, write_events
 
 STORE = ("--store", "store")
 EVENT = event("Ana keeps bees.", event_id="bees")
@@ -328,3 +328,19 @@ def test_a_place_without_a_store_is_told(memsieve: Memsieve, tmp_path: Path) -> 
         assert result.code == 3
         assert "none holds no store" in result.err
     assert not Path("none").exists()
+
+
+def test_a_reader_that_leaves_at_once_does_not_stop_the_work(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """More letters than are settled together, and whoever reads of them is gone before the first."""
+    rows = [{"event_id": f"e{n}", "scope": "acme/*", "text": "Ana likes tea."} for n in range(250)]
+    (tmp_path / "many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    assert memsieve("run", "many.jsonl", "--store", "many").code == 2  # no row was usable
+    with start("dead-letters", "drop", "--all-open", "--store", "many", cwd=tmp_path) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(60) == 0
+    found = memsieve("dead-letters", "list", "--store", "many", "--all", "--json").json()
+    assert {letter["state"] for letter in found} == {"dropped"}
+    assert len(found) == 250

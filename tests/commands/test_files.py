@@ -1,13 +1,19 @@
 """Files as people have them: columns that nobody named, formats, encodings, and what is no file."""
 
 import gzip
+import io
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
+from streams.adapters.files import FileSource
 from tests.commands.conftest import Memsieve
 from tests.commands.test_run import texts
 
@@ -34,6 +40,12 @@ def lines(rows: Any) -> str:
 
 def pretty(rows: Any) -> str:
     return "\n".join(json.dumps(row, ensure_ascii=False, indent=2) for row in rows)
+
+
+def in_parquet(columns: Mapping[str, Any]) -> bytes:
+    packed = io.BytesIO()
+    parquet.write_table(pa.table(columns), packed)
+    return packed.getvalue()
 
 
 FILES: dict[str, tuple[str, bytes, str]] = {
@@ -75,6 +87,11 @@ FILES: dict[str, tuple[str, bytes, str]] = {
         "notes.json",
         gzip.compress(json.dumps(ROWS).encode("utf-16")),
         f"{TOOK}; read as a JSON document, UTF-16-LE",
+    ),
+    "Parquet": (
+        "notes.parquet",
+        in_parquet({name: [row[name] for row in ROWS] for name in ROWS[0]}),
+        TOOK,
     ),
 }
 
@@ -175,7 +192,7 @@ def nothing(_: Path) -> None: ...
         ("notes.csv", Path.mkdir, "cannot be read: Is a directory"),
         ("notes.csv", nothing, "cannot be read: No such file or directory"),
         ("notes.xlsx", write(b"PK\x03\x04" + b"\0" * 99), "an Excel workbook or another ZIP"),
-        ("notes.parquet", write(b"PAR1" + b"\0" * 99), "a Parquet file; save it as CSV or JSON"),
+        ("notes.parquet", write(b"PAR1" + b"\0" * 99), "it is a Parquet file that is damaged: "),
         (
             "notes.txt",
             write(b"Ana likes tea.\nBo likes cake.\n"),
@@ -256,6 +273,73 @@ def test_a_document_that_has_grown_adds_only_what_is_new(
         assert grown["decisions"]["ignore"] == count - 1
 
 
+def test_values_of_parquet_are_read_as_those_of_json_are(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """Times have nanoseconds, pandas writes NaN for what is missing, and bytes are no text."""
+    when = [datetime(2026, 3, 1, 9, 30, 0, 123456, UTC), None]
+    columns: dict[str, Any] = {
+        "text": ["Ana likes tea.", "Bo likes cake."],
+        "scope": ["ana", "bo"],
+        "occurred_at": pa.array(when, pa.timestamp("ns", "UTC")),
+        "importance": [0.5, float("nan")],
+        "tags": [["tea", "taste"], None],
+        "page": [7, None],
+        "raw": [b"\xff", None],
+    }
+    (tmp_path / "notes.parquet").write_bytes(in_parquet(columns))
+    run = memsieve("run", "notes.parquet", "--store", "store", "--json")
+    ana = events(memsieve)[0]
+    assert (ana["text"], ana["importance"], ana["tags"]) == (
+        "Ana likes tea.",
+        0.5,
+        ["tea", "taste"],
+    )
+    assert ana["occurred_at"] == "2026-03-01T09:30:00.123456Z"
+    assert ana["metadata"] == {"page": 7, "raw": "_w=="}
+    assert run.json()["dead_letters"] == 1  # Bo's row has no time: so it is with null in JSON
+    assert memsieve("run", "notes.parquet", "--store", "store", "--json").json()["events"] == 2
+
+
+def test_a_large_table_is_read_in_batches_and_goes_on_where_it_was_left(
+    tmp_path: Path,
+) -> None:
+    rows = [f"Sensor {number} is in room {number * 7}." for number in range(2_500)]
+    (tmp_path / "facts.parquet").write_bytes(in_parquet({"text": rows}))
+    (tmp_path / "facts.jsonl").write_text(lines([{"text": row} for row in rows]), "utf-8")
+    found = [
+        [line.row for line in FileSource(name).lines(None)]
+        for name in ("facts.parquet", "facts.jsonl")
+    ]
+    assert found[0] == found[1]
+    source = FileSource("facts.parquet")
+    first = [next(read) for read in [source.lines(None)] for _ in range(1_200)]
+    mark = source.mark(first[-1].number, complete=False)
+    again = FileSource("facts.parquet")
+    assert [line.number for line in again.lines(mark)] == list(range(1_201, 2_501))
+    assert again.progress().done == again.progress().total
+
+
+def test_a_parquet_file_asks_for_its_extra_and_for_a_file(
+    memsieve: Memsieve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "notes.parquet").write_bytes(in_parquet({"text": ["Ana likes tea."]}))
+    with (tmp_path / "notes.parquet").open("rb") as piped:
+        monkeypatch.setattr(sys, "stdin", piped)
+        told = memsieve("run", "-", "--store", "store")
+    assert (told.code, told.err.count("\n")) == (2, 1)
+    assert "which is not read from a pipe; name the file" in told.err
+    monkeypatch.delitem(sys.modules, "streams.adapters.parquet", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for command in ("run", "publish"):
+        told = memsieve(
+            command, "notes.parquet", *(("--store", "store") if command == "run" else ())
+        )
+        assert (told.code, told.err.count("\n")) == (2, 1)
+        assert "it is a Parquet file: pip install 'memsieve[parquet]', or save it as" in told.err
+    assert not (tmp_path / "store").exists()
+
+
 def test_times_that_cannot_be_are_told_in_the_summary(memsieve: Memsieve, tmp_path: Path) -> None:
     times = ("0001-01-01", "2026-03-01", "9999-12-31")
     rows = [
@@ -269,6 +353,28 @@ def test_times_that_cannot_be_are_told_in_the_summary(memsieve: Memsieve, tmp_pa
     ) in result.out
     again = memsieve("run", "facts.jsonl", "--store", "store", "--json").json()
     assert again["unlikely_times"] == 2
+
+
+def test_a_time_that_cannot_be_replaces_nothing_and_keeps_nothing_from_being_replaced(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """It neither lets a contradiction stand, nor a text of the same name, nor the policy's newer."""
+
+    def kept(policy: str, *said: tuple[str, str], **more: str) -> set[str]:
+        rows = [{"text": text, "scope": "ana", "date": date, **more} for text, date in said]
+        (tmp_path / "facts.jsonl").write_text(lines(rows), encoding="utf-8")
+        store = f"store-{len(list(tmp_path.iterdir()))}"
+        run = memsieve("run", "facts.jsonl", "--store", store, "--policy", policy)
+        assert run.code == 0, run.err
+        return {one["text"] for one in memsieve("memories", "--store", store, "--json").json()}
+
+    likes, hates = "Tom likes coffee.", "Tom does not like coffee."
+    for odd in ("0001-01-01", "9999-12-31"):
+        assert kept("default", (likes, "2026-03-01"), (hates, odd)) == {likes, hates}
+        assert kept("default", (likes, odd), (hates, "2026-03-01")) == {hates}
+        named = {"memory_id": "coffee"}
+        assert likes in kept("default", (likes, "2026-03-01"), (hates, odd), **named)
+        assert kept("default", (likes, odd), (hates, "2026-03-01"), **named) == {hates}
 
 
 def test_a_column_called_like_a_time_that_is_none_is_told(

@@ -9,7 +9,8 @@ from schemas.base import ScopeName
 from schemas.decisions import Insert, Reason
 from streams.adapters.embedders import HASHING
 from streams.apps import policies
-from streams.core.policy import ANY_MODEL, Policy, Rules, parse
+from streams.core.calibration import as_toml
+from streams.core.policy import ANY_MODEL, Policy, Rules, overlaid, parse
 from tests.commands.conftest import Memsieve, write_events
 from tests.support.stores import decisions
 
@@ -300,3 +301,64 @@ def test_a_key_that_cannot_be_changed_is_explained(
     refused = memsieve("policies", "show", policy)
     assert (refused.code, refused.out) == (2, "")
     assert told in refused.err
+
+
+@pytest.mark.parametrize("base", ["default", "own.toml"])
+def test_a_policy_says_only_what_differs_from_the_one_that_it_extends(
+    base: str, tmp_path: Path
+) -> None:
+    """The id is that of all rules, wherever they are written; a file is looked for beside it."""
+    whole = policies.load("default").model_dump(mode="json", exclude_none=True)
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    write(rules / "own.toml", as_toml(whole))
+    changes = f'name = "child"\nextends = "{base}"\n[bands]\nmatch = 0.98\n'
+    child = write(rules / "child.toml", changes)
+    changed = overlaid(whole, {"name": "child", "bands": {"match": 0.98}})
+    written_out = policies.load(str(write(tmp_path / "whole.toml", as_toml(changed))))
+    assert policies.load(str(child)) == written_out
+    assert policies.load(str(child)).id == written_out.id
+    again = policies.load(f"{child} {{bands.match = 0.97}}")
+    assert (again.bands.match, again.judges) == (0.97, written_out.judges)
+
+
+def test_the_policies_that_extend_the_default_differ_in_what_they_say() -> None:
+    for name, keys in {
+        "careful": ["judges.one_memory_min", "judges.supersede_min"],
+        "thorough": ["judges.words_below", "judges.one_memory_min"],
+    }.items():
+        found = policies.differences(policies.load("default"), policies.load(name))
+        assert [one.key for one in found if one.key != "name"] == keys
+        assert 'extends = "default"' in policies.text(name)
+
+
+@pytest.mark.parametrize(
+    ("extends", "said"),
+    [
+        (
+            '"defaults"',
+            "extends: policy defaults: there is no such policy or file; did you mean def",
+        ),
+        ('"careful"', "extends: careful extends default itself, and only a policy that extends"),
+        ('"mine.toml"', "extends: it cannot extend itself; name another"),
+        ('"other.toml"', "extends: other.toml extends mine.toml itself, and only a policy that"),
+        ('"broken.toml"', "extends: policy broken.toml: not TOML: "),
+        ("7", "extends: name one policy, or a file beside this one"),
+    ],
+)
+def test_a_policy_that_cannot_be_extended_is_one_line(
+    extends: str, said: str, memsieve: Memsieve, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.toml").write_text(f'name = "mine"\nextends = {extends}\n', "utf-8")
+    (tmp_path / "other.toml").write_text('name = "other"\nextends = "mine.toml"\n', "utf-8")
+    (tmp_path / "broken.toml").write_text("name =", "utf-8")
+    for command in (("check", "mine.toml"), ("show", "mine.toml")):
+        told = memsieve("policies", *command)
+        assert (told.code, told.err.count("\n")) == (2, 1)
+        assert said in told.err
+
+
+def test_a_policy_that_extends_has_a_name_of_its_own(memsieve: Memsieve, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('extends = "default"\n', "utf-8")
+    told = memsieve("policies", "check", "mine.toml")
+    assert (told.code, "name is missing: write what decisions are to call" in told.err) == (2, True)

@@ -21,7 +21,7 @@ import pytest
 from memsieve import (
     AsyncHttpMemory,
     Busy,
-    Conflict,
+    ConflictError,
     HttpMemory,
     InvalidRequest,
     MemsieveError,
@@ -104,7 +104,7 @@ def test_the_whole_life_of_a_memory(memory: HttpMemory) -> None:
     assert superseded is not None
     assert superseded.by == moved
     assert [one.memory.text for one in memory.history(moved).ancestors] == [ROME]
-    with pytest.raises(Conflict, match=f"ask for {moved} instead"):
+    with pytest.raises(ConflictError, match=f"ask for {moved} instead"):
         memory.retire(kept.id)
     taken_back = changes.decisions[0].decision_id
     assert taken_back is not None
@@ -112,7 +112,7 @@ def test_the_whole_life_of_a_memory(memory: HttpMemory) -> None:
     assert memory.get(kept.id).live
 
     memory.pin(kept.id)
-    with pytest.raises(Conflict, match="is pinned; unpin it first") as refused:
+    with pytest.raises(ConflictError, match="is pinned; unpin it first") as refused:
         memory.retire(kept.id, reason="unused")
     assert refused.value.field == "memory_id"
     memory.unpin(kept.id)
@@ -144,7 +144,7 @@ def test_an_id_that_had_another_text_is_a_conflict(memory: HttpMemory) -> None:
     scope = f"{ANA}/ids"
     memory.add(TEA, scope=scope, event_id="e1")
     assert memory.add(TEA, scope=scope, event_id="e1").repeated
-    with pytest.raises(Conflict, match="event_id was used before") as refused:
+    with pytest.raises(ConflictError, match="event_id was used before") as refused:
         memory.add(ROME, scope=scope, event_id="e1")
     assert refused.value.field == "event_id"
 

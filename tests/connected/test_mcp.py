@@ -122,7 +122,7 @@ async def test_an_agent_remembers_finds_asks_why_undoes_and_forgets(
         assert first["reason"] == "no memory of this scope is similar"
         again = await agent.call("remember", scope=ANA, text=LYON)
         assert (again["kind"], again["memory_id"]) == ("reinforce", first["memory_id"])
-        assert again["reason"] == "the same words are known in this scope"
+        assert again["reason"] == "a memory of this scope has the same words"
 
         found = await agent.call("search", scope=ANA, query="where does Ana live?")
         assert [(one["text"], one["memory_id"]) for one in found["results"]] == [

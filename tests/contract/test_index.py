@@ -512,6 +512,26 @@ class TestIndex:
         left = frozenset([two[1].memory.id])
         assert await index.decided([both[0]]) == {both[0]: Known(both[1], left)}
 
+    async def test_finds_what_was_found_to_contradict_a_memory(self, index: Index) -> None:
+        """Of several all that are live, by id, with the versions that were seen."""
+        nine, other = MemoryId(identity(1)), MemoryId(identity(9))
+        eight, seven = (
+            replace(live(n, f"At {n}."), contradicted=((nine, 3), (other, 1)), worded_at=2)
+            for n in (8, 7)
+        )
+        gone = replace(retired(6), contradicted=((nine, 3),))
+        await index.write([live(1, "At 9."), eight, gone, seven])
+        bare = [replace(one, vector=None) for one in (seven, eight)]
+        assert await index.contradicting([other, nine, MemoryId(identity(4))]) == {
+            nine: bare,
+            other: bare,
+        }
+        held = (await index.get([eight.memory.id]))[eight.memory.id]
+        assert (held.contradicted, held.worded_at) == (eight.contradicted, 2)
+        await index.write([live(8, "At 8.", version=2)])
+        assert await index.contradicting([nine]) == {nine: [bare[0]]}
+        assert await index.contradicting([]) == {}
+
     async def test_finds_what_was_forgotten_by_scope(self, index: Index) -> None:
         """With vectors, by id; live and retired ones are not among them."""
         other = ScopeName("acme/ana/work")

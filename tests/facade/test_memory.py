@@ -4,7 +4,7 @@ import gc
 import inspect
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -374,3 +374,27 @@ def test_the_async_store_has_the_same_methods() -> None:
     asynchronous = methods(AsyncMemory)
     del asynchronous["open"]
     assert asynchronous == methods(Memory)
+
+
+@pytest.mark.parametrize("index", ["exact", "edge"])
+def test_a_conflict_is_told_on_both_sides_until_one_of_them_is_changed(
+    tmp_path: Path, index: str
+) -> None:
+    with opened(tmp_path / "store", index=index) as memory:
+        nine, eight = (
+            memory.add(f"The office opens at {hour} am.", scope=ANA, occurred_at=at)
+            for hour, at in ((9, THEN), (8, THEN + timedelta(days=1)))
+        )
+        [one] = memory.search("The office opens at 9 am.", scope=ANA, limit=1)
+        assert (one.memory_id, one.last_seen_at) == (nine.memory_id, THEN)
+        [other] = one.conflicts
+        assert (other.memory_id, other.text) == (eight.memory_id, eight.text)
+        assert other.last_seen_at == THEN + timedelta(days=1)
+        assert [conflict.text for conflict in memory.get(eight.memory_id).conflicts] == [nine.text]
+        assert [len(kept.conflicts) for kept in memory.memories(ANA)] == [1, 1]
+        assert f'in conflict with "{nine.text}" of 2026-03-01' in memory.recall(scope=ANA)
+
+        memory.update(nine.memory_id, "The office is in Bonn.")
+        assert memory.get(eight.memory_id).conflicts == ()
+        assert not any(found.conflicts for found in memory.search("office", scope=ANA))
+        assert "in conflict" not in memory.recall(scope=ANA)

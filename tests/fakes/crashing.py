@@ -93,6 +93,9 @@ class CrashingIndex:
     async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
         return await self._steps.around(lambda: self._index.with_content(keys))
 
+    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+        return await self._steps.around(lambda: self._index.contradicting(ids))
+
     async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
         return await self._steps.around(lambda: self._index.forgotten(scopes))
 

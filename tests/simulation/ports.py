@@ -128,6 +128,9 @@ class SimulatedIndex:
     async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
         return await self._ask("with_content", lambda: self._cluster.index.with_content(keys))
 
+    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+        return await self._ask("contradicting", lambda: self._cluster.index.contradicting(ids))
+
     async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
         return await self._ask("forgotten", lambda: self._cluster.index.forgotten(scopes))
 

@@ -102,13 +102,16 @@ class World:
 
 
 @asynccontextmanager
-async def serving(directory: Path, *, index: str = "exact", **limits: Any) -> AsyncGenerator[World]:
-    policy = directory / "asking.toml"
-    policy.write_text(POLICY, encoding="utf-8")
+async def serving(
+    directory: Path, *, index: str = "exact", policy: str | None = None, **limits: Any
+) -> AsyncGenerator[World]:
+    """Serve by a policy that comes with memsieve, or else by the one above."""
+    asking = directory / "asking.toml"
+    asking.write_text(POLICY, encoding="utf-8")
     chosen = configuration.load(
         {
             "store": directory / "store",
-            "policy": str(policy),
+            "policy": policy or str(asking),
             "embedder": {"model": "memsieve/hashing-ngrams-v1"},
             "index": {"kind": index},
         }
@@ -543,3 +546,27 @@ async def test_what_cannot_be_done_is_told_with_its_place_and_what_to_do(
     told = problem(await world.ask(method, path, body))
     assert (told["status"], told.get("field")) == (status, field)
     assert detail in told["detail"]
+
+
+async def test_a_conflict_is_told_wherever_a_memory_is_read_until_one_of_them_ends(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path, index="edge", policy="default-hashing") as world:
+        nine, eight = [await world.add(f"The office opens at {n} am.") for n in (9, 8)]
+        one, other = nine["memory_id"], eight["memory_id"]
+        found = await world.done("POST", SEARCH, {"scope": ANA, "query": "office", "limit": 1})
+        [member] = found["entries"][0]["members"]
+        [conflict] = member["conflicts"]
+        assert {member["memory"]["id"], conflict["memory_id"]} == {one, other}
+        assert set(conflict) == {"memory_id", "text", "last_seen_at"}
+        got = await world.done("GET", f"{LIST}/{one}")
+        assert [said["text"] for said in got["conflicts"]] == ["The office opens at 8 am."]
+        listed = (await world.done("GET", f"{LIST}?scope={ANA}"))["memories"]
+        assert [said["memory_id"] for kept in listed for said in kept["conflicts"]] == [other, one]
+        block = await world.done("POST", RECALL, {"scope": ANA})
+        assert block["block"].count("in conflict with") == 2
+        assert [len(kept["conflicts"]) for kept in block["memories"]] == [1, 1]
+
+        await world.done("POST", f"{LIST}/{other}/retire")
+        assert (await world.done("GET", f"{LIST}/{one}"))["conflicts"] == []
+        assert "in conflict" not in (await world.done("POST", RECALL, {"scope": ANA}))["block"]

@@ -19,11 +19,13 @@ from schemas.memories import LIVE, Standing
 from streams.adapters.indexes.following import new_token, raised
 from streams.adapters.indexes.payload import (
     CONTENT_KEY,
+    CONTRADICTED,
     DECISION_IDS,
     KEYWORDS,
     SCOPE,
     STATUS,
     VERSION,
+    contradicting,
     from_payload,
     remembered,
     to_payload,
@@ -80,6 +82,10 @@ class EdgeIndex:
     async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
         has_content = engine.Filter(must=[_LIVE_ONLY, _any(CONTENT_KEY, list(keys))])
         return with_contents(self._scroll(has_content, with_vector=False), keys)
+
+    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+        against = engine.Filter(must=[_LIVE_ONLY, _any(CONTRADICTED, list(ids))])
+        return contradicting(self._scroll(against, with_vector=False), ids)
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
         known = engine.Filter(must=[_any(DECISION_IDS, list(ids))])

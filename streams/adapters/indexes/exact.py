@@ -12,7 +12,7 @@ import numpy as np
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.memories import Standing
 from streams.adapters.indexes.following import new_token, raised
-from streams.adapters.indexes.payload import remembered, vectors_of, with_contents
+from streams.adapters.indexes.payload import contradicting, remembered, vectors_of, with_contents
 from streams.core.embedding import Vector, best_of_each
 from streams.core.fences import Reached
 from streams.core.neighbours import Known, Stored
@@ -40,6 +40,7 @@ class ExactIndex:
         self._searched: dict[ScopeName, _Searched] = {}
         self._gone: dict[ScopeName, set[MemoryId]] = {}
         self._decided: dict[DecisionId, set[MemoryId]] = {}
+        self._against: dict[MemoryId, set[MemoryId]] = {}
         self._level: Level | None = None
 
     async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
@@ -52,6 +53,12 @@ class ExactIndex:
         by_id = (stored for _, stored in sorted(self._stored.items()))
         live = (replace(one, vector=None, variants={}) for one in by_id if one.memory.live)
         return with_contents(live, keys)
+
+    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+        holders = sorted({memory for i in ids for memory in self._against.get(i, ())})
+        found = (self._stored[memory] for memory in holders)
+        live = (replace(one, vector=None, variants={}) for one in found if one.memory.live)
+        return contradicting(live, ids)
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
         holders = {memory for i in ids for memory in self._decided.get(i, ())}
@@ -90,6 +97,7 @@ class ExactIndex:
         self._searched.clear()
         self._gone.clear()
         self._decided.clear()
+        self._against.clear()
 
     async def close(self) -> None:
         pass
@@ -102,6 +110,10 @@ class ExactIndex:
                 del self._decided[identity]
         for identity, _ in change.decided:
             self._decided.setdefault(identity, set()).add(memory.id)
+        for identity, _ in () if before is None else before.contradicted:
+            self._against[identity].discard(memory.id)
+        for identity, _ in change.contradicted:
+            self._against.setdefault(identity, set()).add(memory.id)
         self._stored[memory.id] = change
         self._scopes.setdefault(memory.scope, set()).add(memory.id)
         self._searched.pop(memory.scope, None)

@@ -16,15 +16,18 @@ from streams.core.neighbours import Known, Stored
 from streams.ports import NoStore
 
 SCOPE, CONTENT_KEY, STATUS, DECISION_IDS = "scope", "content_key", "status", "decision_ids"
+CONTRADICTED = "contradicted"
 VERSION = "version"
-KEYWORDS = (SCOPE, CONTENT_KEY, STATUS, DECISION_IDS)
+KEYWORDS = (SCOPE, CONTENT_KEY, STATUS, DECISION_IDS, CONTRADICTED)
 """The fields to filter by, each with an index; the scope is the tenant."""
 
 _CONTENTS = "decided_on"
 _MEMORY = "memory"
+_CONTRADICTED_AT = "contradicted_at"
+_WORDED_AT = "worded_at"
 SEARCHED = (_MEMORY,)
 """The payload fields that a search needs."""
-WHOLE = (_MEMORY, DECISION_IDS, _CONTENTS)
+WHOLE = (_MEMORY, DECISION_IDS, _CONTENTS, CONTRADICTED, _CONTRADICTED_AT, _WORDED_AT)
 """The payload fields from which a memory is restored."""
 
 
@@ -41,6 +44,9 @@ def to_payload(stored: Stored) -> dict[str, Any]:
         VERSION: memory.version,
         DECISION_IDS: [identity for identity, _ in stored.decided],
         _CONTENTS: [key for _, key in stored.decided],
+        CONTRADICTED: [identity for identity, _ in stored.contradicted],
+        _CONTRADICTED_AT: [version for _, version in stored.contradicted],
+        _WORDED_AT: stored.worded_at,
         _MEMORY: memory.model_dump_json(),
     }
 
@@ -66,11 +72,14 @@ def from_payload(payload: Mapping[str, Any] | None, vectors: object) -> Stored:
         vector, variants = _read(memory, vectors)
         pairs = zip(fields.get(DECISION_IDS, ()), fields.get(_CONTENTS, ()), strict=True)
         decided = tuple((DecisionId(identity), ContentKey(key)) for identity, key in pairs)
+        others = zip(fields.get(CONTRADICTED, ()), fields.get(_CONTRADICTED_AT, ()), strict=True)
+        contradicted = tuple((MemoryId(identity), int(version)) for identity, version in others)
+        worded_at = int(fields.get(_WORDED_AT, 1))
     except (KeyError, TypeError, ValueError, ValidationError) as error:
         raise NoStore(
             "the index holds a point that memsieve did not write: give memsieve one of its own"
         ) from error
-    return Stored(memory, vector, decided, variants)
+    return Stored(memory, vector, decided, variants, contradicted, worded_at)
 
 
 def with_contents(
@@ -82,6 +91,17 @@ def with_contents(
     for stored in found:
         for key in wanted.intersection(stored.memory.content_keys):
             held.setdefault(key, []).append(stored)
+    return held
+
+
+def contradicting(found: Iterable[Stored], ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+    """Return memories by those of the ids that they were found to contradict."""
+    held: dict[MemoryId, list[Stored]] = {}
+    wanted = set(ids)
+    for stored in found:
+        for identity, _ in stored.contradicted:
+            if identity in wanted:
+                held.setdefault(identity, []).append(stored)
     return held
 
 

@@ -25,6 +25,7 @@ from schemas.memories import LIVE, Standing
 from streams.adapters.indexes.following import new_token, require_followed
 from streams.adapters.indexes.payload import (
     CONTENT_KEY,
+    CONTRADICTED,
     DECISION_IDS,
     KEYWORDS,
     SCOPE,
@@ -32,6 +33,7 @@ from streams.adapters.indexes.payload import (
     STATUS,
     VERSION,
     WHOLE,
+    contradicting,
     from_payload,
     remembered,
     to_payload,
@@ -216,6 +218,11 @@ class QdrantIndex:
         condition = models.Filter(must=[_any(STATUS, _LIVE), _any(CONTENT_KEY, list(keys))])
         found = [one async for one in self._scroll(condition, with_vectors=False)]
         return with_contents(found, keys)
+
+    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+        condition = models.Filter(must=[_any(STATUS, _LIVE), _any(CONTRADICTED, list(ids))])
+        found = [one async for one in self._scroll(condition, with_vectors=False)]
+        return contradicting(found, ids)
 
     async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
         condition = models.Filter(must=[_any(DECISION_IDS, list(ids))])

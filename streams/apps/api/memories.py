@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from schemas.base import MemoryName, Record
 from schemas.events import Remember
-from schemas.memories import Memory
 from streams.apps.api.desk import Desk
 from streams.apps.api.problems import Described, Refused, responses
 from streams.apps.api.records import (
@@ -33,6 +32,7 @@ from streams.apps.api.records import (
     outcome_of,
     version_told,
 )
+from streams.apps.conflicts import KeptMemory
 from streams.apps.loading import Given, Grouping, SearchResult, Unknown
 from streams.apps.queueing import Told
 
@@ -110,9 +110,12 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
     errors = _accepted(Changes) | responses(404, 409, 410)
 
     @app.get(_ONE, summary="Get one", responses=responses(404, 410))
-    async def get(memory_id: MemoryName, request: Request) -> Memory:
-        """Return a memory, also one that was retired: it says by what, when and why."""
-        return await desk.memory(request, "read", memory_id)
+    async def get(memory_id: MemoryName, request: Request) -> KeptMemory:
+        """Return a memory, also one that was retired: it says by what, when and why.
+
+        `conflicts` are the live memories that say otherwise.
+        """
+        return await life.kept(await desk.memory(request, "read", memory_id))
 
     @app.get(f"{_ONE}/history", summary="Tell its history", responses=responses(404, 410, 501))
     async def history(memory_id: MemoryName, request: Request) -> Life:

@@ -25,6 +25,7 @@ from schemas.decisions import Change, Compared, Decision, Marker
 from schemas.events import Answer, Ended, Remember
 from schemas.memories import Memory, Persistence
 from schemas.outcomes import Review
+from streams.apps.conflicts import KeptMemory
 from streams.apps.explaining import told_version
 from streams.apps.loading import Asked as AskedToSearch
 from streams.apps.queueing import BATCH_EVENTS, Told
@@ -225,7 +226,7 @@ class Forgotten(Changes):
 class Memories(Record):
     """Memories of a scope, the oldest first; there are more where `after` is given."""
 
-    memories: tuple[Memory, ...]
+    memories: tuple[KeptMemory, ...]
     after: str | None
 
 

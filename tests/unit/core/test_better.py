@@ -118,3 +118,20 @@ def test_a_preference_names_what_decided_exactly_where_something_did(
         importance_decay=decay,
     )
     assert (found.by is None) == (found.winner == "tie")
+
+
+@pytest.mark.parametrize("hours", [25, 24 * 365 * 1_000, -24 * 365 * 60])
+def test_a_time_that_cannot_be_is_never_the_more_recent_and_nothing_decays_by_it(
+    hours: float,
+) -> None:
+    """It is to come by more than a day, or lies before 1971."""
+    odd, likely = later(hours), START
+    recent = BetterRule(order=("recency",))
+    said, known = event(occurred_at=likely), memory(last_seen_at=odd)
+    assert better(said, known, recent, START) == Preference(EVENT, "recency")
+    said, known = event(occurred_at=odd), memory(last_seen_at=likely)
+    assert better(said, known, recent, START) == Preference(MEMORY, "recency")
+    rated = BetterRule(order=("importance",), importance_decay=0.95)
+    said = event(occurred_at=odd, importance=0.5)
+    known = memory(last_seen_at=likely, importance=0.51)
+    assert better(said, known, rated, START) == Preference(MEMORY, "importance")

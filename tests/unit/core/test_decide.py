@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import pytest
@@ -213,6 +214,50 @@ def test_a_contradiction_of_several_is_measured_by_the_newest() -> None:
     replaced = settled(late, [near(older), near(newer)], contradicted)
     assert isinstance(replaced, Replace)
     assert [target.memory_id for target in replaced.targets] == [older.id, newer.id]
+
+
+YEAR_1, TO_COME = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+"""What a source writes that knows no time, or has its clock wrong."""
+
+
+@pytest.mark.parametrize("time", [YEAR_1, TO_COME])
+@pytest.mark.parametrize("known_at", [later(4), later(6), YEAR_1, TO_COME])
+def test_an_event_of_an_unlikely_time_replaces_nothing_and_is_no_history(
+    time: datetime, known_at: datetime
+) -> None:
+    known = OLD.model_copy(update={"last_seen_at": known_at})
+    said = EVENT.model_copy(update={"occurred_at": time})
+    made = settled(case(said, now=later(5)), [near(known)], [Verdict.CONTRADICTS])
+    assert isinstance(made, Insert)
+    assert made.evidence.reason is Reason.CONTRADICTS_KNOWN
+    assert made.memory.live
+
+
+@pytest.mark.parametrize("known_at", [YEAR_1, TO_COME, later(5 + 24.1)])
+def test_a_memory_of_an_unlikely_time_gives_way_to_a_likely_one(known_at: datetime) -> None:
+    known = OLD.model_copy(update={"last_seen_at": known_at})
+    made = settled(case(now=later(5)), [near(known)], [Verdict.CONTRADICTS])
+    assert isinstance(made, Replace)
+    assert made.evidence.reason is Reason.NEWER_CONTRADICTION
+
+
+def test_of_several_that_are_contradicted_an_unlikely_time_is_not_the_newest() -> None:
+    odd = OLD.model_copy(update={"last_seen_at": TO_COME})
+    newer = OLD.model_copy(update={"id": identity(2), "last_seen_at": later(6)})
+    contradicted = [Verdict.CONTRADICTS] * 2
+    kept = settled(case(now=later(5)), [near(odd), near(newer)], contradicted)
+    assert kept.evidence.reason is Reason.OLDER_CONTRADICTION
+    assert kept.memory.superseded is not None
+    assert kept.memory.superseded.by == newer.id
+
+
+def test_a_day_ahead_is_another_zone_and_where_nobody_knows_the_time_none_is_to_come() -> None:
+    known = OLD.model_copy(update={"last_seen_at": later(5 + 23.9)})
+    late = settled(case(now=later(5)), [near(known)], [Verdict.CONTRADICTS])
+    assert late.evidence.reason is Reason.OLDER_CONTRADICTION
+    far = OLD.model_copy(update={"last_seen_at": TO_COME})
+    late = settled(case(), [near(far)], [Verdict.CONTRADICTS])
+    assert late.evidence.reason is Reason.OLDER_CONTRADICTION
 
 
 def joined(*, characters_max: int = 600, **rules: Any) -> Case:

@@ -478,7 +478,7 @@ async def test_a_memorys_versions_are_told_with_what_made_them_and_what_differs(
         [f'+ "{COFFEE}"'],
         ["pinned: False → True"],
         ["pinned: True → False"],
-        [f"superseded by {merge.memory.id}: nearly-identical"],
+        [f"replaced on {merge.event.occurred_at:%Y-%m-%d} by {merge.memory.id}: nearly-identical"],
         ["active", f"kept apart: none → side {insert.memory.id} of undo {undo.decision_id}"],
     ]
     assert standing(life[-1].memory) == "active"

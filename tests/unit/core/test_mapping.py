@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.codec import Unreadable
-from streams.core.mapping import FieldMapping, event_fields, is_unlikely, moment, scope_template
+from streams.core.mapping import FieldMapping, event_fields, moment, scope_template
+from streams.core.observed import is_unlikely
 
 AT = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 

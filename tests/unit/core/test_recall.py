@@ -341,3 +341,16 @@ def test_a_block_tells_programs_what_became_of_each_memory() -> None:
         (identity(1), True, "recent"),
         (identity(3), False, "superseded"),
     ]
+
+
+def test_a_line_says_what_contradicts_it_and_since_when() -> None:
+    """What says otherwise is cut, for it is no memory of the block; how many more is counted."""
+    other = of(30, "The office opens at 8 am, " + "and that is known to all, " * 5)
+    told = Recalled(of(1, "The office opens at 9 am."), Why.RECENT, conflicts=(other, of(3)))
+    block = block_of_scope(SCOPE, [told.memory], [told], count=count_words, budget=100)
+    assert lines(block)[1] == (
+        '- The office opens at 9 am. (2026-03-01; in conflict with "The office opens at 8 am, and '
+        'that is known to all, and that is known to all, a…" of 2026-03-02 and 1 more)'
+    )
+    [shown_] = block.as_json()["memories"]
+    assert [one["memory_id"] for one in shown_["conflicts"]] == [other.id, identity(3)]

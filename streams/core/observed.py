@@ -1,0 +1,23 @@
+"""When something can have been observed: not before computers noted it, and not yet to come."""
+
+from datetime import UTC, datetime, timedelta
+
+_FIRST = datetime(1971, 1, 1, tzinfo=UTC)
+"""What says an earlier time mostly means none: the year 1, or the first second of Unix."""
+_AHEAD_MAX = timedelta(days=1)
+"""A time without a zone may be from one that is up to 14 hours ahead."""
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+def is_unlikely(time: datetime, now: datetime | None) -> bool:
+    """Tell whether nothing can have been observed at that time: it is still to come, or no time.
+
+    Where nobody knows what time it is, `now` is None, and nothing is held for still to come.
+    """
+    return time < _FIRST or (now is not None and time - now > _AHEAD_MAX)
+
+
+def believed(time: datetime, now: datetime | None) -> datetime:
+    """Return a time to compare by: one that is unlikely counts as earlier than any other."""
+    return _NEVER if is_unlikely(time, now) else time

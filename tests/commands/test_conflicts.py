@@ -1,0 +1,62 @@
+"""Two memories that contradict each other and both stay: every command that shows one says so."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.commands.conftest import Memsieve, write_events
+
+NINE, EIGHT = "The office opens at 9 am.", "The office opens at 8 am."
+STORE = ("--store", "store")
+LOAD = ("load", "--scope", "acme/ana", "--query", NINE, "--limit", 1, *STORE)
+RECALL = ("recall", "--scope", "acme/ana", *STORE)
+
+
+@pytest.fixture(autouse=True)
+def _store(memsieve: Memsieve, tmp_path: Path) -> None:
+    write_events(tmp_path / "ana.jsonl", NINE, EIGHT)
+    assert memsieve("run", "ana.jsonl", *STORE).code == 0
+
+
+def kept(memsieve: Memsieve, *more: str) -> list[dict[str, object]]:
+    return memsieve("memories", *STORE, "--json", *more).json()
+
+
+def test_memories_load_and_recall_show_a_conflict_to_people_and_to_programs(
+    memsieve: Memsieve,
+) -> None:
+    nine, eight = sorted(kept(memsieve), key=lambda one: one["text"] != NINE)
+    told = {"memory_id": eight["id"], "text": EIGHT, "last_seen_at": eight["last_seen_at"]}
+    assert nine["conflicts"] == [told]
+    said = f'in conflict with "{EIGHT}" of 2026-03-01'
+    assert f"{said}, {eight['id']}" in memsieve("memories", *STORE).out
+
+    [entry] = memsieve(*LOAD, "--json").json()["entries"]
+    assert entry["members"][0]["conflicts"] == [told]
+    shown = memsieve(*LOAD).out
+    assert "last seen 2026-03-01" in shown
+    assert f"{said}, {eight['id']}" in shown
+
+    assert f"- {NINE} (2026-03-01; {said})" in memsieve(*RECALL).out.splitlines()
+    by_text = {one["text"]: one for one in memsieve(*RECALL, "--json").json()["memories"]}
+    assert by_text[NINE]["conflicts"] == [told]
+    assert by_text[EIGHT]["last_seen_at"] == eight["last_seen_at"]
+
+
+@pytest.mark.parametrize("how", ["retire", "forget", "undo"])
+def test_a_conflict_ends_with_either_of_the_two(memsieve: Memsieve, how: str) -> None:
+    [eight] = [one for one in kept(memsieve) if one["text"] == EIGHT]
+    newest = memsieve("decisions", *STORE, "--limit", 1, "--json").json()
+    named = newest[-1]["decision_id"] if how == "undo" else eight["id"]
+    why = ("--reason", "invalid") if how == "retire" else ()
+    assert memsieve(how, named, *STORE, "--author", "Ana", *why).code == 0
+    assert [one["conflicts"] for one in kept(memsieve)] == [[]]
+    assert "in conflict" not in memsieve(*RECALL).out
+
+
+def test_what_was_replaced_says_by_what_and_when(memsieve: Memsieve, tmp_path: Path) -> None:
+    write_events(tmp_path / "tom.jsonl", "Tom likes coffee.", "Tom does not like coffee.")
+    assert memsieve("run", "tom.jsonl", *STORE).code == 0
+    by = next(one["id"] for one in kept(memsieve) if "not" in str(one["text"]))
+    shown = memsieve("memories", *STORE, "--retired").out
+    assert f"replaced on 2026-03-01 by {by}: newer-contradiction" in shown
