@@ -232,10 +232,17 @@ class Lifecycle:
 
     async def answer(self, question: Question, verdict: str, author: str, note: str) -> list[Told]:
         """Settle a question."""
-        if question.state != "open":
+        if not question.answerable:
             said = f"question {question.review.id} is {question.state}; list those that are open"
             raise Declined(Why.CONFLICT, said, "review_id")
-        event = answer_to(question.review, verdict, author=author, note=note, clock=self._clock)
+        event = answer_to(
+            question.review,
+            verdict,
+            author=author,
+            note=note,
+            clock=self._clock,
+            reopened_by=question.reopened_by,
+        )
         return await self.deciding.decide([event])
 
     async def _asked(self, about: MemoryId, asked: Event) -> list[Told]:
