@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 
 from schemas.base import Label, Record, Scope, ScopeName
 from streams.apps.settings import InvalidSettings
+from streams.core.scope import lies_in
 
 Right = Literal["read", "write"]
 
@@ -28,7 +29,7 @@ class Grant(Record):
 
     def covers(self, scope: ScopeName) -> bool:
         """Tell whether a scope is one of its own, or lies below one."""
-        return any(scope == own or scope.startswith(f"{own}/") for own in self.scopes)
+        return any(lies_in(scope, own) for own in self.scopes)
 
     def allows(self, right: Right, scope: ScopeName) -> bool:
         return right in self.rights and self.covers(scope)
