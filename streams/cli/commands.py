@@ -47,6 +47,7 @@ COMMANDS = {
             "Decide and apply in one process: for small installations, and an index that is no server.",
         ),
         "api": ("api", "Serve the whole life of memories over HTTP, until stopped."),
+        "web": ("web", "Serve the page to review and explore, until stopped."),
         "publish": ("publish", "Publish every row of the files as an event, keyed by its scope."),
         "memories": ("stores", "List the memories that are kept, by scope and age."),
         "decisions": (
