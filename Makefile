@@ -11,7 +11,7 @@ GAME := .demo-game
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-game up down test check lint types arch unit suite sim chaos fmt golden schemas client docs bench quality lock clean
+.PHONY: help setup demo demo-game up down test check lint types arch unit suite sim chaos fmt golden schemas client docs pictures bench quality lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -111,6 +111,9 @@ client: $(READY) ## Write the clients of the HTTP API anew
 docs: $(READY) ## Write the generated reference pages anew
 	@$(BIN)/python -m tests.support.reference docs/reference
 
+pictures: $(READY) ## Draw the pictures of docs/web.md anew (needs Chromium)
+	@$(BIN)/python -m tests.support.pictures docs/pictures
+
 BENCH := $(BIN)/python benchmarks
 ENCODER = $(if $(wildcard benchmarks/encoder.py),$(BENCH)/encoder.py --out .bench/encoder.json,true)
 
@@ -160,7 +163,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 lock: $(READY) ## Resolve the dependencies anew
 	@$(BIN)/python -m pip install --quiet uv
-	@$(COMPILE) --extra api --extra mcp --upgrade -o requirements.lock
+	@$(COMPILE) --extra api --extra mcp --extra web --upgrade -o requirements.lock
 	@$(COMPILE) --extra dev --constraint requirements.lock -o requirements-dev.lock
 
 clean: ## Remove what the other targets made

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 
 from schemas.base import Label, Record, Scope, ScopeName
 from streams.apps.settings import InvalidSettings
+from streams.core.scope import lies_in
 
 Right = Literal["read", "write"]
 
@@ -27,8 +28,8 @@ class Grant(Record):
     rights: Annotated[frozenset[Right], Field(min_length=1)]
 
     def covers(self, scope: ScopeName) -> bool:
-        """Return whether a scope is one of its own or lies below one."""
-        return any(scope == own or scope.startswith(f"{own}/") for own in self.scopes)
+        """Tell whether a scope is one of its own, or lies below one."""
+        return any(lies_in(scope, own) for own in self.scopes)
 
     def allows(self, right: Right, scope: ScopeName) -> bool:
         return right in self.rights and self.covers(scope)

@@ -5,7 +5,8 @@ Authorization is not checked here: the caller has checked the scope of each requ
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -21,7 +22,7 @@ from streams.apps.explaining import story
 from streams.apps.forgetting import Means, Unknown, Wanted, plans
 from streams.apps.lineages import CutOff, History, history, planned
 from streams.apps.loading import Loading
-from streams.apps.queueing import Deciding, Queue, Told
+from streams.apps.queueing import Decide, Deciding, Queue, Told
 from streams.apps.reading import StoreReader
 from streams.apps.recalling import Asked, recalled
 from streams.apps.requests import request
@@ -59,11 +60,17 @@ class Declined(Exception):
 
 
 @dataclass(frozen=True)
-class OwnStore:
-    """What only the writer of a store has: its log, and its write queue."""
+class Past:
+    """The log, for what takes reading it: a store's at once, that of a cluster from its beginning."""
 
     log: SearchableLog
     reader: StoreReader
+
+
+@dataclass(frozen=True)
+class OwnStore:
+    """What only the one who writes a store has at hand: the turn to write, the means to forget."""
+
     queue: Queue
     means: Means
 
@@ -101,13 +108,15 @@ class Lifecycle:
         deciding: Deciding,
         count: CountTokens,
         clock: Clock,
+        past: Past | None = None,
         own: OwnStore | None = None,
     ) -> None:
-        """`own` is None for a cluster; requests that need to read its log are then declined."""
+        """`past` is None where nothing is done that takes reading the log, `own` beside a cluster."""
         self.loading = loading
         self.deciding = deciding
         self._count = count
         self._clock = clock
+        self._past = past
         self._own = own
 
     def now(self) -> datetime:
@@ -151,19 +160,19 @@ class Lifecycle:
         return block
 
     async def decision(self, identity: DecisionId) -> Decision:
-        """Return the decision with an id."""
-        found = await self._owned("explain a decision").reader.on_events([identity])
+        """Return the decision that has an id."""
+        found = await self.past("explain a decision").reader.on_events([identity])
         if identity not in found:
             raise unknown("decision", identity)
         return found[identity]
 
     async def story(self, decision: Decision) -> list[str]:
-        """Explain a decision in plain words, line by line."""
-        return await story(self._owned("explain a decision").reader, decision)
+        """Tell a decision in plain words, line by line."""
+        return await story(self.past("explain a decision").reader, decision)
 
     async def history(self, identity: MemoryId) -> History:
         """Return the life of a memory."""
-        return await history(self._owned("tell a memory's history").reader, identity)
+        return await history(self.past("tell a memory's history").reader, identity)
 
     async def add(self, events: Sequence[Remember]) -> list[Told]:
         """Decide on new events."""
@@ -206,42 +215,53 @@ class Lifecycle:
         return await self._asked(memory.id, asked)
 
     async def undo(self, identity: DecisionId, author: str, note: str) -> Undone:
-        """Undo a decision and the decisions that rest on it."""
-        own = self._owned("undo a decision")
-        async with own.queue.alone() as decide:
+        """Take a decision back, with what rests on it."""
+        reader = self.past("undo a decision").reader
+        async with self._alone() as decide:
             try:
-                plan = await planned(own.reader, identity, Wish(author, self.now(), note))
+                plan = await planned(reader, identity, Wish(author, self.now(), note))
             except CutOff as cut:
                 return Undone(None, await decide(cut.events))
             except CannotUndo as error:
                 raise Declined(Why.CONFLICT, f"{error}", "decision_id") from error
             if plan is None:
                 raise unknown("decision", identity)
-            return Undone(plan, await decide(plan.events))
+            told = await decide(plan.events)
+        if is_out_of_date(told[0].decision):
+            said = "what it changed has changed meanwhile; ask again"
+            raise Declined(Why.CONFLICT, said, "decision_id")
+        return Undone(plan, told)
 
     async def forget(self, identity: MemoryId, author: str, note: str) -> ForgottenNow:
-        """Forget a memory: nothing that is kept says any longer what it said."""
-        own = self._owned("forget a memory")
+        """Let nothing that is kept say any more what a memory said."""
+        past, own = self.past("forget a memory"), self._owned("forget a memory")
         wish, wanted = Wish(author, self.now(), note), Wanted(memory=identity)
         async with own.queue.alone() as decide:
             try:
-                found = await plans(own.log, wanted, own.means, wish, indexed=True)
+                found = await plans(past.log, wanted, own.means, wish, indexed=True)
             except Unknown as error:
                 raise unknown("memory", identity) from error
             asked: list[Event] = [one for plan in found for one in plan.requests]
             return ForgottenNow(found, await decide(asked))
 
     async def questions(self) -> list[Question]:
-        """Return every review question, newest first."""
-        own = self._owned("list reviews")
-        return (await Reviews(own.log, own.reader).questions()).all()
+        """Return every question to a person, the newest first."""
+        past = self.past("list reviews")
+        return (await Reviews(past.log, past.reader).questions()).all()
 
     async def answer(self, question: Question, verdict: str, author: str, note: str) -> list[Told]:
-        """Answer an open question."""
-        if question.state != "open":
+        """Settle a question."""
+        if not question.answerable:
             said = f"question {question.review.id} is {question.state}; list those that are open"
             raise Declined(Why.CONFLICT, said, "review_id")
-        event = answer_to(question.review, verdict, author=author, note=note, clock=self._clock)
+        event = answer_to(
+            question.review,
+            verdict,
+            author=author,
+            note=note,
+            clock=self._clock,
+            reopened_by=question.reopened_by,
+        )
         return await self.deciding.decide([event])
 
     async def _asked(self, about: MemoryId, asked: Event) -> list[Told]:
@@ -250,14 +270,33 @@ class Lifecycle:
             raise changed(about)
         return told
 
+    def past(self, what: str) -> Past:
+        """Return the log. Raises Declined where it is not read here; `what` takes reading it."""
+        if self._past is None:
+            raise _not_here(what)
+        return self._past
+
     def _owned(self, what: str) -> OwnStore:
         if self._own is None:
-            raise Declined(
-                Why.NOT_HERE,
-                f"to {what} takes reading the cluster's log: use the command of memsieve with "
-                "--kafka, or serve the API over a store of its own with --store",
-            )
+            raise _not_here(what)
         return self._own
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncGenerator[Decide]:
+        """Let nobody else write a store of our own meanwhile; a cluster tells who came too late."""
+        if self._own is None:
+            yield self.deciding.decide
+            return
+        async with self._own.queue.alone() as decide:
+            yield decide
+
+
+def _not_here(what: str) -> Declined:
+    return Declined(
+        Why.NOT_HERE,
+        f"to {what} takes reading the cluster's log: use the command of memsieve with "
+        "--kafka, or serve the API over a store of its own with --store",
+    )
 
 
 def unknown(what: Literal["memory", "decision", "question"], identity: str) -> Declined:

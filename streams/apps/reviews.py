@@ -7,6 +7,7 @@ from typing import get_args
 
 from pydantic import ValidationError
 
+from schemas.base import DecisionId
 from schemas.codec import REVIEW, Unreadable
 from schemas.events import Answer, Seen
 from schemas.memories import Memory
@@ -107,14 +108,23 @@ async def labels(reader: StoreReader) -> list[Label]:
 
 
 def answer_to(
-    review: Review, verdict: str, *, author: str, note: str = "", clock: Clock | None = None
+    review: Review,
+    verdict: str,
+    *,
+    author: str,
+    note: str = "",
+    clock: Clock | None = None,
+    reopened_by: DecisionId | None = None,
 ) -> Answer:
     """Return the event that answers a question.
 
-    Raises InvalidSettings if author or note cannot be published.
+    `reopened_by` is the undo that took an earlier answer back: the same answer is a new one then.
+    Raises InvalidSettings where author or note cannot be published.
     """
     fields = {
-        "event_id": answer_id(review.id, verdict, author),
+        "event_id": answer_id(
+            review.id, verdict if reopened_by is None else f"{verdict} {reopened_by}", author
+        ),
         "scope": review.scope,
         "review_id": review.id,
         "newer": _seen(review.newer),

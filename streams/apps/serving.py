@@ -1,32 +1,50 @@
-"""The HTTP API as a process: over a store that it writes, or alongside the services on Kafka."""
+"""An app over HTTP as a process: over a store that it writes itself, or beside the services on Kafka."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
+from typing import Literal, TypeAlias
+
+from starlette.types import ASGIApp
 
 from streams.adapters.clock import SystemClock
 from streams.adapters.health import endpoints, serving
 from streams.adapters.store_directory import StoreDirectory
 from streams.adapters.telemetry import ApiMetrics
 from streams.apps import access, embedding, wiring
-from streams.apps.api.app import build
-from streams.apps.api.problems import Log
 from streams.apps.embedded_store import holding
 from streams.apps.forgetting import Means
-from streams.apps.lifecycle import Lifecycle, OwnStore
+from streams.apps.lifecycle import Lifecycle, OwnStore, Past
 from streams.apps.loading import loading
 from streams.apps.queueing import Cluster, Queue
-from streams.apps.reading import opened
+from streams.apps.reading import opened, reader_of
 from streams.apps.requests import taken_by
 from streams.apps.services import signals_to
 from streams.apps.settings import Settings
 
+Build: TypeAlias = Callable[[Lifecycle, access.Access, ApiMetrics], Awaitable[ASGIApp]]
+"""Makes an app that asks whoever comes for a token, and counts what it answers."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """An app to be served: `name` for people, `setting` is the group that has its host and port.
+
+    `reads_past`: beside a cluster it reads its log as well, which takes as long as that is.
+    """
+
+    name: str
+    setting: Literal["api", "web"]
+    build: Build
+    reads_past: bool = False
+
 
 async def serve(
-    settings: Settings, *, own_store: bool, report: Callable[[str], None], log: Log
+    settings: Settings, app: Served, *, own_store: bool, report: Callable[[str], None]
 ) -> None:
-    """Serve the API, and health and metrics on the port of `service`, until SIGTERM or SIGINT.
+    """Serve an app, and health and metrics on the port of `service`, until SIGTERM or SIGINT.
 
     With `own_store` this process alone writes the embedded store, and events are decided on before
     they are acknowledged. Otherwise they are published to Kafka. Raises errors that a retry cannot
@@ -40,13 +58,21 @@ async def serve(
         watched = await stack.enter_async_context(health.served(settings))
         report(f"health and metrics on port {watched}")
         life = await stack.enter_async_context(
-            of_own_store(settings, report) if own_store else _of_cluster(settings, report)
+            of_own_store(settings, report)
+            if own_store
+            else _of_cluster(settings, report, reads_past=app.reads_past)
         )
-        await life.loading.index()  # so that the first request does not wait for it
-        api = build(life, allowed, settings.api, health.metrics, SystemClock(), log)
-        host, port = settings.api.host, settings.api.port
-        served = serving(api, host, port, what="the API", named="api.host and api.port")
-        report(f"API on port {await stack.enter_async_context(served)}")
+        await life.loading.index()  # the first request must not wait for it
+        built = await app.build(life, allowed, health.metrics)
+        at = getattr(settings, app.setting)
+        served = serving(
+            built,
+            at.host,
+            at.port,
+            what=f"the {app.name}",
+            named=f"{app.setting}.host and {app.setting}.port",
+        )
+        report(f"{app.name} on port {await stack.enter_async_context(served)}")
         health.life = life
         await stop
         report("stopping")
@@ -100,14 +126,14 @@ async def of_own_store(
         )
         stack.push_async_callback(queue.close)
         means = Means(key, chosen.policy, chosen.embedder, store.pipeline.judging)
-        own = OwnStore(store.log, store.reader, queue, means)
+        past, own = Past(store.log, store.reader), OwnStore(queue, means)
         count = wiring.token_counter(chosen.settings.embedder, report)
-        yield Lifecycle(found, queue, count, SystemClock(), own)
+        yield Lifecycle(found, queue, count, SystemClock(), past, own)
 
 
 @asynccontextmanager
 async def _of_cluster(
-    settings: Settings, report: Callable[[str], None]
+    settings: Settings, report: Callable[[str], None], *, reads_past: bool
 ) -> AsyncGenerator[Lifecycle]:
     """Yield the operations on memories over Kafka and the services' memories."""
     await wiring.partitions(settings.kafka)  # raises if the topics are not valid
@@ -116,4 +142,5 @@ async def _of_cluster(
         found = await stack.enter_async_context(loading(settings, embedded=False, report=report))
         deciding = Cluster(cluster, settings.api.decision_seconds)
         count = wiring.token_counter(settings.embedder, report)
-        yield Lifecycle(found, deciding, count, SystemClock())
+        past = Past(cluster, reader_of(cluster, settings, embedded=False)) if reads_past else None
+        yield Lifecycle(found, deciding, count, SystemClock(), past)

@@ -467,6 +467,18 @@ class ApiSettings(_Group):
     )
 
 
+class WebSettings(_Group):
+    """The page to review and explore: `memsieve web`. Tokens and limits are those of `api`."""
+
+    host: str = Field(default="127.0.0.1", description="Where it is served; 0.0.0.0 for all.")
+    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
+        default=8091, description="Its port; 0 takes a free one."
+    )
+    session_minutes: Annotated[int, Field(ge=1, le=43_200)] = Field(
+        default=480, description="How long a login holds."
+    )
+
+
 class ReviewSettings(_Group):
     """How people answer reviews."""
 
@@ -628,6 +640,7 @@ class Settings(BaseSettings):
     forget: ForgetSettings = ForgetSettings()
     consolidate: ConsolidateSettings = ConsolidateSettings()
     api: ApiSettings = ApiSettings()
+    web: WebSettings = WebSettings()
     run: RunSettings = RunSettings()
     retry: RetrySettings = RetrySettings()
 

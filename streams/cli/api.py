@@ -41,10 +41,12 @@ def api(
     if find_spec("fastapi") is None:
         raise Unusable("the API is made with FastAPI: pip install 'memsieve[api]'")
     from streams.adapters.telemetry import log_lines  # noqa: PLC0415 - only here is all this needed
+    from streams.apps.api.app import served  # noqa: PLC0415
     from streams.apps.serving import serve  # noqa: PLC0415
 
     source = options.source(
         config, store, kafka, policy=policy, api__tokens=tokens, api__host=host, api__port=port
     )
     log = log_lines("api")
-    asyncio.run(serve(source.settings, own_store=source.embedded, report=log.info, log=log.info))
+    app = served(source.settings, log.info)
+    asyncio.run(serve(source.settings, app, own_store=source.embedded, report=log.info))

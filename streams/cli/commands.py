@@ -51,6 +51,7 @@ COMMANDS = {
             "mcp",
             "Serve memories as tools to an agent, over the Model Context Protocol, until it ends.",
         ),
+        "web": ("web", "Serve the page to review and explore, until stopped."),
         "publish": ("publish", "Publish every row of the files as an event, keyed by its scope."),
         "memories": ("stores", "List the memories that are kept, by scope and age."),
         "decisions": (

@@ -14,6 +14,7 @@ from streams.apps import settings
 from streams.apps.failures import NotFound, UsageError
 from streams.apps.reading import Ambiguous, StoreReader
 from streams.apps.settings import Settings
+from streams.core.scope import lies_in
 from streams.flow.past import Bound
 
 
@@ -149,7 +150,7 @@ def limit_of(limit: int | None, *, as_json: bool) -> int | None:
 
 def below(scope: str, wanted: str | None) -> bool:
     """Tell whether a scope is the wanted one or lies below it."""
-    return wanted is None or scope == wanted or scope.startswith(f"{wanted.rstrip('/')}/")
+    return wanted is None or scope == wanted or lies_in(scope, wanted.rstrip("/"))
 
 
 def only(things: Mapping[str, _T], identity: str, *, what: str, place: str) -> _T:

@@ -14,7 +14,6 @@ import typer
 from schemas.decisions import OnEvent, Reason
 from schemas.events import Answer
 from schemas.memories import Memory
-from schemas.outcomes import Review
 from streams.apps.awaiting import Asking
 from streams.apps.requests import Decider, author_of
 from streams.apps.reviews import VERDICTS, Label, answer_to, reviewing
@@ -122,7 +121,7 @@ def answer(
     questions, place = asyncio.run(_questions(source))
     question = _only(questions.all(), identity, place)
     _require_open(question)
-    decision = desk.answer(question.review, verdict)
+    decision = desk.answer(question, verdict)
     if decision is not None and decision.evidence.reason is Reason.ANSWERED_TOO_LATE:
         raise options.UsageError("the answer came too late: nothing changed")
 
@@ -159,9 +158,16 @@ class _Desk:
         self._note = note_
         self._decider = Decider(source.settings, note) if source.embedded else None
 
-    def answer(self, review: Review, verdict: str) -> OnEvent | None:
+    def answer(self, question: Question, verdict: str) -> OnEvent | None:
         """Answer a question and tell what came of it; None where that is decided later."""
-        event = answer_to(review, verdict, author=self._author, note=self._note)
+        review = question.review
+        event = answer_to(
+            review,
+            verdict,
+            author=self._author,
+            note=self._note,
+            reopened_by=question.reopened_by,
+        )
         if self._decider is None:
             self._publish(event)
             return None
@@ -190,7 +196,7 @@ def _in_turn(desk: _Desk, source: options.Source, scope: str | None) -> None:
         key = _key()
         if key == "q":
             return
-        if key != "s" and (decision := desk.answer(question.review, _KEYS[key])) is not None:
+        if key != "s" and (decision := desk.answer(question, _KEYS[key])) is not None:
             questions.decided(decision)
         say()
     note("no more open questions")

@@ -241,7 +241,7 @@ def _missing(neighbours: tuple[Compared, ...], rules: Rules | None) -> list[str]
         if near.probabilities is not None and near.verdict not in ONE_MEMORY
     )
     nearest = max(told, default=0.0)
-    if nearest < _RATHER:
+    if nearest < RATHER_ONE:
         return []
     least = rules.judges.one_memory_min
     return [f"kept apart: {nearest:.1%} sure of one memory, judges.one_memory_min is {least:.0%}."]
@@ -296,4 +296,5 @@ _ACT: Mapping[Act, str] = {
     "review": "kept, and a reviewer is asked",
 }
 _SHOWN_MIN = 0.005
-_RATHER = 0.5
+RATHER_ONE = 0.5
+"""How sure of one memory a judge that keeps two apart is when that is worth telling."""

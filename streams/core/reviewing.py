@@ -1,7 +1,7 @@
 """Reviews: questions to a person, the effect of the answers, and the state of each question."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -14,8 +14,9 @@ from schemas.decisions import (
     Marker,
     Reason,
     Replace,
+    Revise,
 )
-from schemas.events import Answer, Seen
+from schemas.events import Answer, Seen, Undo
 from schemas.memories import Target
 from schemas.outcomes import Review
 from streams.core import survivorship
@@ -23,6 +24,7 @@ from streams.core.decide import ignore
 from streams.core.embedding import pack
 from streams.core.identity import decision_id, review_id
 from streams.core.ledger import Effect, effects, memory_of
+from streams.core.lineage import Changing, undone
 from streams.core.neighbours import Neighbour, Stored
 from streams.core.policy import Policy
 from streams.core.wordings import with_vectors
@@ -117,17 +119,69 @@ class Settled:
 class Question:
     """A review and its state.
 
-    Without an answer, it is moot if one of its memories is no longer live with the text that was
-    asked about; it is too-late if an answer could not be applied.
+    It is moot where nobody has answered in time, and one of its memories is no longer live with
+    the text that was asked about; too late where an answer came nevertheless. `reopened_by` is the
+    undo that took the last answer back.
     """
 
     review: Review
     state: State = "open"
     settled: Settled | None = None
+    reopened_by: DecisionId | None = None
 
     @property
     def asked_at(self) -> datetime:
         return self.review.asked_at
+
+    @property
+    def answerable(self) -> bool:
+        """Whether an answer may still change something: "distinct" has left both as they were."""
+        kept_both = self.settled is not None and self.settled.answer.verdict == "distinct"
+        return self.state == "open" or (self.state == "answered" and kept_both)
+
+
+class Settlements:
+    """The fold of decisions: which questions were asked and answered, and which answers hold."""
+
+    def __init__(self) -> None:
+        self._asked: set[str] = set()
+        self._answers: dict[str, list[Settled]] = {}
+        self._undos: list[Changing] = []
+        self._gone: dict[DecisionId, DecisionId] = {}
+
+    def decided(self, decision: Decision) -> None:
+        """Take a decision that counts; those of a partition in their order."""
+        if isinstance(decision, Marker):
+            return
+        self._asked.update(decision.evidence.reviews)
+        if isinstance(decision, Revise) and isinstance(decision.event, Undo):
+            self._undos.append(decision)
+            self._gone = undone(self._undos)
+        settled = settles(decision)
+        if settled is not None:
+            self._answers.setdefault(settled.answer.review_id, []).append(settled)
+
+    def is_asked(self, identity: str) -> bool:
+        return identity in self._asked
+
+    def is_answered(self, identity: str) -> bool:
+        """Tell whether an answer holds."""
+        return any(one.decision_id not in self._gone for one in self._answers.get(identity, ()))
+
+    def question(self, review: Review, *, standing: bool) -> Question:
+        """Return what became of a review. `standing`: both memories are as they were asked about."""
+        settled: Settled | None = None
+        reopened_by: DecisionId | None = None
+        for answer in self._answers.get(review.id, ()):
+            if answer.decision_id in self._gone:
+                reopened_by = self._gone[answer.decision_id]
+            else:
+                settled = newest(settled, answer)
+        if settled is not None:
+            state: State = "answered" if settled.in_time else "too-late"
+        else:
+            state = "open" if standing else "moot"
+        return Question(review, state, settled, reopened_by)
 
 
 class Questions:
@@ -138,38 +192,27 @@ class Questions:
 
     def __init__(self, reviews: Iterable[Review]) -> None:
         self._reviews = {review.id: review for review in reviews}
-        self._asked: set[str] = set()
-        self._settled: dict[str, Settled] = {}
+        self._settlements = Settlements()
         self._says: dict[MemoryId, ContentKey | None] = {
             memory.id: None for r in self._reviews.values() for memory in (r.newer, r.older)
         }
 
     def decided(self, decision: Decision) -> None:
-        """Register a decision that counts; call in log order per partition."""
-        if isinstance(decision, Marker):
-            return
-        self._asked.update(decision.evidence.reviews)
+        """Take a decision that counts; those of a partition in their order."""
+        self._settlements.decided(decision)
         for effect in effects(decision):
             if memory_of(effect) in self._says:
                 self._says[memory_of(effect)] = _words_after(effect)
-        settled = settles(decision)
-        if settled is not None:
-            identity = settled.answer.review_id
-            self._settled[identity] = newest(self._settled.get(identity), settled)
 
     def all(self) -> list[Question]:
-        """Return the questions that were asked, newest first."""
-        asked = [self._question(r) for r in self._reviews.values() if r.id in self._asked]
-        return sorted(asked, key=lambda one: (one.asked_at, one.review.id), reverse=True)
+        """Return the questions that were asked, the newest first."""
+        asked = [r for r in self._reviews.values() if self._settlements.is_asked(r.id)]
+        told = [self._settlements.question(one, standing=self._stands(one)) for one in asked]
+        return sorted(told, key=lambda one: (one.asked_at, one.review.id), reverse=True)
 
-    def _question(self, review: Review) -> Question:
-        question = Question(review, settled=self._settled.get(review.id))
-        if question.settled is not None:
-            state: State = "answered" if question.settled.in_time else "too-late"
-            return replace(question, state=state)
+    def _stands(self, review: Review) -> bool:
         both = (review.newer, review.older)
-        standing = all(self._says[memory.id] == memory.content_key for memory in both)
-        return question if standing else replace(question, state="moot")
+        return all(self._says[memory.id] == memory.content_key for memory in both)
 
 
 def _words_after(effect: Effect) -> ContentKey | None:

@@ -220,7 +220,7 @@ async def test_a_flood_from_one_scope_holds_up_no_other_partition(
     served: Installation, tmp_path: Path
 ) -> None:
     """What waits in one partition is decided on in turns with what comes to the others."""
-    flooded, other = "acme/room-0", _scope_elsewhere("acme/room-0")
+    flooded, other = ScopeName("acme/room-0"), _scope_elsewhere("acme/room-0")
     flood = write_events(tmp_path / "flood.jsonl", facts(4_000, scopes=1))
     few = write_events(
         tmp_path / "few.jsonl",
@@ -239,9 +239,9 @@ async def test_a_flood_from_one_scope_holds_up_no_other_partition(
     await log.close()
 
 
-def _scope_elsewhere(scope: str) -> str:
+def _scope_elsewhere(scope: ScopeName) -> ScopeName:
     """Return a scope that lies in another of three partitions."""
-    names = (f"acme/hall-{n}" for n in range(100))
+    names = (ScopeName(f"acme/hall-{n}") for n in range(100))
     return next(one for one in names if partition_of(one, 3) != partition_of(scope, 3))
 
 

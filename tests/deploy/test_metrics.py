@@ -20,6 +20,10 @@ rights = ["read"]
 """
 
 
+_ASKING = {"api", "web"}
+"""Commands that ask whoever comes for a token."""
+
+
 def table() -> dict[str, dict[str, str]]:
     """Return the page as it is read: the type of each metric by its name, part by part."""
     parts = TABLE.read_text("utf-8").split("\n## ")[1:]
@@ -39,11 +43,11 @@ def test_a_process_exposes_the_metrics_of_the_table_and_no_others(
 ) -> None:
     """No broker answers: what is exposed does not depend on it."""
     nobody = f"127.0.0.1:{free_port()}"
-    settings = {"index__kind": "exact" if command in {"serve", "api"} else "qdrant"}
+    settings = {"index__kind": "exact" if command in {"serve", *_ASKING} else "qdrant"}
     (tmp_path / "tokens.toml").write_text(_TOKENS, encoding="utf-8")
     more = ("--store", "store", "--tokens", "tokens.toml", "--port", "0")
     installation = Installation.on(tmp_path, nobody, "", **settings)
-    with installation.running(command, *(more if command == "api" else ())) as process:
+    with installation.running(command, *(more if command in _ASKING else ())) as process:
         assert _exposed(process.get("/metrics")) == table()[part]
 
 

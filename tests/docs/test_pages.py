@@ -26,10 +26,12 @@ PAGES = sorted(
 )
 ON_A_BROKER = Path("docs/operations.md")
 WITH_THE_API = Path("docs/api.md")
+WITH_THE_PAGE = Path("docs/web.md")
 WITH_COMMANDS = [
     page
     for page in PAGES
-    if "```console" in (ROOT / page).read_text("utf-8") and page not in {ON_A_BROKER, WITH_THE_API}
+    if "```console" in (ROOT / page).read_text("utf-8")
+    and page not in {ON_A_BROKER, WITH_THE_API, WITH_THE_PAGE}
 ]
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
@@ -64,10 +66,17 @@ def test_the_services_do_what_their_page_says(tmp_path: Path, own_broker: Native
     _until_it_does(ON_A_BROKER, tmp_path, broker, {"8080": port})
 
 
-def test_the_api_does_what_its_page_says(tmp_path: Path) -> None:
-    ports = {"8080": str(free_port()), "8090": str(free_port())}
-    variables = {"MEMSIEVE_SERVICE__PORT": ports["8080"], "MEMSIEVE_API__PORT": ports["8090"]}
-    _until_it_does(WITH_THE_API, tmp_path, variables, ports)
+@pytest.mark.parametrize(
+    ("page", "port", "setting"),
+    [(WITH_THE_API, "8090", "MEMSIEVE_API__PORT"), (WITH_THE_PAGE, "8091", "MEMSIEVE_WEB__PORT")],
+    ids=str,
+)
+def test_what_is_served_does_what_its_page_says(
+    tmp_path: Path, page: Path, port: str, setting: str
+) -> None:
+    ports = {"8080": str(free_port()), port: str(free_port())}
+    variables = {"MEMSIEVE_SERVICE__PORT": ports["8080"], setting: ports[port]}
+    _until_it_does(page, tmp_path, variables, ports)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)

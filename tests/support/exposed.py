@@ -13,7 +13,7 @@ from streams.adapters.telemetry import ApiMetrics, ConsolidationMetrics, Metrics
 
 TOLD_BY: Mapping[str, tuple[str, ...]] = {
     "Services": ("deduplicator", "writer", "serve", "extractor"),
-    "API": ("api",),
+    "API": ("api", "web"),
     "Consolidation": ("consolidator",),
 }
 """The commands that expose the metrics of each part of the table."""

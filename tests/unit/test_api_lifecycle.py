@@ -320,6 +320,35 @@ async def test_a_question_is_listed_and_answered_once(world: World) -> None:
     assert open_["reviews"] == []
 
 
+async def test_an_answer_that_is_undone_leaves_its_question_open_to_be_answered_again(
+    world: World,
+) -> None:
+    await world.add(BEES, BEN, "ben", event_id="b1")
+    added = await world.add(HIVES, BEN, "ben", event_id="b2")
+    path = f"/v1/reviews/{added['reviews'][0]}/answer"
+    reviews = f"/v1/reviews?scope={BEN}"
+    for _ in range(2):
+        answered = await world.done("POST", path, {"verdict": "same"}, holder="ben")
+        [decision] = answered["decisions"]
+        assert (decision["kind"], decision["repeated"]) == ("replace", False)
+        assert (await world.done("GET", reviews, holder="ben"))["reviews"] == []
+        await world.done("POST", f"/v1/decisions/{decision['decision_id']}/undo", holder="ben")
+        [question] = (await world.done("GET", reviews, holder="ben"))["reviews"]
+        assert (question["state"], question["verdict"]) == ("open", None)
+        assert await world.texts(BEN, "ben") == [BEES, HIVES]
+
+
+async def test_that_two_are_distinct_can_be_corrected_and_nothing_else(world: World) -> None:
+    await world.add(BEES, BEN, "ben", event_id="b1")
+    added = await world.add(HIVES, BEN, "ben", event_id="b2")
+    path = f"/v1/reviews/{added['reviews'][0]}/answer"
+    for verdict in ("distinct", "same"):
+        assert (await world.ask("POST", path, {"verdict": verdict}, holder="ben")).is_success
+    refused = await world.ask("POST", path, {"verdict": "distinct"}, holder="ben")
+    assert problem(refused)["status"] == 409
+    assert await world.texts(BEN, "ben") == [BEES]
+
+
 async def test_what_was_undone_cannot_be_undone_again_but_its_undo_can(world: World) -> None:
     added = await world.add(ROME)
     path = f"/v1/decisions/{added['decision_id']}/undo"
@@ -537,7 +566,7 @@ async def test_a_token_that_may_only_read_or_write_does_only_that(world: World, 
         ("POST", "/v1/decisions/none/undo", None, 404, "decision_id", "has the id none"),
         ("POST", "/v1/reviews/none/answer", {"verdict": "no"}, 422, "verdict", "should be 'same'"),
         ("DELETE", f"{LIST}/none", None, 405, None, "DELETE is no method of this path"),
-        ("GET", "/v1/none", None, 404, None, "is no path of this API; the page / lists all"),
+        ("GET", "/v1/none", None, 404, None, "is no path here; the page / lists all"),
     ],
 )
 async def test_what_cannot_be_done_is_told_with_its_place_and_what_to_do(

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
@@ -33,7 +33,8 @@ LOOPBACK = "127.0.0.1"
 
 OURS = [name for name, service in SERVICES.items() if service["image"].startswith("memsieve:")]
 WORKERS = ["deduplicator", "writer", "extractor", "consolidator"]
-LONG_RUNNING = ["kafka", "qdrant", *WORKERS, "api"]
+SERVED = ["api", "web"]
+LONG_RUNNING = ["kafka", "qdrant", *WORKERS, *SERVED]
 
 
 def test_images_are_pinned_to_a_version() -> None:
@@ -56,7 +57,7 @@ def test_our_image_has_the_version_of_the_project() -> None:
 def test_every_service_is_accounted_for() -> None:
     assert set(SERVICES) == {*LONG_RUNNING, "topics", "memsieve"}
     assert SERVICES["topics"]["restart"] == "no"
-    for name in ("api", "memsieve", "extractor", "consolidator"):
+    for name in (*SERVED, "memsieve", "extractor", "consolidator"):
         assert SERVICES[name]["profiles"]  # is not started with the others
 
 
@@ -97,7 +98,7 @@ def test_every_long_running_service_is_watched_and_comes_back() -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("name", [*WORKERS, "api"])
+@pytest.mark.parametrize("name", [*WORKERS, *SERVED])
 def test_a_worker_is_healthy_where_it_is_ready(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -116,13 +117,13 @@ def test_qdrant_is_healthy_where_it_is_ready() -> None:
 def test_each_waits_for_what_it_needs() -> None:
     needed = {name: _conditions(name) for name in SERVICES}
     healthy = {"kafka": "service_healthy", "qdrant": "service_healthy"}
-    for name in (*WORKERS, "api"):
+    for name in (*WORKERS, *SERVED):
         assert needed[name] == {**healthy, "topics": "service_completed_successfully"}
     assert needed["topics"] == {"kafka": "service_healthy"}
 
 
 def test_the_commands_exist() -> None:
-    for name in ("topics", *WORKERS, "api"):
+    for name in ("topics", *WORKERS, *SERVED):
         command: Any = get_command(app)
         for word in SERVICES[name]["command"]:
             command = command.commands[word]
@@ -138,14 +139,17 @@ def test_a_worker_has_time_to_end(
     assert _seconds(SERVICES[name]["stop_grace_period"]) > 2 * drain
 
 
-def test_the_api_is_in_the_image_and_finds_its_tokens(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("name", SERVED)
+def test_what_is_served_is_in_the_image_and_finds_its_tokens(
+    name: Literal["api", "web"], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert re.search(r"^fastapi==", (ROOT / "requirements.lock").read_text("utf-8"), re.MULTILINE)
-    api = _settings("api", monkeypatch).api
-    assert [f"{LOOPBACK}:{api.port}:{api.port}"] == SERVICES["api"]["ports"]
-    assert SERVICES["api"]["volumes"] == [f"${{TOKENS:-./tokens.toml}}:{api.tokens}:ro"]
+    lock = (ROOT / "requirements.lock").read_text("utf-8")
+    assert {"fastapi", "jinja2"} <= set(re.findall(r"^(\w+)==", lock, re.MULTILINE))
+    settings = _settings(name, monkeypatch)
+    port = getattr(settings, name).port
+    assert [f"{LOOPBACK}:{port}:{port}"] == SERVICES[name]["ports"]
+    assert SERVICES[name]["volumes"] == [f"${{TOKENS:-./tokens.toml}}:{settings.api.tokens}:ro"]
 
 
 def test_our_containers_can_do_no_more_than_they_must() -> None:

@@ -12,16 +12,18 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.types import ASGIApp
 
+from streams.adapters.clock import SystemClock
 from streams.adapters.telemetry import ApiMetrics
 from streams.adapters.verifiers.budget import Budget
 from streams.apps.access import Access
 from streams.apps.api import decisions, memories
 from streams.apps.api.desk import Desk
-from streams.apps.api.guard import Guard
+from streams.apps.api.guard import BearerDoor, Guard
 from streams.apps.api.page import page
 from streams.apps.api.problems import Log, responses, tell_problems
 from streams.apps.lifecycle import Lifecycle
-from streams.apps.settings import ApiSettings
+from streams.apps.serving import Served
+from streams.apps.settings import ApiSettings, Settings
 from streams.ports import Clock
 
 
@@ -62,7 +64,17 @@ def build(
     budget = Budget(
         settings.requests_per_minute * access.holders, settings.requests_per_minute, clock
     )
-    return Guard(described(life, metrics, log), access, budget, settings, metrics, log)
+    door = BearerDoor(access)
+    return Guard(described(life, metrics, log), door, budget, settings, metrics, log)
+
+
+def served(settings: Settings, log: Log) -> Served:
+    """Return the API as what can be served."""
+
+    async def made(life: Lifecycle, access: Access, metrics: ApiMetrics) -> ASGIApp:
+        return build(life, access, settings.api, metrics, SystemClock(), log)
+
+    return Served("API", "api", made)
 
 
 def _operation(route: APIRoute) -> str:

@@ -55,7 +55,7 @@ class Desk:
     async def any_memory(self, request: Request, right: Right, identity: MemoryId) -> Memory:
         """Return a memory; one outside the token's scopes is unknown, as if it did not exist."""
         memory = await self.life.memory(identity)
-        self._open(request, right, memory.scope, unknown("memory", identity), "memory_id")
+        self.open(request, right, memory.scope, unknown("memory", identity), "memory_id")
         return memory
 
     async def decision(
@@ -66,7 +66,7 @@ class Desk:
         scope, nobody = scope_of(decision), unknown("decision", identity)
         if scope is None:
             raise nobody
-        self._open(request, right, scope, nobody, "decision_id")
+        self.open(request, right, scope, nobody, "decision_id")
         return decision, scope
 
     async def question(self, request: Request, right: Right, identity: str) -> Question:
@@ -76,10 +76,10 @@ class Desk:
         found = next((one for one in every if one.review.id == identity), None)
         if found is None:
             raise nobody
-        self._open(request, right, found.review.scope, nobody, "review_id")
+        self.open(request, right, found.review.scope, nobody, "review_id")
         return found
 
-    def _open(
+    def open(
         self, request: Request, right: Right, scope: ScopeName, nobody: Declined, field: str
     ) -> None:
         """Raise `nobody` if the token does not cover the scope, Refused if it lacks the right."""

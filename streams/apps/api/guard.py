@@ -1,13 +1,14 @@
-"""Stands before the API: who asks, how often, how much at once, and how long a body is."""
+"""Stands before an app: who asks, how often, how much at once, and how long a body is."""
 
 import asyncio
 import time
 from http import HTTPStatus
+from typing import Protocol
 
 from fastapi import FastAPI
 from starlette.datastructures import Headers
 from starlette.routing import Match, Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streams.adapters.telemetry import ApiMetrics
 from streams.adapters.verifiers.budget import Budget
@@ -22,6 +23,41 @@ _BODY_SECONDS = 10.0
 """How long a body may take to come: who sends it slower holds up others."""
 
 
+class Door(Protocol):
+    """How an app is entered."""
+
+    def enter(self, scope: Scope) -> Grant | None:
+        """Return what a request may do; None where everybody may. Raises Refused."""
+        ...
+
+    def refuse(self, scope: Scope, refused: Refused) -> ASGIApp:
+        """Return what answers a request that is not let in."""
+        ...
+
+
+class BearerDoor:
+    """Implements Door by a token in each request."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def enter(self, scope: Scope) -> Grant | None:
+        if scope["path"] in OPEN:
+            return None
+        grant = self._access.bearer(Headers(scope=scope).get("authorization", ""))
+        if grant is None:
+            raise Refused(
+                HTTPStatus.UNAUTHORIZED,
+                "send a token that is known here: Authorization: Bearer TOKEN",
+                field="authorization",
+            )
+        return grant
+
+    def refuse(self, scope: Scope, refused: Refused) -> ASGIApp:
+        del scope
+        return refused.response()
+
+
 class Guard:
     """An app that lets through to another what it may do.
 
@@ -31,7 +67,7 @@ class Guard:
     def __init__(
         self,
         app: FastAPI,
-        access: Access,
+        door: Door,
         budget: Budget,
         settings: ApiSettings,
         metrics: ApiMetrics,
@@ -39,7 +75,7 @@ class Guard:
     ) -> None:
         self._app = app
         self._routes = [route for route in app.routes if isinstance(route, Route)]
-        self._access = access
+        self._door = door
         self._budget = budget
         self._settings = settings
         self._metrics = metrics
@@ -62,7 +98,7 @@ class Guard:
         try:
             await self._answer(scope, receive, noting)
         except Refused as refused:
-            await refused.response()(scope, receive, noting)
+            await self._door.refuse(scope, refused)(scope, receive, noting)
         except Exception as error:  # noqa: BLE001 - it was answered; only its kind may be told
             self._log("an error in memsieve itself", error=type(error).__name__)
         finally:
@@ -73,21 +109,16 @@ class Guard:
         if self._under_way > self._settings.concurrency_max + self._settings.waiting_max:
             said = "too many requests wait (api.waiting_max); send it again after Retry-After"
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, said, retry=1)
-        if scope["path"] not in OPEN:
-            scope.setdefault("state", {})["grant"] = self._granted(scope)
+        grant = self._door.enter(scope)
+        if grant is not None:
+            self._count(grant)
+            scope.setdefault("state", {})["grant"] = grant
         body = await _body(receive, self._settings.body_bytes_max)
         async with self._turn:
             await self._app(scope, _replayed(body, receive), send)
 
-    def _granted(self, scope: Scope) -> Grant:
-        """Return what the request's token allows. Raises Refused for none, or one too busy."""
-        grant = self._access.bearer(Headers(scope=scope).get("authorization", ""))
-        if grant is None:
-            raise Refused(
-                HTTPStatus.UNAUTHORIZED,
-                "send a token that is known here: Authorization: Bearer TOKEN",
-                field="authorization",
-            )
+    def _count(self, grant: Grant) -> None:
+        """Raise Refused for a token that asks too often."""
         if not self._budget.take(grant.name):
             most = self._settings.requests_per_minute
             said = (
@@ -95,7 +126,6 @@ class Guard:
                 "after Retry-After"
             )
             raise Refused(HTTPStatus.TOO_MANY_REQUESTS, said, retry=1)
-        return grant
 
     def _note(self, scope: Scope, status: HTTPStatus, seconds: float) -> None:
         route = self._route(scope)

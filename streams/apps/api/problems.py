@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
@@ -33,7 +33,7 @@ _STATUS = {
 }
 
 _REMEDY = {
-    HTTPStatus.NOT_FOUND: "is no path of this API; the page / lists all",
+    HTTPStatus.NOT_FOUND: "is no path here; the page / lists all",
     HTTPStatus.METHOD_NOT_ALLOWED: "is no method of this path; the page / lists all",
 }
 
@@ -105,44 +105,54 @@ class Refused(Exception):
         return cls(status, f"{field} {said}", field=field)
 
 
-def tell_problems(app: FastAPI, log: Log) -> None:
-    """Install handlers that answer every failure in one form."""
+Answer: TypeAlias = Callable[[Request, "Refused"], Response]
+"""Makes of a request and why it is refused what is answered."""
+
+
+def as_json(request: Request, refused: "Refused") -> Response:
+    """Answer as a program reads it."""
+    del request
+    return refused.response()
+
+
+def tell_problems(app: FastAPI, log: Log, answer: Answer = as_json) -> None:
+    """Answer every failure in one form."""
 
     @app.exception_handler(Refused)
-    async def refused(_: Request, error: Refused) -> JSONResponse:
-        return error.response()
+    async def refused(request: Request, error: Refused) -> Response:
+        return answer(request, error)
 
     @app.exception_handler(Declined)
-    async def declined(_: Request, error: Declined) -> JSONResponse:
-        return Refused.declined(error).response()
+    async def declined(request: Request, error: Declined) -> Response:
+        return answer(request, Refused.declined(error))
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return Refused.invalid(error).response()
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return answer(request, Refused.invalid(error))
 
     @app.exception_handler(HTTPException)
-    async def unknown(request: Request, error: HTTPException) -> JSONResponse:
+    async def unknown(request: Request, error: HTTPException) -> Response:
         status = HTTPStatus(error.status_code)
         what = request.method if status is HTTPStatus.METHOD_NOT_ALLOWED else "this"
         said = _REMEDY.get(status)
-        return Refused(status, f"{what} {said}" if said else error.detail).response()
+        return answer(request, Refused(status, f"{what} {said}" if said else error.detail))
 
     @app.exception_handler(Exception)
-    async def ours(_: Request, __: Exception) -> JSONResponse:
+    async def ours(request: Request, _: Exception) -> Response:
         said = "an error in memsieve itself; please report it"
-        return Refused(HTTPStatus.INTERNAL_SERVER_ERROR, said).response()
+        return answer(request, Refused(HTTPStatus.INTERNAL_SERVER_ERROR, said))
 
     @app.exception_handler(Transient)
-    async def later(_: Request, error: Transient) -> JSONResponse:
+    async def later(request: Request, error: Transient) -> Response:
         log("cannot answer now", reason=str(error))
         said = "a server is away; send it again"
-        return Refused(HTTPStatus.SERVICE_UNAVAILABLE, said, retry=1).response()
+        return answer(request, Refused(HTTPStatus.SERVICE_UNAVAILABLE, said, retry=1))
 
     @app.exception_handler(Fatal)
-    async def broken(_: Request, error: Fatal) -> JSONResponse:
+    async def broken(request: Request, error: Fatal) -> Response:
         log("cannot answer until a person acts", reason=str(error))
         said = "the service is out of order; its log says why"
-        return Refused(HTTPStatus.SERVICE_UNAVAILABLE, said).response()
+        return answer(request, Refused(HTTPStatus.SERVICE_UNAVAILABLE, said))
 
 
 _SAID = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schemas.base import Embedding, MemoryId, Position
+from schemas.base import DecisionId, Embedding, MemoryId, Position
 from schemas.codec import EVENT, Unreadable
 from schemas.decisions import (
     Band,
@@ -17,6 +17,8 @@ from schemas.decisions import (
     Insert,
     Reason,
     Replace,
+    Revise,
+    Revised,
     Verdict,
 )
 from schemas.events import Answer, Seen
@@ -28,6 +30,7 @@ from streams.core.decide import Case, ignore
 from streams.core.embedding import pack, unpack
 from streams.core.identity import answer_id, decision_id, event_key, review_id
 from streams.core.ledger import fold
+from streams.core.lineage import Wish, plan
 from streams.core.neighbours import Neighbour, Stored
 from streams.core.overlay import Overlay
 from streams.core.reviewing import Question, Questions, answered, questions
@@ -272,6 +275,19 @@ def inserted(number: int, text: str, vector: Embedding, evidence: Evidence) -> I
     )
 
 
+def taken_back(log: Sequence[Decision], meant: DecisionId, number: int) -> Revise:
+    """Decide on the wish to undo one of these decisions."""
+    request = plan(log, meant, Wish("cleo", later(number))).request
+    return Revise(
+        decision_id=decision_id(request.scope, request.event_id),
+        event=request,
+        source=Position(topic="memory.events", partition=0, offset=number),
+        policy_id=policy().id,
+        evidence=Evidence(reason=Reason.UNDONE),
+        memories=tuple(Revised(memory=one) for one in request.memories),
+    )
+
+
 @pytest.fixture
 def world() -> World:
     older = inserted(0, OLDER.text, V_OLDER, Evidence(reason=Reason.NOTHING_NEAR))
@@ -391,6 +407,27 @@ class TestQuestions:
         assert question.state == "too-late"
         [question] = self.asked(world, *world.log, late, first)
         assert question.state == "answered"
+
+    @pytest.mark.parametrize("verdict", ["same", "contradicts"])
+    def test_is_open_again_where_the_answer_is_undone(self, world: World, verdict: str) -> None:
+        made = world.answered(verdict)
+        log = [*world.log, made]
+        back = taken_back(log, made.decision_id, 20)
+        [question] = self.asked(world, *log, back)
+        assert (question.state, question.settled) == ("open", None)
+        assert question.reopened_by == back.decision_id
+        assert question.answerable
+        undone = taken_back([*log, back], back.decision_id, 21)
+        [question] = self.asked(world, *log, back, undone)
+        assert question.state == "answered"
+        assert question.settled is not None
+        assert question.settled.answer == made.event
+
+    def test_may_be_answered_anew_only_where_the_answer_left_both(self, world: World) -> None:
+        [question] = self.asked(world, *world.log, world.answered("distinct"))
+        assert (question.state, question.answerable) == ("answered", True)
+        [question] = self.asked(world, *world.log, world.answered("same"))
+        assert not question.answerable
 
     def test_is_moot_where_a_memory_is_gone_or_says_something_else(self, world: World) -> None:
         other = world.answered("same")
