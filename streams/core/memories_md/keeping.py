@@ -192,7 +192,7 @@ class _There:
         self.claims[identity] = at
 
     def make_room(self, section: int) -> None:
-        """Shift the positions after a section was inserted before this one."""
+        """Shift the positions because a section was inserted at this index."""
 
         def now(at: At) -> At:
             return At(at.section + 1, at.part) if at.section >= section else at
