@@ -44,7 +44,7 @@ async def take_over(log: Log, index: Index, partition: int, owner: str) -> Claim
     The fence comes first: whatever an earlier owner appends after it does not count, so the
     decisions before it are complete. The next event follows from the decisions themselves; the
     group's commit is used only if it is ahead, because a person moved it past a record. If it is
-    behind, an owner died between its decisions and its commit, and the commit is made up for.
+    behind, an owner died between its decisions and its commit, and the commit is made now.
     """
     level = (await applied(index, partition)).reached
     await require_log(log, level, partition)

@@ -1,4 +1,4 @@
-"""Guards on what is so and what is not: negation, opposites, directions."""
+"""Guards on polarity: negation, opposites, directions."""
 
 from collections.abc import Iterator
 
