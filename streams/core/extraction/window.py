@@ -32,8 +32,7 @@ class Window:
     def before(self, place: int, turn: Turn) -> tuple[Turn, ...]:
         """Return the turns before one at a position, oldest first.
 
-        If a turn arrives late, later ones are left out; if it is redelivered, it is left out
-        itself.
+        Turns that happened later are left out, and so is a redelivered turn itself.
         """
         return tuple(
             one
