@@ -1,4 +1,4 @@
-"""The rules that every travelling record obeys, and the field types they share."""
+"""The rules that every record on the wire obeys, and the field types that they share."""
 
 import base64
 import binascii
@@ -23,14 +23,14 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 TEXT_MAX = 65_536
-"""Longest memory text in characters: about 30 times what an embedding model reads, and far below
-what a broker takes as one record."""
+"""The longest memory text in characters: about 30 times what an embedding model reads, and far
+below a broker's record limit."""
 
 SCOPE_MAX = 512
-"""Longest scope in UTF-8 bytes: a scope is a Kafka key and a payload index entry."""
+"""The longest scope in UTF-8 bytes: a scope is a Kafka key and a payload index entry."""
 
 LABEL_MAX = 200
-"""Longest label in characters: it stands in one line of a log or a terminal."""
+"""The longest label in characters: it must fit in one line of a log or a terminal."""
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -38,7 +38,7 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 METADATA_DEPTH_MAX = 32
 
 FEW_MAX = 64
-"""Most labels that an event may carry in one field."""
+"""The most labels that an event may carry in one field."""
 
 
 def _refuse(pattern: re.Pattern[str], text: str) -> str:
@@ -106,7 +106,7 @@ def _utc(moment: datetime) -> datetime:
 def _tame(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """Refuse what other readers choke on: deep nesting, U+0000, numbers without a value."""
     if not metadata:
-        return metadata  # as most: not worth a walk
+        return metadata  # the common case: skip the walk
     level: list[JsonValue] = [metadata]
     for _ in range(METADATA_DEPTH_MAX + 1):
         if any(isinstance(value, float) and not math.isfinite(value) for value in level):
@@ -160,7 +160,7 @@ Moment = Annotated[AwareDatetime, AfterValidator(_utc)]
 Unit = Annotated[float, Field(ge=0.0, le=1.0)]
 Cosine = Annotated[float, Field(ge=-1.0, le=1.0)]
 Count = Annotated[int, Field(ge=0, le=9_007_199_254_740_991)]
-"""A whole number that every reader of JSON keeps exact: below 2**53."""
+"""A whole number below 2**53, which every JSON reader keeps exact."""
 Metadata = Annotated[dict[Label, JsonValue], AfterValidator(_tame)]
 
 

@@ -78,7 +78,7 @@ class Feedback(Record):
 
 
 SIDES_MAX = 64
-"""The most undos that a memory remembers having taken things apart: the newest."""
+"""The most undos whose separations a memory remembers: the newest."""
 
 
 class Side(Record):

@@ -1,4 +1,4 @@
-"""What became of a record: a change in the store, a question, a dead letter, and what of that."""
+"""The outcomes of records: applied changes, reviews, dead letters, and how these were settled."""
 
 import base64
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""The topics as data: what each carries, its key, its partitions and how long it is kept."""
+"""The topics as data: what each carries, its key, its partitions and its retention."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -80,4 +80,4 @@ TURNS = Topic(
 )
 TOPICS = (EVENTS, DECISIONS, CHANGES, REVIEWS, DEAD_LETTERS, TURNS)
 INPUTS = (EVENTS, TURNS)
-"""What producers publish; the rest is memsieve's to say."""
+"""The topics that producers publish to; only memsieve writes to the others."""

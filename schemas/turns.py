@@ -1,4 +1,4 @@
-"""One turn of an agent with its user or its world: what memories are taken from."""
+"""One turn of an agent with its user or its world: the source of extracted memories."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from schemas.base import TEXT_MAX, Count, Label, Moment, Record, Scope, Text
 
 Speaker: TypeAlias = Literal["user", "model", "world", "recalled"]
-"""The world is a game, a tool, a document. What was recalled is no speaker's own."""
+"""The world is a game, a tool or a document. "recalled" marks text recalled from memory."""
 
 
 class Said(Record):

@@ -41,7 +41,7 @@ class Transient(Exception):
 
 
 class NotYet(Transient):
-    """Another process must catch up first: keep what was built and retry the same records."""
+    """Something else must catch up first: keep what was built and retry the same records."""
 
 
 class Fatal(Exception):
@@ -72,7 +72,7 @@ class NoServer(Fatal):
 class Record:
     """One record as the log holds it. Bytes are untrusted until a codec has read them.
 
-    `appended_at` is when the log appended it, if the log keeps a clock of its own.
+    `appended_at` is when the log appended it, by the log's own clock; None if unknown.
     """
 
     topic: str

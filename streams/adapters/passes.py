@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS passes (scope TEXT PRIMARY KEY, at TEXT NOT NULL, fou
 
 @dataclass(frozen=True)
 class LastPass:
-    """When a pass ended; `found` is a digest of what it found, None if it was not finished."""
+    """When a pass ended; `found` is a digest of policy and memories, None if it was cut short."""
 
     at: datetime
     found: str | None

@@ -31,7 +31,7 @@ disable_created_metrics()  # a creation time for each counter and histogram, whi
 
 
 class Metrics:
-    """Every metric of a service, named for the question that it answers."""
+    """Every metric of a service, with the question that it answers."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -43,10 +43,10 @@ async def take_over(log: Log, level: Reached, partition: int, owner: str) -> Cla
 
     `level` is how far the index has followed the log, at least.
 
-    The fence comes first: what any earlier owner appends behind it does not count, so what lies
-    before it is all there is. The next event follows from the decisions themselves; the group's
-    commit only counts where it is further, because a person moved it past a record. Where it is
-    behind, an owner died between its decisions and its commit, which is made up for.
+    The fence comes first: whatever an earlier owner appends after it does not count, so the
+    decisions before it are complete. The next event follows from the decisions themselves; the
+    group's commit is used only if it is ahead, because a person moved it past a record. If it is
+    behind, an owner died between its decisions and its commit, and the commit is made now.
     """
     await require_log(log, level, partition)
     committed = await log.committed(DEDUPLICATOR_GROUP, EVENTS.name, partition)

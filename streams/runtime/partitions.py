@@ -154,7 +154,7 @@ class Partitions:
         held = dict(self._held)
         self._forget(list(held))
         await self._finish()
-        with suppress(Transient, TimeoutError):  # the next start makes up for it
+        with suppress(Transient, TimeoutError):  # the next start catches up
             async with asyncio.timeout(self._revoke_seconds):
                 await self._settle_at_last(held)
 

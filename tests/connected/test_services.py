@@ -220,7 +220,7 @@ async def test_a_flood_from_one_scope_holds_up_no_other_partition(
     served: Installation, tmp_path: Path
 ) -> None:
     """What waits in one partition is decided on in turns with what comes to the others."""
-    flooded, other = ScopeName("acme/room-0"), _scope_elsewhere("acme/room-0")
+    flooded, other = ScopeName("acme/room-0"), _scope_elsewhere(ScopeName("acme/room-0"))
     flood = write_events(tmp_path / "flood.jsonl", facts(4_000, scopes=1))
     few = write_events(
         tmp_path / "few.jsonl",

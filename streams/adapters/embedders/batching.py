@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 LENGTH_STEP = 8
-"""Texts are padded to a multiple of so many tokens, and share a run only with texts of equal
-length.
+"""Texts are padded to a multiple of this many tokens; a run has texts of one padded length.
 
 The padding follows from the text alone, and so does its vector: bf16 kernels round differently for
 other lengths, by up to 8e-6 of a cosine. Steps of 4, 8 and 16 are equally fast, and no slower than

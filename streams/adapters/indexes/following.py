@@ -28,7 +28,7 @@ def raised(
 
 
 def require_followed(partition: int, kept: Followed, since: Followed) -> None:
-    """Raise Transient if `kept` is of another index than `since`, or behind it."""
+    """Raise Transient if `kept` belongs to another index than `since`, or is behind it."""
     if kept.index == since.index and kept.reached.offset >= since.reached.offset:
         return
     raise Transient(

@@ -1,8 +1,8 @@
-"""A Memories.md on disk: read whole, replaced whole, and never half-written.
+"""A Memories.md on disk: read and replaced as a whole, and never half-written.
 
 FILE              the memories, which people edit, too
-FILE.backup-1..3  what it was before the last changes, the newest first
-FILE.lock         held by the process that writes; one that died holds nothing
+FILE.backup-1..3  its content before the last changes, the newest first
+FILE.lock         held by the process that writes; a process that died holds nothing
 """
 
 import errno
@@ -17,23 +17,23 @@ from pathlib import Path
 from streams.ports import NoStore, Transient
 
 BYTES_MAX = 104_857_600
-"""A larger file is refused unread: it is held in memory whole."""
+"""A larger file is refused unread: it is held in memory as a whole."""
 
 BACKUPS = 3
 UNDO = "undo.json"
-"""Ends the name of a file by which a text can be put back."""
+"""The suffix of a file from which a text can be restored."""
 _ATTEMPTS = 5
 _BUSY_SECONDS = 2.0
-"""How long a write waits for another process before it is Transient."""
+"""How long a write waits for another process before it raises Transient."""
 _PAUSE_SECONDS = 0.01
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class MemoriesFile:
-    """One file. All calls raise NoStore, in one line, where it cannot be used."""
+    """One file. All calls raise NoStore with one line if it cannot be used."""
 
     def __init__(self, path: Path, *, bytes_max: int = BYTES_MAX) -> None:
-        """`path` may be a link: what it leads to is replaced, and the link stays."""
+        """`path` may be a link: its target is replaced, and the link stays."""
         self.path = path
         self._bytes_max = bytes_max
         with meanings(path):
@@ -44,13 +44,13 @@ class MemoriesFile:
         return self._real.with_name(f"{self._real.name}.{ending}")
 
     def read(self) -> str | None:
-        """Return the text with its byte order mark and line ends; None where there is no file."""
+        """Return the text with its byte order mark and line ends; None if there is no file."""
         content = self._content()
         return None if content is None else self._text(content)
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Keep other processes of ours from writing. Transient where one does it now."""
+        """Keep other memsieve processes from writing. Raises Transient if one is writing now."""
         with meanings(self.path):
             lock = os.open(self.beside("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -60,10 +60,10 @@ class MemoriesFile:
             os.close(lock)
 
     def rewrite(self, edit: Callable[[str], str]) -> bool:
-        """Replace the text by what `edit` makes of it, durably; tell whether that is another one.
+        """Replace the text by the result of `edit`, durably; return whether it changed.
 
-        To be called while it is held. Where somebody else saves the file meanwhile, `edit` is
-        called again, with the new text. Raises Transient where that goes on and on.
+        Call it while the file is held. If another program saves the file in the meantime, `edit` is
+        called again with the new text. Raises Transient if that keeps happening.
         """
         for _ in range(_ATTEMPTS):
             before = self._content()
@@ -82,7 +82,7 @@ class MemoriesFile:
         raise Transient(f"{self.path} is being changed again and again by another program")
 
     def _prepared(self, wanted: bytes, before: bytes | None) -> Path:
-        """Write what is to come beside the file, and what is there now into a backup."""
+        """Write the new content next to the file, and the current content into a backup."""
         unfinished = self.beside("unfinished")
         mode = 0o644 if before is None else stat.S_IMODE(self._real.stat().st_mode)
         write_durably(unfinished, wanted, mode)
@@ -91,7 +91,7 @@ class MemoriesFile:
         return unfinished
 
     def _keep(self, content: bytes, mode: int) -> None:
-        """Let the backups move up, and make a new first one."""
+        """Rotate the backups, and add a new first one."""
         backups = [self.beside(f"backup-{number}") for number in range(1, BACKUPS + 1)]
         if backups[0].is_file() and backups[0].read_bytes() == content:
             return
@@ -103,7 +103,7 @@ class MemoriesFile:
         kept.replace(backups[0])
 
     def drop_backups(self) -> None:
-        """Remove what the file was before: to be called while it is held."""
+        """Remove the backups and the undo file. Call it while the file is held."""
         with meanings(self.path):
             for ending in [f"backup-{number}" for number in range(BACKUPS + 1)] + [UNDO]:
                 self.beside(ending).unlink(missing_ok=True)
@@ -131,7 +131,7 @@ class MemoriesFile:
             )
 
     def require_writable(self) -> None:
-        """Raise NoStore where the file is there and may not be written, or nothing can be made."""
+        """Raise NoStore if an existing file is not writable, or its directory is missing."""
         with meanings(self.path):
             if not self._real.parent.is_dir():
                 raise NoStore(f"{self.path}: the directory around it is missing: make it")
@@ -176,7 +176,7 @@ def _locked(lock: int) -> bool:
 
 
 def write_durably(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Write a file whole; it is on disk on return, but perhaps not yet its name."""
+    """Write a whole file; on return its content is durable, but perhaps not its directory entry."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(path, flags, mode), "wb") as file:
@@ -190,7 +190,7 @@ def write_durably(path: Path, content: bytes, mode: int = 0o644) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make durable which files a directory has."""
+    """Make a directory's entries durable."""
     opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(opened)
@@ -212,7 +212,7 @@ _REMEDIES = {
 
 @contextmanager
 def meanings(path: Path) -> Generator[None]:
-    """Say what the file system's errors mean for the caller."""
+    """Translate the file system's errors for the caller."""
     try:
         yield
     except (OSError, RuntimeError) as error:

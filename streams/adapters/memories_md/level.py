@@ -1,4 +1,4 @@
-"""`FILE.level.json`: how far a Memories.md goes, and which memory stands in which entry."""
+"""`FILE.level.json`: the log position of a Memories.md, and the entry of each memory in it."""
 
 import hashlib
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from streams.ports import NoStore
 
 @dataclass(frozen=True)
 class Coming:
-    """A change of the file that is under way: the digests of its two texts, and who moves."""
+    """A change in progress: the digests of the file before and after it, and the moved memories."""
 
     before: str
     after: str
@@ -34,7 +34,7 @@ class Coming:
 
 @dataclass(frozen=True)
 class Level:
-    """How far each partition of decisions has been followed, and where its memories stand."""
+    """The log position of each partition of decisions, and the entries of its memories."""
 
     format: Literal[1] = 1
     partitions: dict[str, Reached] = field(default_factory=dict[str, Reached])
@@ -46,17 +46,17 @@ _LEVEL = TypeAdapter(Level)
 
 
 def level_of(file: MemoriesFile) -> Path:
-    """Return where the level of a file is, if a writer keeps it."""
+    """Return the path of a file's level, whether or not a writer keeps one."""
     return file.beside("level.json")
 
 
 def read_level(file: MemoriesFile) -> Level | None:
-    """Return the level of a file; None where no writer keeps it. NoStore where it is damaged."""
+    """Return a file's level; None if no writer keeps it. Raises NoStore if it is damaged."""
     return LevelFile(file).read()
 
 
 def placed_in(text: str, level: Level) -> dict[MemoryId, Placed]:
-    """Return where memories stand in a file's text, also after a kill while it was changed."""
+    """Return the entries of memories in a file's text, even after a kill during a change."""
     coming = level.coming
     if coming is None or not text or digest(text) == coming.before:
         return level.memories
@@ -66,15 +66,15 @@ def placed_in(text: str, level: Level) -> dict[MemoryId, Placed]:
 
 
 def digest(text: str) -> str:
-    """Return what two texts share only if they are the same."""
+    """Return a digest that identifies a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 class LevelFile:
-    """The level beside a file, for who reads and writes it time and again.
+    """The level next to a file, for repeated reads and writes.
 
-    A large file has a large level, of which each change moves a few memories: those that stay are
-    not read and written anew, as long as nobody else changes the level.
+    A large file has a large level, but each change moves only a few memories: the others are not
+    parsed or encoded again, as long as no other process changes the level.
     """
 
     def __init__(self, file: MemoriesFile) -> None:
@@ -84,7 +84,7 @@ class LevelFile:
         self._encoded: dict[MemoryId, tuple[Placed, bytes]] = {}
 
     def read(self) -> Level | None:
-        """Return the level; None where no writer keeps the file. NoStore where it is damaged."""
+        """Return the level; None if no writer keeps the file. Raises NoStore if it is damaged."""
         with meanings(self._file.path):
             try:
                 content = self._path.read_bytes()
@@ -95,7 +95,7 @@ class LevelFile:
         return self._last[1]
 
     def keep(self, level: Level) -> None:
-        """Replace the level, durably."""
+        """Replace the level durably."""
         content = self._encode(level)
         unfinished = self._file.beside("level.unfinished")
         with meanings(self._file.path):
@@ -122,7 +122,7 @@ class LevelFile:
         )
 
     def _entries(self, memories: Mapping[MemoryId, Placed]) -> list[bytes]:
-        """Return where each memory stands, as JSON; what has not moved as it was told last."""
+        """Return the entry of each memory as JSON; reuse the encoding of unmoved ones."""
         entries: list[bytes] = []
         for identity, place in memories.items():
             known = self._encoded.get(identity)
@@ -134,7 +134,7 @@ class LevelFile:
 
 
 def _holds(text: str, coming: Mapping[MemoryId, Placed], before: Mapping[MemoryId, Placed]) -> bool:
-    """Tell whether a file that somebody has edited since holds words that were to come."""
+    """Return whether a file that was edited since contains words of the change in progress."""
     fresh = {
         (place.location, place.words)
         for identity, place in coming.items()

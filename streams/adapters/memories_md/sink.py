@@ -1,10 +1,10 @@
-"""A Memories.md that is kept in step with the memories, while people edit it.
+"""A Memories.md that is kept in step with the memories while people edit it.
 
 FILE             the memories of a world's locations (streams/core/memories_md)
-FILE.level.json  how far it goes, and which memory stands in which entry; before a change of the
-                 file also what will stand there, so that a kill leaves nothing in doubt
+FILE.level.json  its log position, and the entry of each memory; before a change of the file also
+                 the coming entries, so that a kill leaves no ambiguity
 
-Beside them lie the lock and the backups of adapters/memories_md/file.py.
+The lock and the backups of adapters/memories_md/file.py are next to them.
 """
 
 import asyncio
@@ -36,12 +36,13 @@ from streams.ports import NoStore, Transient
 class MemoriesMdSink:
     """Implements ports.Sink over one file, which several partitions share.
 
-    A text that a person has edited stays, and `report` is told; see core/memories_md/keeping.py.
-    Memories that are meant for now, or are of no location of the world, are left out.
+    A text that a person has edited stays, and `report` gets a note; see
+    core/memories_md/keeping.py. Ephemeral memories, and those of no location of the world, are
+    left out.
     """
 
     def __init__(self, path: Path, world: str, report: Callable[[str], None]) -> None:
-        """Use the file, or make it in a directory that is there. NoStore where that cannot be."""
+        """Use the file, or create it in an existing directory. Raises NoStore if that fails."""
         self._file = MemoriesFile(path)
         self._level = LevelFile(self._file)
         self._world = world
@@ -88,7 +89,7 @@ class MemoriesMdSink:
             return done.notes
 
     def _rewrite(self, level: Level, changes: Sequence[Applied]) -> InStep:
-        """Let the file follow a window of changes."""
+        """Apply a window of changes to the file."""
         decided = {change.decision_id for change in changes}
         done: list[InStep] = []
 
@@ -114,12 +115,12 @@ class MemoriesMdSink:
         return done[-1]
 
     def _read(self, text: str) -> Document:
-        """Read a text, unless it is the one that was written last: most of a write's time."""
+        """Parse a text, unless it was the last one written; parsing dominates a write's time."""
         last, document = self._last
         return document if text == last else parse(text)
 
     def _standing(self, level: Level) -> dict[MemoryId, Placed]:
-        """Return where memories stand in the file as it is."""
+        """Return the entries of memories in the current file."""
         text = self._file.read()
         if text is None and level.memories:
             raise NoStore(
@@ -129,7 +130,7 @@ class MemoriesMdSink:
         return placed_in(text or "", level)
 
     def _require_what_was_told(self, partition: int, level: Reached | None) -> None:
-        """Raise Transient where a window would follow on what is no longer there."""
+        """Raise Transient if the file no longer has what the window builds on."""
         if (0 if level is None else level.offset) < self._told.get(partition, 0):
             raise Transient(
                 f"{level_of(self._file)} was emptied or replaced: partition {partition} is "
@@ -140,5 +141,5 @@ class MemoriesMdSink:
 def _moved(
     placed: Mapping[MemoryId, Placed], before: Mapping[MemoryId, Placed]
 ) -> dict[MemoryId, Placed]:
-    """Return where memories stand that stood elsewhere, or nowhere."""
+    """Return the entries of memories that have moved or are new."""
     return {one: place for one, place in placed.items() if before.get(one) is not place}

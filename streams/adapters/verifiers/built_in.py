@@ -21,8 +21,8 @@ from streams.core.verdict import Opinion, Pair
 from streams.ports import NoAnswer
 
 _OPEN = 0.4
-"""Pairs that the cheap models consider less likely one memory are not read by the cross-encoder:
-they include 1 % of the development pairs that become one. Reading costs as much as an embedding."""
+"""Pairs that the cheap models rate less likely to be one memory skip the cross-encoder: 1 % of the
+development pairs that become one are among them. Reading a pair costs as much as an embedding."""
 
 _PREPARED = 2_048
 """The cache size for prepared texts, at about 25 KB each."""

@@ -1,7 +1,7 @@
-"""A language model behind an OpenAI-compatible endpoint, as a judge of pairs and to word merges.
+"""A language model behind an OpenAI-compatible endpoint, to judge pairs and to word merges.
 
-Its answers are advice from somebody who may be wrong, or talked into something by the texts: what
-is not exactly an answer is none, and guards come before it, and a wording of it is checked.
+Its answers are only advice: it may be wrong, or manipulated by the texts. An answer that does not
+match the format is rejected, guards take precedence, and its wordings are checked.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ _DIFFERENCES = (
     "condition",
     "other",
 )
-"""In what two texts may differ so that they are not the same: what the guards know, and the rest."""
+"""The kinds of difference that make two texts distinct: those of the guards, and the rest."""
 
 _REASON_CHARACTERS_MAX = 200
 _OPINION_TOKENS_MAX = 300
-"""A reason of 200 characters in any script, every difference, and the JSON around them."""
+"""Enough for a reason of 200 characters in any script, every difference, and the JSON."""
 
 _WORDING_TOKENS_SPARE = 100
 """For the JSON around a text; the text has at most a token per character."""
@@ -55,7 +55,7 @@ _WORDING_TOKENS_SPARE = 100
 _OPINION: dict[str, JsonValue] = {
     "type": "object",
     "properties": {
-        # in this order: what is found out first may lead to the verdict, not defend it
+        # in this order, so that the findings lead to the verdict instead of defending it
         "differs_in": {"type": "array", "items": {"type": "string", "enum": list(_DIFFERENCES)}},
         "reason": {"type": "string", "maxLength": _REASON_CHARACTERS_MAX},
         "verdict": {"type": "string", "enum": list(_VERDICTS)},
@@ -66,7 +66,7 @@ _OPINION: dict[str, JsonValue] = {
 
 _TEXT: dict[str, JsonValue] = {
     "type": "object",
-    "properties": {"text": {"type": "string"}},  # how long is for the prompt: grammars stay small
+    "properties": {"text": {"type": "string"}},  # the prompt sets the length: grammars stay small
     "required": ["text"],
     "additionalProperties": False,
 }
@@ -77,11 +77,11 @@ _STORABLE: TypeAdapter[str] = TypeAdapter(Text)
 class LlmVerifier:
     """Implements ports.Verifier.
 
-    Equal pairs of one tenant are asked about once, as long as the answer is kept.
+    Equal pairs of one tenant are asked only once while the answer is cached.
     """
 
     def __init__(self, chat: Chat, prompt: Path | None = None) -> None:
-        """Raise Unusable where the prompt of that file cannot be used."""
+        """Raise Unusable if the prompt in that file cannot be used."""
         self.chat = chat
         self._prompt = Prompt.load(
             "verify", prompt, frozenset({"begin", "end", "verdicts", "differences"})
@@ -101,7 +101,7 @@ class LlmVerifier:
 
     async def _verified(self, pair: Pair) -> Opinion | NoAnswer:
         fenced = Fenced.of(_shown(pair), self._prompt)
-        # a tenant's own: what others know shows in no answer, not even in how fast it comes
+        # per tenant: no answer, nor its timing, may reveal what another tenant knows
         key = f"{tenant_of(pair.scope)}/{fenced.digest}"
         return await self._shared.get(key, lambda: self._asked(pair, fenced))
 
@@ -124,7 +124,7 @@ class LlmWording:
     """Implements ports.Wording."""
 
     def __init__(self, chat: Chat, prompt: Path | None = None) -> None:
-        """Raise Unusable where the prompt of that file cannot be used."""
+        """Raise Unusable if the prompt in that file cannot be used."""
         self._chat = chat
         self._prompt = Prompt.load("merge", prompt, frozenset({"begin", "end", "characters_max"}))
 
@@ -145,7 +145,7 @@ class LlmWording:
 
 
 def _shown(pair: Pair) -> JsonValue:
-    """Return what a judge sees of a pair: the texts, and what their words may lean on."""
+    """Return what the model sees of a pair: the texts, and the context that they may refer to."""
     event, memory = pair.event, pair.memory
     return {
         "new": _without_blanks(
@@ -195,12 +195,12 @@ def _listed(values: Sequence[str]) -> list[JsonValue]:
 
 
 def _day(moment: datetime | None) -> str | None:
-    """Return the day: words like "tomorrow" lean on it, and the hour would tell pairs apart."""
+    """Return the day: "tomorrow" refers to it, but the hour would make equal pairs differ."""
     return None if moment is None else moment.date().isoformat()
 
 
 def _verdict(content: str) -> Verdict | NoAnswer:
-    """Return the verdict of an answer that is one in every respect."""
+    """Return the verdict of a valid answer."""
     answer = object_of(content, required={"reason", "verdict"}, optional={"differs_in"})
     if isinstance(answer, NoAnswer):
         return answer

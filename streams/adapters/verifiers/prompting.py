@@ -1,9 +1,9 @@
-"""What a model is told, and how a memory's text is shown to it: as data, behind a fence.
+"""Prompts for a model, and memories' texts presented to it as fenced data.
 
-Whoever writes memories may try to steer the model. So a text never leaves its line: it travels
-inside JSON, where a line break is an escape, and the lines around it carry a digest of all that is
-between them, which no text can contain. Signs that begin a model's own control tokens are escaped,
-too: a server would read `<|im_end|>` as one.
+A memory's author may try to steer the model. So a text never leaves its line: it is embedded in
+JSON, where a line break is an escape, and the lines around it carry a digest of the data between
+them, which no text can contain. Characters that begin a model's control tokens are escaped as well:
+a server would read `<|im_end|>` as one.
 """
 
 import json
@@ -22,29 +22,29 @@ from streams.ports import Unusable
 _PROMPTS = resources.files("streams") / "adapters" / "verifiers" / "prompts"
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _NONCE_DIGITS = 16
-"""64 bits: to write a text that contains its own digest, its author would have to try so many."""
+"""64 bits: the number of attempts it would take to write a text that contains its own digest."""
 
 _TO_BE_ESCAPED = re.compile(
     r"[<>|\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]|\[(?![\"{\]])"
 )
-"""What begins a control token (`<|im_end|>`, `[INST]`), and what cannot be seen or breaks a line.
+"""What begins a control token (`<|im_end|>`, `[INST]`), and invisible or line-breaking characters.
 
-Of JSON's own signs only a bracket is among them, and before a value that is left alone.
+Of JSON's own characters it includes only the bracket, except before a value.
 """
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """The instructions of one task. `digest` tells two apart."""
+    """The instructions of one task, identified by their `digest`."""
 
     text: str
     digest: str
 
     @classmethod
     def load(cls, name: str, path: Path | None, placeholders: frozenset[str]) -> Self:
-        """Read the prompt that comes with memsieve, or that of a file.
+        """Read the bundled prompt, or the one in a file.
 
-        Raises Unusable where it lacks a placeholder: the model would not be told what matters.
+        Raises Unusable if it lacks a placeholder: the model would miss essential information.
         """
         place = str(path or f"{name}.txt")
         try:
@@ -69,7 +69,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Fenced:
-    """Data in one line, between two lines that nothing in it can end. `digest` names the whole."""
+    """Data in one line, fenced by two lines that nothing in it can close, with a `digest`."""
 
     begin: str
     end: str
@@ -90,6 +90,6 @@ class Fenced:
 
 
 def _escaped(sign: re.Match[str]) -> str:
-    """Write a character as JSON may: by the numbers of its UTF-16 units."""
+    """Escape a character for JSON by its UTF-16 code units."""
     units = sign[0].encode("utf-16-be").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

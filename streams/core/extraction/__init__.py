@@ -1,1 +1,1 @@
-"""From turns to events: what of a turn is worth remembering."""
+"""Extraction of events from turns: what of a turn is worth remembering."""

@@ -1,7 +1,7 @@
-"""What was said in a turn, sentence by sentence, without what repeats recalled text.
+"""The sentences of a turn, without those that repeat recalled text.
 
-A memory that is recalled into a prompt comes back as an answer. Taken for something new, it would
-be noted again, recalled more often, and so on: a loop in which the memory is its own witness.
+A memory that is recalled into a prompt comes back in an answer. Taken as new, it would be noted
+again, recalled more often, and so on: a loop in which the memory confirms itself.
 """
 
 import re
@@ -15,13 +15,13 @@ from streams.core.language.tokens import Form, tokens
 
 Words: TypeAlias = tuple[str, ...]
 Recalled: TypeAlias = frozenset[Words]
-"""Every sentence that was recalled, by its words."""
+"""The words of every recalled sentence."""
 
 _ORDINARY_MARKS = frozenset(".,;:!?\u2026'\"()[]*-\u2013\u2014\u2018\u2019\u201c\u201d\u201e")
-"""Other marks say something: the pluses of C++, an emoji, an arrow."""
+"""Other marks carry meaning: the pluses of C++, an emoji, an arrow."""
 
 _WRAPPED_FROM = 50
-"""A line that is shorter was ended on purpose, unless the next one goes on in small letters."""
+"""A shorter line was ended on purpose, unless the next one starts in lower case."""
 _BULLET = re.compile(r"(?:[-*\u2022]|\d{1,3}[.)])\s+")
 _BOUNDARY = re.compile(
     r"(?<=[.!?\u2026])[\"'\u201d\u2019)\]]*\s+(?=[\"'\u201c\u2018(\[]?[^\W_a-z])"
@@ -36,14 +36,14 @@ _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A sentence, and who said it."""
+    """A sentence and its speaker."""
 
     by: Speaker
     sentence: str
 
 
 def words(text: str) -> Words:
-    """Return the words of a text, however they are spelt; marks count where they say something."""
+    """Return a text's words, normalized; marks are included only if they carry meaning."""
     return tuple(
         token.lower
         for token in tokens(normalised(text))
@@ -64,7 +64,7 @@ def recalled_in(turns: Iterable[Turn]) -> Recalled:
 
 
 def heard(turn: Turn, recalled: Recalled) -> tuple[Heard, ...]:
-    """Return the sentences of a turn that repeat nothing recalled, whoever repeats it."""
+    """Return the sentences of a turn that do not repeat recalled text, whoever says them."""
     return tuple(
         Heard(part.by, sentence)
         for part in turn.said
@@ -75,19 +75,19 @@ def heard(turn: Turn, recalled: Recalled) -> tuple[Heard, ...]:
 
 
 def echoes(text: str, recalled: Recalled) -> bool:
-    """Tell whether a text says nothing but what was recalled."""
+    """Return whether a text says nothing but what was recalled."""
     return all(words(sentence) in recalled for sentence in spoken(text))
 
 
 def spoken(text: str) -> Iterator[str]:
-    """Yield a text's sentences: also of wrapped lines, lists, and lines without a full stop."""
+    """Yield a text's sentences, also from wrapped lines, lists, and lines without a full stop."""
     for paragraph in _BLANK_LINE.split(text):
         for line in _unwrapped(paragraph):
             yield from _sentences(line)
 
 
 def _sentences(line: str) -> Iterator[str]:
-    """Cut a line also behind a short sentence: "Yes." in front must not hide what repeats."""
+    """Split a line even after short sentences: a leading "Yes." must not hide a repeat."""
     start = 0
     for boundary in _BOUNDARY.finditer(line):
         if not _ABBREVIATION.search(line[start : boundary.end() + 1]):
@@ -97,7 +97,7 @@ def _sentences(line: str) -> Iterator[str]:
 
 
 def _unwrapped(paragraph: str) -> Iterator[str]:
-    """Join the lines that only a margin has parted; take the signs of a list away."""
+    """Join lines that were only wrapped at a margin; remove list bullets."""
     joined, last = "", ""
     for line in filter(None, map(str.strip, paragraph.splitlines())):
         if joined and _goes_on(last, line):

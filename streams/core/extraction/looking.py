@@ -1,4 +1,4 @@
-"""A turn looked at: what it says by itself, and whether that is worth remembering."""
+"""A turn with its triggers: what it says, and whether that is worth remembering."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from streams.core.extraction.triggers import Fired, Rules, fired
 
 @dataclass(frozen=True)
 class Looked:
-    """A turn and the signs that it has, with all that they were read from.
+    """A turn and the triggers that fired, with everything they were read from.
 
     `heard` is what it says without echoes, `earlier` are the turns before it, oldest first.
     """
@@ -23,7 +23,7 @@ class Looked:
 
 
 def look(turn: Turn, earlier: Sequence[Turn], rules: Rules) -> Looked:
-    """Return which signs a turn has; `earlier` are those before it, of its scope and session."""
+    """Return the triggers of a turn; `earlier` are the turns before it in its scope and session."""
     recalled = recalled_in((*earlier, turn))
     said = heard(turn, recalled)
     return Looked(turn, fired(turn, said, rules), said, tuple(earlier), recalled)

@@ -1,4 +1,4 @@
-"""What is known while turns are worked through: memories, and the events taken so far."""
+"""The state while turns are processed: known memories, and the events taken so far."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -12,14 +12,14 @@ from streams.core.identity import normalised
 
 
 class Notes:
-    """What is known, scope by scope: the memories of a store, and the events taken so far."""
+    """What is known per scope: the memories of a store, and the events taken so far."""
 
     def __init__(
         self, memories: Iterable[Memory] = (), events: Iterable[Remember] = (), known_max: int = 0
     ) -> None:
-        """`memories` may hold retired ones: they are not shown, and not taken for new.
+        """`memories` may include retired ones: they are not shown, and do not count as new.
 
-        `events` were taken before; of a scope's memories, `known_max` are shown.
+        `events` were taken before; `known_max` memories are shown per scope.
         """
         self._known_max = known_max
         self._taken: set[tuple[ScopeName, EventId]] = set()
@@ -33,11 +33,11 @@ class Notes:
             self.add(event)
 
     def taken(self, scope: ScopeName, event: EventId) -> bool:
-        """Tell whether an event was taken before."""
+        """Return whether an event was taken before."""
         return (scope, event) in self._taken
 
     def know(self, scope: ScopeName, events: Iterable[EventId]) -> None:
-        """Know that events were taken before, whatever they said."""
+        """Mark events as taken before, whatever their content."""
         self._taken.update((scope, event) for event in events)
 
     def add(self, event: Remember) -> None:
@@ -51,6 +51,6 @@ class Notes:
             known.setdefault(normalised(event.text), coming)
 
     def of(self, scope: ScopeName) -> tuple[Known, ...]:
-        """Return the memories of a scope that are shown: those seen last, in that order."""
+        """Return the memories of a scope to show: those seen last, in that order."""
         newest = islice(reversed(self._by_scope[scope].values()), self._known_max)
         return tuple(newest)[::-1]

@@ -1,4 +1,4 @@
-"""A turn's event: what it says of where, when and in which turn something was learnt."""
+"""Builds the event of a turn, with the place, time and turn in which something was learnt."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -21,10 +21,10 @@ def event_of(
     fields: Mapping[str, Any],
     notes: Mapping[str, JsonValue] = MappingProxyType({}),
 ) -> Remember:
-    """Return an event of a turn with fields of its own; `taken` tells it from the turn's others.
+    """Return an event of a turn with the given fields; `taken` makes it unique within the turn.
 
-    Everything else is the turn's. The place is where the action was taken, not where it led.
-    `notes` are put beside it, as metadata.
+    Everything else comes from the turn. The place is where the action was taken, not where it led.
+    `notes` are added as metadata.
     """
     metadata: dict[str, JsonValue] = {
         "turn_id": turn.turn_id,
@@ -44,7 +44,7 @@ def event_of(
 
 
 def place_of(turn: Turn) -> Place | None:
-    """Return where the action was taken, as far as that is known."""
+    """Return where the action was taken; None if that is unknown."""
     if turn.state is None:
         return None
     return turn.state.location_before or turn.state.location_after

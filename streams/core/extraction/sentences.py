@@ -1,7 +1,7 @@
-"""Events without a language model: a sentence each, as it was said.
+"""Events without a language model: one per sentence, verbatim.
 
-Of a user the sentences with a sign of their own, of a world those that say something. What a model
-says by itself is not taken: nobody vouches for it.
+Taken are a user's sentences that fire a trigger, and a world's that are informative. What a model
+says by itself is not taken, because nothing supports it.
 """
 
 import re
@@ -23,7 +23,7 @@ from streams.core.language.function_words import FUNCTION_WORDS
 
 _WORDS_MIN = 3
 _CONTENT_WORDS_MIN = 2
-"""Fewer words than that are an exclamation ("Taken.", "Oh no!"), or lean on what is around them."""
+"""Shorter sentences are exclamations ("Taken.", "Oh no!") or depend on their context."""
 
 _REFUSAL = re.compile(
     r"\b(?:can(?:no|['\u2019])t|can not|could(?:n['\u2019]t| not)|won['\u2019]t|will not"
@@ -37,18 +37,18 @@ _TALK_CATEGORIES = {
     Trigger.CORRECTION: "FACT",
     Trigger.REMEMBER: "NOTE",
 }
-"""By their precedence: the first that fired names the category."""
+"""In order of precedence: the first that fired gives the category."""
 
 
 def events_of(turn: Turn, heard: Sequence[Heard], fired: Sequence[Fired]) -> tuple[Remember, ...]:
-    """Return an event for each informative sentence, each once; none where no sign fired."""
+    """Return an event for each distinct informative sentence; none if no trigger fired."""
     on = {one.trigger for one in fired}
     found = {event.event_id: event for said in heard for event in _event(turn, said, fired, on)}
     return tuple(found.values())
 
 
 def is_informative(sentence: str) -> bool:
-    """Tell whether a sentence states something that can stand by itself."""
+    """Return whether a sentence makes a self-contained statement."""
     said = words(sentence)
     content = [word for word in said if word not in FUNCTION_WORDS]
     asks = sentence.rstrip("\"')\u201d\u2019 ").endswith("?")
@@ -74,7 +74,7 @@ def _of_talk(sentence: str, on: set[Trigger]) -> str | None:
 
 
 def _of_world(turn: Turn, sentence: str, on: set[Trigger]) -> str:
-    """Guess a category from what happened: the weightiest sign decides."""
+    """Guess a category from what happened: the strongest trigger decides."""
     change = score_change(turn.state) or 0
     if Trigger.DEATH in on or (Trigger.SCORE in on and change < 0):
         return "DANGER"

@@ -1,8 +1,8 @@
-"""One memory of a turn in a model's own words: what it is shown, and what of its answer is taken.
+"""Extracts one memory from a turn in a model's own words: its input, and the checks of its answer.
 
-The model sees what is known already, so that it can pass over repeats and name what no longer
-holds. It may be wrong, or talked into something by what it read: an answer that is not right in
-every respect is refused, with a reason that it can be told.
+The model sees what is already known, so that it can skip repeats and name what no longer holds. It
+may be wrong, or manipulated by what it read: an answer that is not entirely valid is rejected, with
+a reason that can be sent back to it.
 """
 
 import json
@@ -25,12 +25,12 @@ from streams.core.identity import decision_id, memory_id, turn_event_id
 
 TITLE_CHARACTERS = 100
 TEXT_CHARACTERS = 800
-"""A few sentences that stand by themselves: about 200 tokens, of the 256 that the default embedding
-model reads."""
+"""A few self-contained sentences: about 200 tokens, of the 256 that the default embedding model
+reads."""
 REASON_CHARACTERS = 200
 REASONING_CHARACTERS = 500
 _EARLIER_CHARACTERS = 2_000
-"""What is shown of each part of an earlier turn: it is there to be leant on, not to be noted."""
+"""The maximum shown of each part of an earlier turn: it is context, not something to note."""
 
 Status = Literal["active", "tentative"]
 
@@ -59,17 +59,17 @@ class Known:
 
     @classmethod
     def coming(cls, event: Remember) -> "Known":
-        """Return the memory that an event makes where nothing near it is known."""
+        """Return the memory that an event will create if nothing near it is known."""
         made = memory_id(decision_id(event.scope, event.event_id))
         return cls(made, event.text, event.title, event.category, event.status, event.persistence)
 
 
 @dataclass(frozen=True)
 class Material:
-    """All that a memory of a turn is made from.
+    """Everything that a memory of a turn is made from.
 
-    `earlier` are the turns before it, of its scope and session, oldest first. `retired_max`: so
-    many memories may it retire.
+    `earlier` are the turns before it in its scope and session, oldest first. It may retire
+    `retired_max` memories.
     """
 
     turn: Turn
@@ -82,14 +82,14 @@ class Material:
 
 @dataclass(frozen=True)
 class Declined:
-    """Nothing is to be remembered, and why."""
+    """Nothing is to be remembered; `reason` says why."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Refused:
-    """An answer cannot be taken, and why; without the words of any memory."""
+    """An answer was rejected; `reason` says why, without the words of any memory."""
 
     reason: str
 
@@ -118,11 +118,11 @@ class _Answer(Record):
 ANSWER: dict[str, JsonValue] = {
     "type": "object",
     "properties": {
-        # in this order: what is found out first may lead to the memory, not defend it
+        # in this order, so that the findings lead to the memory instead of defending it
         "reasoning": {"type": "string", "maxLength": REASONING_CHARACTERS},
         "should_remember": {"type": "boolean"},
         "category": {"type": "string"},
-        "memory_title": {"type": "string"},  # how long is for the prompt: grammars stay small
+        "memory_title": {"type": "string"},  # the prompt sets the length: grammars stay small
         "memory_text": {"type": "string"},
         "said_by": {"type": "string", "enum": ["user", "model", "world"]},
         "persistence": {"type": "string", "enum": [str(one) for one in Persistence]},
@@ -155,12 +155,12 @@ ANSWER: dict[str, JsonValue] = {
 """The JSON Schema of an answer."""
 
 REQUIRED = frozenset({"reasoning", "should_remember"})
-"""What no answer may lack, however it was asked for."""
+"""The fields that every answer needs, however it was requested."""
 OPTIONAL = frozenset(_Answer.model_fields) - REQUIRED
 
 
 def shown(material: Material, refused: str | None = None) -> JsonValue:
-    """Return what the model sees; `refused` says why its answer before could not be taken."""
+    """Return the model's input; `refused` says why its previous answer was rejected."""
     turn = material.turn
     place = place_of(turn)
     told: dict[str, JsonValue] = {
@@ -202,7 +202,7 @@ def understood(
 
 
 def event_id_of(turn: Turn) -> EventId:
-    """Return the id that the turn's event has, whatever it says."""
+    """Return the id of the turn's event, which does not depend on what the event says."""
     return turn_event_id(turn.scope, turn.turn_id, _digest(turn))
 
 
@@ -227,7 +227,7 @@ def _event(read: _Answer, retired: Sequence[str], material: Material) -> Remembe
 
 
 def _wrong(read: _Answer, retired: Sequence[str], material: Material) -> str | None:
-    """Say what is wrong with an answer whose fields are what they should be."""
+    """Return what is wrong with an answer whose fields have the right types; None if nothing is."""
     if not read.reasoning:
         return "reasoning is blank; say why"
     if not read.should_remember:
@@ -250,7 +250,7 @@ def _wrong(read: _Answer, retired: Sequence[str], material: Material) -> str | N
 
 
 def _speaker(read: _Answer, turn: Turn) -> str:
-    """Return whose words the memory rests on: who is named, or the only one there is but the model."""
+    """Return the speaker that the memory relies on: the one named, or the only non-model one."""
     others = {part.by for part in turn.said} - {"model", "recalled"}
     return read.said_by or (others.pop() if len(others) == 1 else "")
 
@@ -293,17 +293,17 @@ def _said(turn: Turn, characters_max: int | None = None) -> JsonValue:
 
 
 def _state(state: State | None) -> JsonValue:
-    """Return what a world knows of a turn, as far as it tells."""
+    """Return the known parts of a world's state."""
     return None if state is None else state.model_dump(mode="json", exclude_defaults=True)
 
 
 def _digest(turn: Turn) -> str:
-    """Return what tells a turn from another of the same id: whoever mends one has it read anew."""
+    """Return a digest of the turn: a corrected turn with the same id is read again."""
     return sha256(TURN.encode(turn)).hexdigest()
 
 
 _CALLED = {"title": "memory_title", "text": "memory_text"}
-"""What the answer calls a field of the event."""
+"""The answer's names for fields of the event."""
 
 
 def _problem(error: ValidationError) -> str:

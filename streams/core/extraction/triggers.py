@@ -1,7 +1,7 @@
-"""Whether a turn is worth a closer look: cheap signs, each with the reason why it fired.
+"""Triggers: cheap checks of whether a turn is worth a closer look, each with its reason.
 
-A sign says when to look, never what to remember. Those of a world come from its state, which is
-certain; those of a talk from the user's words, in English.
+A trigger says when to look, never what to remember. A world's triggers come from its state, which
+is certain; a conversation's from the user's words, in English.
 """
 
 import re
@@ -15,7 +15,7 @@ from streams.core.extraction.hearing import Heard
 
 
 class Trigger(StrEnum):
-    """What may make a turn worth remembering."""
+    """The signs that may make a turn worth remembering."""
 
     SCORE = "score"
     LOCATION = "location"
@@ -35,9 +35,9 @@ RESPONSE_CHARACTERS = 100
 
 @dataclass(frozen=True)
 class Rules:
-    """Which signs are looked for.
+    """The triggers to look for.
 
-    `response_characters`: a world's answer is long where it has more.
+    `response_characters`: a longer answer from a world counts as long.
     """
 
     on: frozenset[Trigger] = ALL_TRIGGERS
@@ -46,14 +46,14 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """A sign that was there, and why."""
+    """A trigger that fired, and why."""
 
     trigger: Trigger
     why: str
 
 
 def fired(turn: Turn, heard: Sequence[Heard], rules: Rules) -> tuple[Fired, ...]:
-    """Return the signs of a turn, each once; `heard` is what it says without echoes."""
+    """Return the triggers of a turn, each once; `heard` is what it says without echoes."""
     state = turn.state or State()
     found = {
         Trigger.SCORE: _score(state),
@@ -72,7 +72,7 @@ def fired(turn: Turn, heard: Sequence[Heard], rules: Rules) -> tuple[Fired, ...]
 
 
 def score_change(state: State | None) -> int | None:
-    """Return by how much the score has changed; None where that is not known."""
+    """Return the change of the score; None if it is unknown."""
     if state is None or state.score_before is None or state.score_after is None:
         return None
     return state.score_after - state.score_before
@@ -84,12 +84,12 @@ def taken(state: State | None) -> list[str]:
 
 
 def dropped(state: State | None) -> list[str]:
-    """Return what is carried no more."""
+    """Return what is no longer carried."""
     return _more(state, lambda known: (known.inventory_before, known.inventory_after))
 
 
 def talk_triggers(sentence: str) -> Iterator[Trigger]:
-    """Yield the signs of a user's sentence; a question states nothing, but may ask to remember."""
+    """Yield the triggers of a user's sentence; a question may only ask to remember something."""
     if sentence.rstrip("\"')\u201d\u2019 ").endswith("?"):
         if _ASKED_TO_REMEMBER.search(sentence):
             yield Trigger.REMEMBER
@@ -100,7 +100,7 @@ def talk_triggers(sentence: str) -> Iterator[Trigger]:
 
 
 def without_request(sentence: str) -> str:
-    """Return what is to be remembered, where a sentence asks for it in so many words."""
+    """Return what is to be remembered, without the words that ask for it."""
     rest = _REQUEST.sub("", sentence, count=1)
     return rest if rest == sentence else f"{rest[:1].upper()}{rest[1:]}"
 
@@ -134,7 +134,7 @@ def _more(
     state: State | None,
     sides: Callable[[State], tuple[tuple[str, ...] | None, tuple[str, ...] | None]],
 ) -> list[str]:
-    """Return what one side has more of than the other; nothing where one is not known."""
+    """Return what one side has more of than the other; nothing if one is unknown."""
     more, less = (None, None) if state is None else sides(state)
     return (
         [] if more is None or less is None else sorted((Counter(more) - Counter(less)).elements())
@@ -207,4 +207,4 @@ _MOOD = re.compile(
     r"|here|ready|curious|confused|stuck)\b|\b(?:i|we) have (?:a|another|one more|some) questions?\b",
     re.IGNORECASE,
 )
-"""How the user feels right now, or what they are about: true of this turn alone."""
+"""How the user feels, or what they are doing, at the moment: true only in this turn."""

@@ -1,4 +1,4 @@
-"""The turns before a turn: what it leans on, and what was recalled into its prompt."""
+"""The turns before a turn: its context, and what was recalled into its prompt."""
 
 from collections import OrderedDict
 from typing import TypeAlias
@@ -7,33 +7,32 @@ from schemas.base import ScopeName
 from schemas.turns import Turn
 
 REACH = 1_000
-"""How many places back a turn is remembered: so many are read anew to know them again."""
+"""How many positions back turns are kept: as many are read again after a restart."""
 
 _Key: TypeAlias = tuple[ScopeName, str | None]
 
 
 class Window:
-    """Turns by scope and session, in the order of their places: lines of a file, or offsets.
+    """Turns by scope and session, in order of position: lines of a file, or offsets.
 
-    It follows from the last REACH places alone, so whoever reads those has the same one.
+    It depends only on the last REACH positions, so whoever reads those rebuilds the same window.
     """
 
     def __init__(self, turns_max: int) -> None:
-        """`turns_max` is how many turns before a turn are told."""
+        """`turns_max` is how many earlier turns are returned for a turn."""
         self._turns_max = turns_max
         self._turns: OrderedDict[_Key, tuple[tuple[int, Turn], ...]] = OrderedDict()
 
     def fork(self) -> "Window":
-        """Return a copy that goes its own way."""
+        """Return an independent copy."""
         copy = Window(self._turns_max)
         copy._turns = self._turns.copy()
         return copy
 
     def before(self, place: int, turn: Turn) -> tuple[Turn, ...]:
-        """Return the turns before one at a place, oldest first.
+        """Return the turns before one at a position, oldest first.
 
-        What happened later is left out where a turn comes late, and so is the turn itself where it
-        comes again.
+        Turns that happened later are left out, and so is a redelivered turn itself.
         """
         return tuple(
             one
@@ -44,7 +43,7 @@ class Window:
         )
 
     def add(self, place: int, turn: Turn) -> None:
-        """Remember a turn at a place behind all others; one that comes late is before none."""
+        """Add a turn at a position after all others; one that arrives late precedes no turn."""
         key = _key(turn)
         others = tuple(o for o in self._turns.get(key, ()) if o[1].turn_id != turn.turn_id)
         if self._turns_max and not (others and others[-1][1].occurred_at > turn.occurred_at):

@@ -1,4 +1,4 @@
-"""Guards on how a thing is said: quantity, certainty, time, question or statement, speaker."""
+"""Guards on how a thing is said: quantity, certainty, question or statement, tense, comparison."""
 
 from collections.abc import Iterable
 

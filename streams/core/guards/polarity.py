@@ -1,4 +1,4 @@
-"""Guards on what is so and what is not: negation, opposites, directions."""
+"""Guards on polarity: negation, opposites, directions."""
 
 from collections.abc import Iterator
 
@@ -70,7 +70,7 @@ def negation(sides: Sides) -> Answer:
 
 
 def _unequal(sides: Sides, ours: list[Negation], theirs: list[Negation]) -> Answer:
-    """Tell a clear denial of what the other side asserts from a possible rewording."""
+    """Distinguish a clear denial of what the other side asserts from a possible rewording."""
     event, memory = sides.readings
     sure = [
         (side, negation)

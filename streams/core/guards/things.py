@@ -121,7 +121,7 @@ _RESPELT_LETTERS_MIN = 5
 
 
 def _is_title(reading: Reading) -> bool:
-    """Return whether a text is a headline: most of its words are capitalized."""
+    """Return whether a text looks like a headline: at least half of its words are capitalized."""
     spelt = [word for word in reading.content if not word.quantity]
     capitals = sum(word.spelling[:1].isupper() for word in spelt)
     return len(spelt) >= _TITLE_WORDS_MIN and 2 * capitals >= len(spelt)

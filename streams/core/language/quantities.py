@@ -284,7 +284,7 @@ _STARTS_VALUE = (
     | _CALENDAR_MONTHS.keys()
     | {"a", "an", "version", "release", "hundred", "thousand", "million", "quarter", "half"}
 )
-"""Words that can begin a value; every other word is skipped at once."""
+"""Words that can begin a value; every other word is skipped early."""
 
 ZONES = frozenset(
     "utc gmt cet cest bst wet west eet eest msk ist jst hkt sgt aest aedt est edt cst cdt mst mdt "

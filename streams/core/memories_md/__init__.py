@@ -1,1 +1,1 @@
-"""Memories.md: a file of memories by place, read without loss, and edited where it lies."""
+"""Memories.md: a file of memories by place, read without loss and edited in place."""

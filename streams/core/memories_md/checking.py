@@ -1,4 +1,4 @@
-"""What a person should look at in a Memories.md. Nothing of it is lost meanwhile."""
+"""Problems in a Memories.md that a person should look at; nothing is lost because of them."""
 
 import re
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from streams.core.memories_md.entries import (
 from streams.core.memories_md.parsing import unknown_field
 
 _SHOWN_MAX = 60
-"""Characters of a line that a message quotes."""
+"""The most characters of a line that a message quotes."""
 
 _MEANT_AS_LOCATION = re.compile(r"##?\s*Location\b(?! Memories\s*$)")
 
 
 def problems(document: Document) -> tuple[Problem, ...]:
-    """Return what is not understood, or stands where it cannot count, in the file's order."""
+    """Return what is not understood or has no effect where it is, in file order."""
     return tuple(_found(document))
 
 

@@ -1,7 +1,7 @@
-"""Edits of a Memories.md. Each gives a new document, in which nothing else has changed.
+"""Edits of a Memories.md. Each returns a new document in which nothing else has changed.
 
-What is written is read again at once, and refused with ValueError where it would be read as
-something else, so no edit can make a file say what was not meant. A text is never refused.
+What is written is parsed again at once, and rejected with ValueError if it would be read
+differently, so no edit can change a file's meaning by accident. A text is never rejected.
 """
 
 from collections.abc import Sequence
@@ -55,11 +55,11 @@ def add_entry(
     text: str,
     meta: Meta = _NOTHING_KNOWN,
 ) -> Document:
-    """Add an entry behind the others of its location.
+    """Add an entry after the others of its location.
 
-    A location without a section gets one in front of the first with a larger number, or at the end
-    of the file, with one visit, in the entry's episode; an empty file gets its title, too. The name
-    of a section that is there stays.
+    A location without a section gets one before the first with a larger number, or at the end of
+    the file, with one visit in the entry's episode; an empty file also gets its title. The name of
+    an existing section stays.
     """
     if header.status is Standing.SUPERSEDED:
         raise ValueError(f"{header.title!r} cannot be added as superseded; add it, then retire it")
@@ -73,14 +73,14 @@ def add_entry(
 
 
 def replace_text(document: Document, at: At, text: str) -> Document:
-    """Let an entry say something else; one that is struck through stays so."""
+    """Change an entry's text; struck-through text stays struck through."""
     return _rewritten(document, at, replace(_entry_at(document, at), text=text))
 
 
 def replace_header(document: Document, at: At, header: Header) -> Document:
-    """Give an entry another category, title, persistence or status.
+    """Change an entry's category, title, persistence or status.
 
-    One that becomes live again is struck through no longer, and the note on its retirement goes.
+    Making an entry live again removes its strikethrough and the note on its retirement.
     """
     entry = _entry_at(document, at)
     changed = replace(entry, header=header)
@@ -92,7 +92,7 @@ def replace_header(document: Document, at: At, header: Header) -> Document:
 
 
 def replace_meta(document: Document, at: At, meta: Meta) -> Document:
-    """Change what stands in an entry's parentheses."""
+    """Change what is in an entry's parentheses."""
     return _rewritten(document, at, replace(_entry_at(document, at), meta=meta))
 
 
@@ -105,7 +105,7 @@ def retire(document: Document, at: At, retired: Retired) -> Document:
 
 
 def remove(document: Document, at: At) -> Document:
-    """Take an entry out of the file, with the blank lines behind it."""
+    """Remove an entry from the file, with the blank lines after it."""
     _entry_at(document, at)
     section = document.sections[at.section]
     before, behind = section.parts[: at.part], section.parts[at.part + 1 :]
@@ -122,9 +122,9 @@ def remove(document: Document, at: At) -> Document:
 def update_visits(
     document: Document, location_id: int, visits: int, episodes: Sequence[str]
 ) -> Document:
-    """Say how often a location was visited, and in which episodes.
+    """Set how often a location was visited, and in which episodes.
 
-    Raises LookupError where it has no section.
+    Raises LookupError if it has no section.
     """
     number = section_of(document, location_id)
     if number is None:
@@ -162,7 +162,7 @@ def _rewritten(document: Document, at: At, wanted: Entry) -> Document:
 
 
 def _written(entry: Entry, wanted: Entry, newline: str) -> str:
-    """Write an entry anew, keeping the characters of what stays."""
+    """Rewrite an entry, keeping the characters of what stays."""
     lines = lines_of(entry.written)
     _, start, _ = body_of(lines, 0)
     unwrapped = lines[0].startswith(STRIKE) and wanted != entry
@@ -179,7 +179,7 @@ def _written(entry: Entry, wanted: Entry, newline: str) -> str:
 
 
 def _new_header(entry: Entry, wanted: Entry, line: str) -> str:
-    """Write the first line of an entry anew, keeping the characters of what stays in it."""
+    """Rewrite the first line of an entry, keeping the characters of what stays."""
     new = header_pieces(wanted.header, wanted.meta)
     old = split_header(line) or new
     same_title = wanted.header.title == entry.header.title
@@ -199,7 +199,7 @@ def _new_entry(header: Header, meta: Meta, text: str, newline: str) -> Entry:
 
 
 def _as_wanted(wanted: Entry, written: str) -> Entry:
-    """Return the entry as it is written. Raise ValueError where it would be read otherwise."""
+    """Return the entry as written. Raises ValueError if it would be read differently."""
     made = replace(wanted, written=written)
     if _read_one(written) == made:
         return made
@@ -212,7 +212,7 @@ def _as_wanted(wanted: Entry, written: str) -> Entry:
 
 
 def _read_one(written: str) -> Part | None:
-    """Read what should be one part; None where it is more than that, or less."""
+    """Parse exactly one part; None if it is more or less than that."""
     lines = lines_of(written)
     parts = () if any(map(opens_section, lines)) else read_parts(lines)
     return parts[0] if len(parts) == 1 else None
@@ -237,7 +237,7 @@ def _with_section(document: Document, location: Location, entry: Entry) -> Docum
 
 
 def _place_of(location: Location, sections: Sequence[Section]) -> int:
-    """Return where the section of a location goes: a file that is sorted stays so."""
+    """Return the position for a location's section: a sorted file stays sorted."""
     for at, section in enumerate(sections):
         if section.location is not None and section.location.id > location.id:
             return at
@@ -245,7 +245,7 @@ def _place_of(location: Location, sections: Sequence[Section]) -> int:
 
 
 def _closed(section: Section, newline: str) -> Section:
-    """End the last line of a section, and leave a blank line below it."""
+    """End the last line of a section, and add a blank line after it."""
     if not section.written and not section.parts:
         return section
     parts = _ended_parts(section.parts, newline)
@@ -255,7 +255,7 @@ def _closed(section: Section, newline: str) -> Section:
 
 
 def _extended(section: Section, entry: Entry, newline: str, *, last: bool) -> Section:
-    """Put an entry behind the others, in front of the rule that closes a section."""
+    """Insert an entry after the others, before the rule that closes a section."""
     blank = Other("blank", newline)
     at = _end_of_entries(section.parts)
     before, behind = _ended_parts(section.parts[:at], newline), section.parts[at:]
@@ -267,7 +267,7 @@ def _extended(section: Section, entry: Entry, newline: str, *, last: bool) -> Se
 
 
 def _end_of_entries(parts: Sequence[Part]) -> int:
-    """Return where the next entry goes: behind the last one and what was noted below it."""
+    """Return the position of the next entry: after the last one and the notes below it."""
     held = [
         at
         for at, part in enumerate(parts)
@@ -282,7 +282,7 @@ def _end_of_entries(parts: Sequence[Part]) -> int:
 
 
 def _tallied(section: Section, tally: Tally, newline: str) -> Section:
-    """Put the line of visits in place of the first one, or below the heading."""
+    """Replace the first line of visits, or insert one below the heading."""
     parts = section.parts
     for at, part in enumerate(parts):
         if isinstance(part, Tally):
@@ -297,7 +297,7 @@ def _tallied(section: Section, tally: Tally, newline: str) -> Section:
 
 
 def _adopted(before: Sequence[Part], behind: Sequence[Part]) -> bool:
-    """Tell whether parts that come to stand next to each other would be read as others."""
+    """Return whether parts that become adjacent would be read as other parts."""
     start = max(len(before) - 2, 0)
     near = (*before[start:], *behind[:2])
     return near != read_parts(lines_of("".join(part.written for part in near)))

@@ -1,7 +1,7 @@
-"""What a Memories.md file consists of.
+"""The parts of a Memories.md file.
 
-Every part keeps the characters it was read from (`written`), so a file is the joined characters of
-its parts, and what nobody changed is written as it was found.
+Every part keeps the characters that it was read from (`written`), so a file is the concatenation of
+its parts, and unchanged parts are written back verbatim.
 """
 
 from collections.abc import Container, Iterator
@@ -13,7 +13,7 @@ from schemas.memories import LIVE, Persistence, Standing, Turns
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place. The number is what counts; names repeat, and are for people."""
+    """A place, identified by its number; names may repeat and are for people."""
 
     id: int
     name: str
@@ -21,7 +21,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What stands in an entry's brackets and its title."""
+    """The content of an entry's brackets, and its title."""
 
     category: str
     title: str
@@ -31,10 +31,10 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """When a memory was made, and what came of it.
+    """When a memory was made, and its score, count and goal.
 
     `episode` is a name, though most are numbers: `Ep01` is not `Ep1`. `seen`: how often it was
-    observed; 1 where the file says nothing. `other` holds what is not understood.
+    observed; 1 if the file does not say. `other` holds what is not understood.
     """
 
     episode: str | None = None
@@ -47,7 +47,7 @@ class Meta:
 
 @dataclass(frozen=True, slots=True)
 class SupersededBy:
-    """The title of the memory that took this one's place, and at which turn it did."""
+    """The title of the memory that superseded this one, and the turn at which it did."""
 
     title: str
     turn: int | None = None
@@ -55,7 +55,7 @@ class SupersededBy:
 
 @dataclass(frozen=True, slots=True)
 class Invalidated:
-    """Why a memory was found wrong, with nothing in its place, and at which turn."""
+    """Why a memory was found wrong, without a successor, and the turn at which it was."""
 
     reason: str
     turn: int | None = None
@@ -77,7 +77,7 @@ class Entry:
 
     @property
     def live(self) -> bool:
-        """Whether it still holds: a person retires a memory by striking it through."""
+        """Whether it is live: a person can retire a memory by striking it through."""
         return self.header.status in LIVE and not self.struck
 
 
@@ -91,12 +91,12 @@ class Tally:
 
 
 Kind: TypeAlias = Literal["blank", "rule", "memories", "note", "malformed"]
-"""What lines are that hold no memory."""
+"""The kinds of lines that hold no memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Lines that are kept as they are."""
+    """Lines that are kept verbatim."""
 
     kind: Kind
     written: str
@@ -107,10 +107,10 @@ Part: TypeAlias = Entry | Tally | Other
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading (`written`) and what stands below it.
+    """A heading (`written`) and the parts below it.
 
-    `location` is None below a heading that names none, and for what comes before the first
-    heading, where `written` is empty.
+    `location` is None below a heading without one, and for the lines before the first heading, for
+    which `written` is empty.
     """
 
     location: Location | None
@@ -120,7 +120,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A whole file. `newline` is how new lines end; `bom` the byte order mark, or nothing."""
+    """A whole file. `newline` is the end of new lines, `bom` the byte order mark or ""."""
 
     sections: tuple[Section, ...]
     newline: str = "\n"
@@ -129,17 +129,17 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a person should look at: the line, counted from 1, and what to do about it."""
+    """A problem for a person to fix: its line, counted from 1, and the remedy."""
 
     line: int
     message: str
 
 
 class At(NamedTuple):
-    """Where an entry is: which section, and which of its parts, counted from 0.
+    """The position of an entry: its section, and its part of that, both counted from 0.
 
-    Edits leave an entry where it is, but for three: a removal and visits told for the first time
-    move those behind in the section, and a new location those of the locations behind it.
+    Edits keep positions, with three exceptions: a removal and a location's first line of visits
+    move the later entries of the section, and a new location moves those of the later sections.
     """
 
     section: int
@@ -147,7 +147,7 @@ class At(NamedTuple):
 
 
 class Found(NamedTuple):
-    """An entry with its line, its place and its location; None where it belongs to none."""
+    """An entry with its line, its position, and its location; None if it belongs to none."""
 
     line: int
     at: At
@@ -156,7 +156,7 @@ class Found(NamedTuple):
 
 
 def section_of(document: Document, location_id: int) -> int | None:
-    """Return which section is the first of a location, counted from 0."""
+    """Return the index of a location's first section, counted from 0; None if it has none."""
     for number, section in enumerate(document.sections):
         if section.location is not None and section.location.id == location_id:
             return number
@@ -164,7 +164,7 @@ def section_of(document: Document, location_id: int) -> int | None:
 
 
 def entries(document: Document, among: Container[int] | None = None) -> Iterator[Found]:
-    """Yield the entries in the order of the file; with `among` those of these locations only."""
+    """Yield the entries in file order; with `among` only those of these locations."""
     line = 1
     for number, section in enumerate(document.sections):
         line += section.written.count("\n")

@@ -1,7 +1,7 @@
-"""Any text in a Memories.md: written so that it cannot pass for structure, and read back exactly.
+"""Escapes any text for a Memories.md, so that it cannot pass for structure and reads back exactly.
 
-Two means, both of them Markdown's own. A line that would be structure gets a backslash in front.
-Characters that end a line for some readers are written as character references.
+Both means are Markdown's own. A line that would be structure gets a leading backslash. Characters
+that some readers take for line ends become character references.
 """
 
 import re
@@ -14,27 +14,27 @@ _TO_FOLD = re.compile(rf"[\n\x0b\x0c\r\x1c-\x1e\x85\u2028\u2029]|&{_REFERENCE_AH
 _FOLDED = re.compile(rf"&(?:#({_CODES});|amp;{_REFERENCE_AHEAD})")
 
 _MARKS = ("#", "~", "[Superseded", "[Invalidated")
-"""What a text never begins a line with, beside structure: a strikethrough begins with the first
-line of a text, the note on a retired memory stands above it, and readers skip lines with a #."""
+"""What a text's line never begins with, in addition to structure: a strikethrough begins with the
+text's first line, the note on retirement stands above it, and readers skip lines with a #."""
 
 
 def folded(text: str) -> str:
-    """Write a text in one line."""
+    """Write a text on one line."""
     return _TO_FOLD.sub(_reference, text)
 
 
 def unfolded(line: str) -> str:
-    """Read what `folded` wrote."""
+    """Reverse `folded`."""
     return _FOLDED.sub(_character, line) if "&" in line else line
 
 
 def escaped(text: str) -> str:
-    """Write a text in lines none of which is structure or blank."""
+    """Write a text as lines, none of which is structure or blank."""
     return "\n".join(_escaped_line(folded(line)) for line in text.split("\n"))
 
 
 def unescaped(text: str) -> str:
-    """Read what `escaped` wrote."""
+    """Reverse `escaped`."""
     if "\\" in text:
         text = "\n".join(map(_unescaped_line, text.split("\n")))
     return unfolded(text)
@@ -61,6 +61,6 @@ def _unescaped_line(line: str) -> str:
 
 
 def _needs_backslash(rest: str) -> bool:
-    """Tell whether this would be structure, were it not for the backslashes in front of it."""
+    """Return whether this would be structure without its leading backslashes."""
     bare = rest.lstrip("\\")
     return not bare or bare.startswith(_MARKS) or shape_of(bare) != "text"

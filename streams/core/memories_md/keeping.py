@@ -1,8 +1,8 @@
-"""A Memories.md kept in step with the memories: what each change of a memory changes in it.
+"""Keeps a Memories.md in step with the memories: applies each change of a memory to the file.
 
-Words are the memories' only as long as nobody else has touched them. An entry that a person has
-edited, struck through or taken out stays as the person left it, until its words have been decided
-on as an event. The counts in its parentheses go on; score and goal are a person's to change.
+The store owns an entry's words only as long as nobody has edited them. An entry that a person
+edited, struck through or removed stays that way until its words have been decided on as an event.
+The counts in its parentheses are still updated; score and goal are left to the person.
 """
 
 import hashlib
@@ -49,18 +49,18 @@ from streams.core.memories_md.mapping import (
 )
 
 _NOWHERE = -1
-"""The location of a memory that has no entry any more."""
+"""The location of a memory that no longer has an entry."""
 
 _SHOWN_MAX = 60
-"""Characters of a title that a note quotes."""
+"""The most characters of a title that a note quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Which entry a memory stands in, and the digests of what was written there last.
+    """The entry of a memory, with the digests of what was last written there.
 
-    `title` is the entry's, `called` the memory's own: an entry that was there keeps its title until
-    the memory gets another one.
+    `title` is the entry's, `called` the memory's own: an entry that existed before keeps its title
+    until the memory gets another one.
     """
 
     version: int
@@ -73,7 +73,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class InStep:
-    """The file as it should be, where each memory stands in it, and what a person should know."""
+    """The updated file, the entry of each memory in it, and notes for a person."""
 
     document: Document
     placed: dict[MemoryId, Placed]
@@ -81,7 +81,7 @@ class InStep:
 
 
 def words_digest(entry: Entry) -> str:
-    """Return what two entries share only if they say the same, whatever their parentheses say."""
+    """Return a digest of what an entry says, without its parentheses."""
     header, retired = entry.header, entry.retired
     why = retired.reason if isinstance(retired, Invalidated) else retired and retired.title
     return _digest(
@@ -106,11 +106,11 @@ def in_step(
     decided: Container[DecisionId],
     history: bool,
 ) -> InStep:
-    """Bring a file to what these memories say, in their order.
+    """Bring a file to the state of these memories, in their order.
 
-    `placed` is where memories stand by what was written last, `decided` are the decisions that are
-    known to be behind the memories. With `history` a retired memory that is not in the file is
-    added to it. May be repeated: a version that was brought in changes nothing.
+    `placed` are the entries of memories as last written, `decided` the decisions known to be
+    included in the memories. With `history`, a retired memory that is not in the file is added to
+    it. Idempotent: a version that was already applied changes nothing.
     """
     wanted = [memory for memory in memories if location_id(memory.scope, world) is not None]
     keeper = _Keeper(document, wanted, placed, world, decided)
@@ -125,7 +125,7 @@ def in_step(
 def standing(
     document: Document, placed: Mapping[MemoryId, Placed]
 ) -> dict[At, tuple[MemoryId, Placed]]:
-    """Return which memory stands in which entry, also where a person has edited it."""
+    """Return the memory of each entry, even if a person has edited the entry."""
     by_location: dict[int, dict[MemoryId, Placed]] = defaultdict(dict)
     for identity, place in placed.items():
         by_location[place.location][identity] = place
@@ -142,7 +142,7 @@ _Tag: TypeAlias = tuple[str, ...]
 
 
 class _There:
-    """The entries of one location, and which memories stand in them."""
+    """The entries of one location, and the memories that claim them."""
 
     def __init__(self, found: Sequence[Found], placed: Mapping[MemoryId, Placed]) -> None:
         self._found = found
@@ -159,7 +159,7 @@ class _There:
             self.take(identity, [("words", place.words)])
 
     def know(self, world: str) -> None:
-        """Find entries also by the memories that their own events would make."""
+        """Also index entries by the memories that their own events would create."""
         for one, nth in with_numbers(self._found):
             entry, scope = one.entry, scope_of(world, one.location.id if one.location else 0)
             self._tag(one.at, ("id", named_memory_id(scope, name_of(scope, entry, nth))))
@@ -168,7 +168,7 @@ class _There:
                 self._tag(one.at, ("name", name_of(scope, entry)))
 
     def settle(self) -> None:
-        """Give the memories whose words a person has edited their entries, by what is left."""
+        """Match the memories whose words a person has edited to the entries that are left."""
         if not self._settled:
             self._settled = True
             for identity, place in self._placed.items():
@@ -177,7 +177,7 @@ class _There:
                 self.take(identity, [("text", place.text)])
 
     def take(self, identity: MemoryId, tags: Iterable[_Tag]) -> At | None:
-        """Give a memory without an entry the first that has one of these and is nobody's yet."""
+        """Assign a memory the first unclaimed entry with one of these tags; return it if found."""
         if identity in self.claims:
             return self.claims[identity]
         for tag in tags:
@@ -192,7 +192,7 @@ class _There:
         self.claims[identity] = at
 
     def make_room(self, section: int) -> None:
-        """Know where the entries are now that a section was put in front of this one."""
+        """Shift the positions because a section was inserted at this index."""
 
         def now(at: At) -> At:
             return At(at.section + 1, at.part) if at.section >= section else at
@@ -207,7 +207,7 @@ class _There:
 
 
 class _Keeper:
-    """The file at work."""
+    """The file during an update."""
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ class _Keeper:
         self._there = _places(document, wanted, placed, world)
 
     def bring(self, memory: Memory, *, history: bool) -> None:
-        """Let the file say what a memory says, where that is for us to say."""
+        """Bring a memory's entry up to date, as far as the store owns its words."""
         place = self.placed.get(memory.id)
         if place is not None and place.version >= memory.version:
             return
@@ -239,7 +239,7 @@ class _Keeper:
             self._note(memory, f"cannot be written: {error}")
 
     def forget(self, memory: Memory) -> None:
-        """Take the entry of a memory out, also where a person has edited it."""
+        """Remove a memory's entry, even if a person has edited it."""
         place = self.placed.get(memory.id)
         if place is None or place.version >= memory.version:
             return
@@ -261,7 +261,7 @@ class _Keeper:
         at = there.take(memory.id, [("id", memory.id)])
         if at is None:
             there.settle()
-            newest = self._newest[memory.id]  # where the level was lost, the file may have that
+            newest = self._newest[memory.id]  # if the level was lost, the file may have this one
             at = there.take(memory.id, [("words", words_digest(self._alike(newest)))])
             memory = memory if at is None else newest
         if at is None:
@@ -288,9 +288,9 @@ class _Keeper:
                 there.make_room(number)
 
     def _visited(self, location: int, memory: Memory, *, is_new: bool) -> None:
-        """Count each session that the file does not tell of as a visit: of more, nothing is known.
+        """Count each session that the file does not list as a visit: more is not known.
 
-        The line of a section that is there is added to only where it is one.
+        An existing section's line of visits is updated only if there is one.
         """
         told = None if is_new else _tally_of(self.document, location)
         known = () if told is None else told.episodes
@@ -310,11 +310,11 @@ class _Keeper:
         elif memory.live:
             self.placed[memory.id] = replace(place, version=memory.version)
             self._note(memory, "was taken out or moved by hand, and stays so")
-        else:  # it must not be taken for another one of its title
+        else:  # another entry of its title must not be taken for it
             self.placed[memory.id] = replace(place, version=memory.version, location=_NOWHERE)
 
     def _write(self, memory: Memory, at: At, *, ours: str, called: str) -> None:
-        """Write a memory into its entry, where the words there are ours or the memory's own."""
+        """Write a memory into its entry, if the words there are the store's or the memory's own."""
         location, header, meta, _ = entry_parts(memory)
         before = self._entry(at)
         title = before.header.title if header.title == called else header.title
@@ -323,7 +323,7 @@ class _Keeper:
         if words_digest(before) in {ours, after} or self._is_decided(before, memory):
             self.document, ours = rewritten, after
         elif not memory.live and not before.live:
-            ours = words_digest(before)  # by hand as by the store: in the words that it has
+            ours = words_digest(before)  # retired by hand as well as in the store: keep its words
         else:
             how = "edited by hand and stays so: import it" if before.live else "retired by hand"
             self._note(memory, f"was {how}")
@@ -340,7 +340,7 @@ class _Keeper:
         )
 
     def _with_words(self, memory: Memory, at: At, title: str) -> Document:
-        """Return the file with an entry that says what a memory says, below a title."""
+        """Return the file after writing a memory's content and title into an entry."""
         document, entry = self.document, self._entry(at)
         _, header, _, text = entry_parts(memory)
         header = replace(header, title=title)
@@ -356,7 +356,7 @@ class _Keeper:
         return retire(document, at, self._why(memory.superseded))
 
     def _alike(self, memory: Memory) -> Entry:
-        """Return the entry that a memory would be."""
+        """Return the entry that a memory would get."""
         _, header, meta, text = entry_parts(memory)
         if memory.superseded is None:
             return Entry(header, meta, text, retired=None, struck=False, written="")
@@ -370,14 +370,14 @@ class _Keeper:
         return SupersededBy(self._title_of(superseded.by))
 
     def _title_of(self, identity: MemoryId) -> str:
-        """Return what a memory is called in the file, or would be."""
+        """Return a memory's title in the file, or the one that it would get."""
         if place := self.placed.get(identity):
             return place.title
         memory = self._newest.get(identity)
         return identity if memory is None else entry_parts(memory)[1].title
 
     def _is_decided(self, entry: Entry, memory: Memory) -> bool:
-        """Tell whether an entry's words were decided on: they are behind the memory then."""
+        """Return whether an entry's words were decided on, so that the memory reflects them."""
         place = self.placed.get(memory.id)
         since = (None,) if place is None else (None, place.version)
         events = (event_id_of(memory.scope, entry, version) for version in since)
@@ -397,7 +397,7 @@ def _places(
     placed: Mapping[MemoryId, Placed],
     world: str,
 ) -> dict[int, _There]:
-    """Look around in the locations that these memories are of."""
+    """Match memories to entries in the locations of these memories."""
     by_location: dict[int, dict[MemoryId, Placed]] = {
         entry_parts(memory)[0].id: {} for memory in wanted
     }
@@ -428,7 +428,7 @@ def _entry_of(document: Document, at: At) -> Entry:
 
 
 def _last_of(document: Document, location: int) -> At:
-    """Return the entry that was added to a location last: it is the last of its first section."""
+    """Return the entry last added to a location: the last one of its first section."""
     number = section_of(document, location)
     if number is None:
         raise LookupError(f"location {location} has no section")
@@ -437,19 +437,19 @@ def _last_of(document: Document, location: int) -> At:
 
 
 def _tally_of(document: Document, location: int) -> Tally | None:
-    """Return the line of visits of a location's first section."""
+    """Return the line of visits in a location's first section; None if there is none."""
     number = section_of(document, location)
     parts = () if number is None else document.sections[number].parts
     return next((part for part in parts if isinstance(part, Tally)), None)
 
 
 def _is_name(session: str) -> bool:
-    """Tell whether a session can stand in a line of visits, between commas."""
+    """Return whether a session can be an item in a line of visits, between commas."""
     return "," not in session and session == session.strip() and session.isprintable()
 
 
 def _counted(there: Meta, meta: Meta) -> Meta:
-    """Return what goes on to count, and what a person may have corrected."""
+    """Return the updated counts, keeping what a person may have corrected."""
     return Meta(
         episode=there.episode if meta.episode is None else meta.episode,
         turns=there.turns if meta.turns is None else meta.turns,

@@ -1,8 +1,8 @@
-"""Between an entry of a Memories.md and an event or a memory: one location is one scope.
+"""Maps entries of a Memories.md to events and memories: one location is one scope.
 
-What has no field of its own travels as metadata: the location's name, the score, the goal, the
-last turn, how often the entry was seen, and labels that are too long or empty. Whatever is read
-here from a memory may come from any producer, and is checked before it is written.
+What has no field of its own becomes metadata: the location's name, the score, the goal, the last
+turn, how often the entry was seen, and labels that are too long or empty. What is read here from a
+memory may come from any producer, and is checked before it is written.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ EPISODE = "episode"
 _LABEL: TypeAdapter[str] = TypeAdapter(Label)
 _CATEGORY_UNKNOWN = "NOTE"
 _TITLE_MAX = 60
-"""Characters of a text that stand for the title that a memory does not have."""
+"""The length of the title that is made from a text if the memory has none."""
 _DIGITS_MAX = 15
 
 
@@ -44,7 +44,7 @@ def scope_of(world: str, location_id: int) -> ScopeName:
 
 
 def location_id(scope: str, world: str | None = None) -> int | None:
-    """Return the number of a scope's location; None where it is no location (of that world)."""
+    """Return the number of a scope's location; None if it is no location (of that world)."""
     place, _, number = scope.rpartition("/")
     if not place or (world is not None and place != world):
         return None
@@ -55,14 +55,14 @@ def location_id(scope: str, world: str | None = None) -> int | None:
 def event_of(
     found: Found, *, world: str, at: datetime, nth: int = 1, since: int | None = None
 ) -> Remember | None:
-    """Return the event that an entry stands for; None where it holds no longer, or says nothing.
+    """Return the event of an entry; None if it is not live or has no text.
 
     The same words below the same header in the same location are the same event, whenever they
-    are read. The memory's name is made of location, title, first turn and episode, so another text
-    there addresses the same memory; `nth` parts entries that agree in all of these (`numbered`).
-    `since` is the version of the memory that a person has corrected, where that is known: what was
-    said before is then said anew. Raises Unreadable where an entry or the world cannot be told as
-    an event, naming the field.
+    are read. The memory's name is made from location, title, first turn and episode, so another
+    text there addresses the same memory; `nth` distinguishes entries that agree in all of these
+    (`numbered`). `since` is the version of the memory that a person has corrected, if known:
+    repeating earlier words is then a new event. Raises Unreadable, naming the field, if an entry or
+    the world cannot be expressed as an event.
     """
     entry, location = found.entry, found.location
     if location is None or not entry.live or not entry.text.strip():
@@ -88,10 +88,10 @@ def event_of(
 
 
 def entry_parts(memory: Memory) -> tuple[Location, Header, Meta, str]:
-    """Return where a memory stands in a file, and what is written of it.
+    """Return a memory's location in a file, and what is written of it.
 
-    Whether it was retired, and by what, is for `retire` to say: the header is that of a live one.
-    Raises ValueError for a memory whose scope is no location.
+    The header is that of a live memory: `retire` writes whether and why it was retired. Raises
+    ValueError if the memory's scope is no location.
     """
     number = location_id(memory.scope)
     if number is None:
@@ -105,13 +105,13 @@ def entry_parts(memory: Memory) -> tuple[Location, Header, Meta, str]:
 
 
 def written_at_all(memory: Memory) -> bool:
-    """Tell whether a memory belongs into a file: it is of a location, and meant to last."""
+    """Return whether a memory belongs in a file: it has a location and is not ephemeral."""
     lasting = memory.persistence is not Persistence.EPHEMERAL
     return lasting and location_id(memory.scope) is not None
 
 
 def event_id_of(scope: ScopeName, entry: Entry, since: int | None = None) -> EventId:
-    """Return the id of what an entry says in a scope; see `event_of`."""
+    """Return the event id of an entry's content in a scope; see `event_of`."""
     header = entry.header
     persistence = header.persistence and header.persistence.value
     said = [header.category, header.title, persistence, header.status.value, entry.text]
@@ -119,22 +119,22 @@ def event_id_of(scope: ScopeName, entry: Entry, since: int | None = None) -> Eve
 
 
 def name_of(scope: str, entry: Entry, nth: int = 1) -> str:
-    """Return the producer's name for the memory of an entry of a scope; see `event_of`."""
+    """Return the producer's name for the memory of an entry in a scope; see `event_of`."""
     meta = entry.meta
     turn = None if meta.turns is None else meta.turns.first
     return entry_name(scope, to_json([entry.header.title, meta.episode, turn, nth]))
 
 
 def numbered(document: Document) -> Iterator[tuple[Found, int]]:
-    """Yield the entries in the order of the file, each with its number among its namesakes.
+    """Yield the entries in file order, each with its number among entries of the same name.
 
-    Retired ones are counted, too, so nobody changes a name by striking something through.
+    Retired ones are counted too, so striking something through changes no name.
     """
     return with_numbers(entries(document))
 
 
 def with_numbers(found: Iterable[Found]) -> Iterator[tuple[Found, int]]:
-    """Yield some of the entries of a file so: all of each location that occurs among them."""
+    """Yield entries numbered in this way; `found` must have all of each location in it."""
     met: Counter[str] = Counter()
     for one in found:
         name = "" if one.location is None else name_of(str(one.location.id), one.entry)
@@ -143,7 +143,7 @@ def with_numbers(found: Iterable[Found]) -> Iterator[tuple[Found, int]]:
 
 
 def _label(text: str) -> str | None:
-    """Return a text that can stand in a label's place; None for one that cannot."""
+    """Return a text if it is a valid label; None otherwise."""
     try:
         return _LABEL.validate_python(text, strict=True)
     except ValidationError:
@@ -151,7 +151,7 @@ def _label(text: str) -> str | None:
 
 
 def _metadata(location: Location, header: Header, meta: Meta) -> dict[str, JsonValue]:
-    """Return what of an entry no field of an event holds."""
+    """Return what an entry has that no field of an event holds."""
     turns = meta.turns
     kept: dict[str, JsonValue] = {LOCATION_NAME: location.name}
     kept |= {
@@ -177,7 +177,7 @@ def _metadata(location: Location, header: Header, meta: Meta) -> dict[str, JsonV
 
 
 def _header(memory: Memory, meta: Meta) -> Header:
-    """Return a memory's header in words that are read back; others give way to plain ones."""
+    """Return a memory's header in a form that reads back; replace what does not by plain words."""
     category = _told(memory.category, memory.metadata, CATEGORY)
     title = _told(memory.title, memory.metadata, TITLE)
     header = Header(
@@ -194,7 +194,7 @@ def _header(memory: Memory, meta: Meta) -> Header:
 
 
 def _meta(memory: Memory) -> Meta:
-    """Return what stands in a memory's parentheses: the newest episode, first and last turn."""
+    """Return the content of a memory's parentheses: the newest episode, first and last turn."""
     kept = memory.metadata
     goal, other = kept.get(GOAL), kept.get(OTHER)
     episode = _told(next(reversed(memory.sessions), None), kept, EPISODE)

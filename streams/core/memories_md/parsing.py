@@ -1,7 +1,7 @@
-"""From the text of a Memories.md to its parts.
+"""Parses the text of a Memories.md into its parts.
 
-Any text is read: what is no memory is kept as it is, and `checking.py` says what is wrong with it.
-Each line is looked at a fixed number of times, so the time grows with the length of the text.
+Any text can be parsed: what is no memory is kept verbatim, and `checking.py` reports what is wrong
+with it. Each line is read a fixed number of times, so the time is linear in the text's length.
 """
 
 import re
@@ -51,7 +51,7 @@ _STANDING = {
 
 
 _SHORT = 100
-"""Characters of a piece whose reading is kept, so that what is kept stays small."""
+"""The longest piece whose parsing is cached, so that the cache stays small."""
 
 
 class _Score(NamedTuple):
@@ -68,7 +68,7 @@ _COMMA_GOAL = f", {GOAL}"
 
 
 class HeaderPieces(NamedTuple):
-    """The first line of an entry as it is written: `**[fields] title** *(meta)*`."""
+    """The pieces of an entry's first line, as written: `**[fields] title** *(meta)*`."""
 
     fields: str
     title: str
@@ -76,7 +76,7 @@ class HeaderPieces(NamedTuple):
 
 
 def parse(text: str) -> Document:
-    """Read any text; rendering the document gives that text again."""
+    """Parse any text; rendering the document gives that text again."""
     bom = BOM if text.startswith(BOM) else ""
     lines = lines_of(text[len(bom) :])
     newline = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
@@ -89,7 +89,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def split_header(line: str) -> HeaderPieces | None:
-    """Part the first line of an entry; None where it is malformed."""
+    """Split the first line of an entry; None if it is malformed."""
     bare = line.rstrip()
     if bare[0] == "~":
         bare = bare[2:-2] if _is_struck(bare) else ""
@@ -106,14 +106,14 @@ def split_header(line: str) -> HeaderPieces | None:
 
 
 def read_header(pieces: HeaderPieces) -> Header:
-    """Read what stands in the brackets, and the title."""
+    """Parse the content of the brackets, and the title."""
     read = _short_fields if len(pieces.fields) <= _SHORT else _fields
     category, persistence, status = read(pieces.fields)
     return Header(category, unfolded(pieces.title), persistence, status)
 
 
 def read_meta(text: str) -> Meta:
-    """Read what stands in an entry's parentheses."""
+    """Parse the content of an entry's parentheses."""
     text, goal = _goal(text)
     parts = text.split(",")
     episode = turns = score = seen = None
@@ -134,7 +134,7 @@ def read_meta(text: str) -> Meta:
 
 
 def read_tally(line: str) -> Tally | None:
-    """Read the line of visits and episodes; None where it is malformed."""
+    """Parse the line of visits and episodes; None if it is malformed."""
     found = _TALLY.fullmatch(line.rstrip())
     if found is None:
         return None
@@ -143,7 +143,7 @@ def read_tally(line: str) -> Tally | None:
 
 
 def read_location(line: str) -> Location | None:
-    """Read the heading of a section; None where it names no location."""
+    """Parse the heading of a section; None if it names no location."""
     if found := _LOCATION.fullmatch(line.rstrip()):
         return Location(int(found[1]), unfolded(found[2].strip()))
     if found := _NAME_FIRST.fullmatch(line.rstrip()):
@@ -152,7 +152,7 @@ def read_location(line: str) -> Location | None:
 
 
 def read_retired(line: str) -> Retired | None:
-    """Read the note on a retired memory; None where the line is something else."""
+    """Parse the note on a retired memory; None if the line is something else."""
     if line[0] != "[":
         return None
     bare = line.rstrip()
@@ -164,7 +164,7 @@ def read_retired(line: str) -> Retired | None:
 
 
 def read_entry(lines: Sequence[str], at: int) -> tuple[Entry, int] | None:
-    """Read the entry whose header is at a line, and where it ends; None where it is malformed."""
+    """Parse the entry whose header is at a line; return it and its end, None if malformed."""
     pieces = split_header(lines[at])
     if pieces is None:
         return None
@@ -176,10 +176,10 @@ def read_entry(lines: Sequence[str], at: int) -> tuple[Entry, int] | None:
 
 
 def body_of(lines: Sequence[str], header: int) -> tuple[Retired | None, int, int]:
-    """Find what belongs to the header at a line: the note on its retirement, the lines of text.
+    """Find what belongs to the header at a line: the note on its retirement, and its text.
 
-    Of those, the first is returned, and the line behind the last, both alike where there are none.
-    Blank lines may stand between the two; behind a line of text, a blank line ends the entry.
+    Returns the note, the first line of text and the line after the last, equal if there is none.
+    Blank lines may separate note and text; after a line of text, a blank line ends the entry.
     """
     end = header + 1
     if end < len(lines) and lines[end][0].isalnum():  # most entries
@@ -194,7 +194,7 @@ def body_of(lines: Sequence[str], header: int) -> tuple[Retired | None, int, int
 
 
 def text_stop(lines: Sequence[str], start: int) -> int:
-    """Return where the lines of text that begin at `start` end."""
+    """Return the end of the lines of text that begin at `start`."""
     for at in range(start, len(lines)):
         line = lines[at]
         if not line[0].isalnum() and shape_of(line) != "text":
@@ -203,7 +203,7 @@ def text_stop(lines: Sequence[str], start: int) -> int:
 
 
 def read_text(lines: Sequence[str]) -> tuple[str, bool]:
-    """Read the lines of a text, and whether it is struck through, as a whole or line by line."""
+    """Parse the lines of a text; return it, and whether it is struck through."""
     text = "".join(lines).replace("\r\n", "\n").rstrip("\r\n")
     if not text.startswith(STRIKE):
         return unescaped(text), False
@@ -215,7 +215,7 @@ def read_text(lines: Sequence[str]) -> tuple[str, bool]:
 
 
 def read_parts(lines: Sequence[str]) -> tuple[Part, ...]:
-    """Read what stands below a heading."""
+    """Parse the lines below a heading."""
     parts: list[Part] = []
     at = 0
     while at < len(lines):
@@ -225,7 +225,7 @@ def read_parts(lines: Sequence[str]) -> tuple[Part, ...]:
 
 
 def unknown_field(header: Header) -> bool:
-    """Tell whether a category holds a field that is no persistence and no status."""
+    """Return whether a category contains a field that is neither persistence nor status."""
     return " - " in header.category
 
 
@@ -240,7 +240,7 @@ def _sections(lines: Sequence[str]) -> Iterator[Section]:
 
 
 def _part(lines: Sequence[str], at: int) -> tuple[Part, int]:
-    """Read the part that begins at a line; return it, and the line behind it."""
+    """Parse the part that begins at a line; return it, and the line after it."""
     line = lines[at]
     match shape_of(line):
         case "entry":
@@ -279,7 +279,7 @@ def _skip_blank(lines: Sequence[str], at: int) -> int:
 
 
 def _fields(written: str) -> tuple[str, Persistence | None, Standing]:
-    """Read what stands in the brackets: at most one persistence and one status, at the end."""
+    """Parse the content of the brackets: at most one persistence and one status, at the end."""
     category, persistence, status = unfolded(written), None, None
     while True:
         rest, dash, last = category.rpartition(" - ")
@@ -295,7 +295,7 @@ _short_fields = lru_cache(1024)(_fields)
 
 
 def _goal(text: str) -> tuple[str, str | None]:
-    """Part a goal, which may hold anything and ends the parentheses, from what is before it."""
+    """Split off a goal, which may contain anything and ends the parentheses."""
     if text.startswith(GOAL):
         return "", unfolded(text[len(GOAL) :])
     rest, found, goal = text.partition(_COMMA_GOAL)
@@ -303,7 +303,7 @@ def _goal(text: str) -> tuple[str, str | None]:
 
 
 def _meta_part(part: str) -> Turns | _Score | _Seen | None:
-    """Read one of the parts between commas."""
+    """Parse one of the comma-separated parts."""
     found = _META_PART.fullmatch(part.strip())
     if found is None:
         return None
@@ -316,7 +316,7 @@ def _meta_part(part: str) -> Turns | _Score | _Seen | None:
 
 
 _short_part = lru_cache(4096)(_meta_part)
-"""The same parts come again and again."""
+"""A cache: the same parts occur again and again."""
 
 
 def _is_struck(line: str) -> bool:

@@ -1,4 +1,4 @@
-"""From the parts of a Memories.md to its text."""
+"""Renders the parts of a Memories.md as text."""
 
 from itertools import chain
 
@@ -21,12 +21,12 @@ RULE_LINE = "---"
 
 
 def render(document: Document) -> str:
-    """Return the text of a document: for a parsed one, the very text that was parsed."""
+    """Return the text of a document; for a parsed one, exactly the text that was parsed."""
     return document.bom + "".join(chain.from_iterable(map(_pieces, document.sections)))
 
 
 def header_pieces(header: Header, meta: Meta) -> HeaderPieces:
-    """Write what the first line of an entry consists of; an active status is not written."""
+    """Return the pieces of an entry's first line; an active status is omitted."""
     fields = [header.category]
     if header.persistence is not None:
         fields.append(header.persistence.name)
@@ -43,7 +43,7 @@ def header_line(pieces: HeaderPieces) -> str:
 
 
 def meta_text(meta: Meta) -> str:
-    """Write what stands in an entry's parentheses; "" for nothing."""
+    """Return the content of an entry's parentheses; "" if there is none."""
     parts = [
         *([] if meta.episode is None else [f"Ep{folded(meta.episode)}"]),
         *([] if meta.turns is None else [_turns(meta.turns, meta.seen)]),
@@ -64,7 +64,7 @@ def retired_line(retired: Retired) -> str:
 
 
 def text_lines(text: str, *, struck: bool) -> list[str]:
-    """Write a text as lines that hold no structure."""
+    """Return a text as lines that contain no structure."""
     written = escaped(text)
     return (f"{STRIKE}{written}{STRIKE}" if struck else written).split("\n")
 
@@ -85,7 +85,7 @@ def _pieces(section: Section) -> list[str]:
 
 
 def _turns(turns: Turns, seen: int) -> str:
-    """Write the turns: a range of one observation, or from the first to the last of several."""
+    """Return the turns: a range for one observation, or first to last for several."""
     if turns.first == turns.last:
         return f"T{turns.first}"
     between = "\u2192T" if seen > 1 else "-"

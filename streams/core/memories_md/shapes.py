@@ -1,15 +1,15 @@
-"""Which lines of a Memories.md are structure, by their look alone."""
+"""Recognizes the structural lines of a Memories.md by their form alone."""
 
 from typing import Literal, TypeAlias
 
 Shape: TypeAlias = Literal["text", "blank", "heading", "memories", "entry", "tally", "rule"]
-"""What a line is taken for; only text can be a part of a memory's text."""
+"""The kinds of lines; only "text" can be part of a memory's text."""
 
 _RULE_MIN = 3
 
 
 def shape_of(line: str) -> Shape:
-    """Tell what a line is; `line` is not empty, and may have its line end."""
+    """Return the kind of a line; `line` is not empty, and may include its line end."""
     first = line[0]
     if first.isalnum():  # most lines
         return "text"
@@ -25,7 +25,7 @@ def shape_of(line: str) -> Shape:
 
 
 def opens_section(line: str) -> bool:
-    """Tell whether a line is a heading of the first or second level."""
+    """Return whether a line is a heading of the first or second level."""
     return line.startswith("#") and line.split(maxsplit=1)[0] in {"#", "##"}
 
 

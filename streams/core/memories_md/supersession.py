@@ -1,8 +1,8 @@
-"""Superseded memories of a Memories.md that lead to no memory: found, and brought in order.
+"""Finds and repairs supersessions in a Memories.md that lead to no live memory.
 
-A file names the successor of a memory by its title. So a memory may name itself, two may name each
-other, and a title may belong to nobody: then a fact is gone, though its text is still there. What
-was superseded by a damaged chain holds again; what nobody explains stays as it is, and says so.
+A file names a memory's successor by its title. So a memory may name itself, two may name each
+other, and a title may not exist: then a fact is lost, though its text is still there. What a
+damaged chain superseded becomes active again; an unexplained one stays superseded, with a note.
 """
 
 from collections import defaultdict
@@ -24,17 +24,17 @@ from streams.core.memories_md.entries import (
 )
 
 Kind: TypeAlias = Literal["itself", "circle", "nobody", "unexplained", "follows"]
-"""What is wrong with a supersession; `follows`: nothing but where its successor leads to."""
+"""What is wrong with a supersession; `follows`: only that its successor's chain is broken."""
 
 _UNEXPLAINED = "superseded, and by what is not known"
 
 _Title: TypeAlias = tuple[int | None, str]
-"""A location, and a title as it is compared: white space and case do not count."""
+"""A location with a title in normalized form: white space and case do not matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A retired entry that leads to no live one: why, and what makes good for it."""
+    """A retired entry that leads to no live one: the reason, and the repair."""
 
     found: Found
     kind: Kind
@@ -43,10 +43,10 @@ class Damage:
 
 
 def damages(document: Document) -> tuple[Damage, ...]:
-    """Return the retired entries that lead to no live one, in the order of the file.
+    """Return the retired entries that lead to no live one, in file order.
 
     A chain may end at an entry that was found wrong, or that a person has struck through: those
-    are gone on purpose. Of a circle the entry that stands last in the file is taken for the newest.
+    were retired on purpose. In a circle, the entry that comes last in the file counts as newest.
     """
     return tuple(
         sorted(_Chains(tuple(entries(document))).damages(), key=lambda one: one.found.line)
@@ -54,9 +54,9 @@ def damages(document: Document) -> tuple[Damage, ...]:
 
 
 def repaired(document: Document, found: Sequence[Damage]) -> tuple[Document, tuple[Problem, ...]]:
-    """Mend what `damages` found in the document; entries stay where they are.
+    """Repair what `damages` found in the document; entries keep their positions.
 
-    What cannot be written as it is meant stays as it was, and is returned as a problem.
+    What cannot be written as intended stays unchanged, and is returned as a problem.
     """
     refused: list[Problem] = []
     for damage in found:
@@ -78,10 +78,10 @@ def _mended(document: Document, damage: Damage) -> Document:
 
 
 class _Chains:
-    """Which entries lead to one that holds, or that is gone on purpose: the sound ones.
+    """Finds the sound entries: those that lead to a live one, or to one retired on purpose.
 
-    Entries are numbers here. Titles stand between them, so that many entries of one title take no
-    more time than as many of different ones.
+    Entries are numbers here. They are linked through titles, so that many entries of one title take
+    no more time than as many of different titles.
     """
 
     def __init__(self, found: Sequence[Found]) -> None:
@@ -116,7 +116,7 @@ class _Chains:
                 yield from self._following(newest)
 
     def _following(self, number: int) -> Iterator[Damage]:
-        """Take an entry for live again, and tell of all that lead to it."""
+        """Treat an entry as live again, and report all that lead to it."""
         one = self._found[number]
         for follower in self._spread(number):
             if follower != number:
@@ -128,7 +128,7 @@ class _Chains:
                 )
 
     def _spread(self, number: int) -> list[int]:
-        """Mark an entry as sound, and all that lead to it; return those that were not."""
+        """Mark an entry and all that lead to it as sound; return those newly marked."""
         made: list[int] = []
         open_ = [number]
         while open_:
@@ -144,12 +144,12 @@ class _Chains:
         return made
 
     def _others(self, number: int) -> list[int]:
-        """Return at most two entries that have the title of an entry's successor."""
+        """Return at most two other entries that have the title of an entry's successor."""
         wanted = _title(self._found[number], _successor(self._found[number].entry) or "")
         return [other for other in self._named.get(wanted, [])[:2] if other != number]
 
     def _circle(self, start: int) -> list[int]:
-        """Follow successors from an entry until one comes again; return those in between."""
+        """Follow successors from an entry until one repeats; return the entries of that circle."""
         path: dict[int, None] = {}
         number = start
         while number not in path:
@@ -191,7 +191,7 @@ def _title(found: Found, title: str) -> _Title:
 
 
 def _successor(entry: Entry) -> str | None:
-    """Return the title of what took an entry's place; None where nothing is said to have."""
+    """Return the title of an entry's successor; None if none is named."""
     retired = entry.retired
     return retired.title if isinstance(retired, SupersededBy) and not entry.live else None
 

@@ -1,4 +1,4 @@
-"""Entries of a Memories.md that decisions make one: which of them stays, and what is edited."""
+"""Unites entries of a Memories.md that decisions merge: which one stays, and what is edited."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,9 +27,9 @@ from streams.core.memories_md.entries import Document, Entry, Found, Header, Met
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """An entry that another one stands for, by the decision on `by`: itself, or that other one.
+    """An entry that another one replaces, by the decision on `by`: itself or that other one.
 
-    `compared` is how the two looked to the decider; None where their words are the same.
+    `compared` is the comparison that the decider saw; None if the words are the same.
     """
 
     found: Found
@@ -40,7 +40,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """Entries that become one: the one that stays, what it says from then on, and the others."""
+    """Entries that become one: the survivor, its new text, and the others."""
 
     survivor: Found
     text: str
@@ -48,9 +48,9 @@ class Union:
 
 
 def unions(found: Sequence[Found], decisions: Sequence[Decision]) -> list[Union]:
-    """Return what decisions on entries, one for each and in their order, make of them.
+    """Return the unions that follow from decisions on entries, one for each and in their order.
 
-    Where the text of one entry says all, that entry stays; where a new text was made, the first.
+    If one entry's text says everything, that entry stays; if a new text was made, the first does.
     """
     by_memory: dict[MemoryId, Union] = {}
     for one, decision in zip(found, decisions, strict=True):
@@ -71,9 +71,9 @@ def unions(found: Sequence[Found], decisions: Sequence[Decision]) -> list[Union]
 
 
 def united(document: Document, union: Union) -> Document:
-    """Let the survivor stand for all: its text, counts and turns; the others name it by its title.
+    """Update the survivor's text, counts and turns; retire the others with its title as successor.
 
-    Raises ValueError where that cannot be written as it is meant.
+    Raises ValueError if that cannot be written as intended.
     """
     stays, others = union.survivor, [gone.found for gone in union.gone]
     every = [stays.entry, *(one.entry for one in others)]
@@ -87,7 +87,7 @@ def united(document: Document, union: Union) -> Document:
 
 
 def _one_of(known: dict[MemoryId, Union], one: Found, decision: Merge | Replace) -> Union:
-    """Make one of an entry and those that it is merged with, or replaces."""
+    """Unite an entry with those that it is merged with or that it replaces."""
     text = decision.memory.text
     earlier = sorted(known.values(), key=lambda union: union.survivor.line)
     whole = (union.survivor for union in earlier if normalised(union.text) == normalised(text))
@@ -105,13 +105,13 @@ def _one_of(known: dict[MemoryId, Union], one: Found, decision: Merge | Replace)
 
 
 def _compared(decision: Change, *memories: MemoryId) -> Compared | None:
-    """Return how the nearest of some memories looked to the decider."""
+    """Return the comparison of the nearest of some memories that the decider saw."""
     seen = (one for one in decision.evidence.neighbours if one.memory_id in memories)
     return next(seen, None)
 
 
 def _header(every: Sequence[Entry]) -> Header:
-    """Return the first entry's header, as lasting and as firm as any of them."""
+    """Return the first entry's header, with the strongest persistence and status of all."""
     lasting = [entry.header.persistence for entry in every if entry.header.persistence is not None]
     strongest: Persistence | None = max(lasting, key=lambda one: one.rank, default=None)
     active = any(entry.header.status is Standing.ACTIVE for entry in every)
@@ -120,9 +120,9 @@ def _header(every: Sequence[Entry]) -> Header:
 
 
 def _meta(every: Sequence[Entry]) -> Meta:
-    """Return the first entry's parentheses, with the counts of all, and what it does not tell.
+    """Return the first entry's parentheses, with the counts of all and missing values filled in.
 
-    Turns are counted anew in each episode, so only those of the first entry's are joined.
+    Turns restart in each episode, so only those of the first entry's episode are joined.
     """
     own = every[0].meta
     turns = [
