@@ -7,8 +7,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from memsieve.http_transport import AsyncCaller, Caller, segment
-from schemas import memories as stored
-from streams.apps import loading
+from streams.apps import conflicts, loading
 from streams.apps.api import records
 
 
@@ -177,9 +176,14 @@ class HttpMemory(Caller):
             },
         )
 
-    def get(self, memory_id: str) -> stored.Memory:
-        """Return a memory, also one that was retired: it says by what, when and why."""
-        return self._ask(stored.Memory, "GET", f"/v1/memories/{segment(memory_id=memory_id)}")
+    def get(self, memory_id: str) -> conflicts.KeptMemory:
+        """Return a memory, also one that was retired: it says by what, when and why.
+
+        `conflicts` are the live memories that say otherwise.
+        """
+        return self._ask(
+            conflicts.KeptMemory, "GET", f"/v1/memories/{segment(memory_id=memory_id)}"
+        )
 
     def update(
         self,
@@ -474,9 +478,14 @@ class AsyncHttpMemory(AsyncCaller):
             },
         )
 
-    async def get(self, memory_id: str) -> stored.Memory:
-        """Return a memory, also one that was retired: it says by what, when and why."""
-        return await self._ask(stored.Memory, "GET", f"/v1/memories/{segment(memory_id=memory_id)}")
+    async def get(self, memory_id: str) -> conflicts.KeptMemory:
+        """Return a memory, also one that was retired: it says by what, when and why.
+
+        `conflicts` are the live memories that say otherwise.
+        """
+        return await self._ask(
+            conflicts.KeptMemory, "GET", f"/v1/memories/{segment(memory_id=memory_id)}"
+        )
 
     async def update(
         self,

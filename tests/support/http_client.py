@@ -14,9 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from schemas import memories
 from streams.adapters.telemetry import ApiMetrics
-from streams.apps import loading
+from streams.apps import conflicts, loading
 from streams.apps.api import records
 from streams.apps.api.app import described
 
@@ -32,8 +31,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from memsieve.http_transport import AsyncCaller, Caller, segment
-from schemas import memories as stored
-from streams.apps import loading
+from streams.apps import conflicts, loading
 from streams.apps.api import records
 '''
 
@@ -58,7 +56,11 @@ class AsyncHttpMemory(AsyncCaller):
 _FIRST = ("text", "query", "verdict", "memories", "events")
 """Fields that need no name in a call, as with `Memory`."""
 
-_ANSWERS: Mapping[str, ModuleType] = {"records": records, "loading": loading, "stored": memories}
+_ANSWERS: Mapping[str, ModuleType] = {
+    "records": records,
+    "loading": loading,
+    "conflicts": conflicts,
+}
 """Where the models of answers are, by the names that the module has for these places."""
 
 _SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}

@@ -579,7 +579,7 @@ class TestExplore:
             text = await ana.text(f"/decisions/{second.decision_id}")
         assert TULIPS in text
         assert ROSES in text
-        assert "because a memory is similar, and a person is asked" in text
+        assert "because a memory is similar, and a reviewer decides" in text
         assert "policy asking-" in text
 
     async def test_conflicts_are_listed_until_they_are_settled(self, tmp_path: Path) -> None:
