@@ -68,7 +68,7 @@ up: ## Start Kafka, Qdrant and the services in containers (needs Docker)
 down: ## Stop them; what they hold is kept
 	@docker compose down
 
-test: lint types arch suite ## Check everything and run every test: what a change must pass
+test: $(if $(SLICE),,lint types arch) suite ## Check everything and run every test: what a change must pass; SLICE=forget: its tests alone
 
 check: lint types arch unit ## The same with the unit tests alone: while you work
 
@@ -87,7 +87,7 @@ unit: $(READY) ## The tests that need nothing but Python: no process, broker or 
 	@$(BIN)/pytest -q -n auto --dist worksteal -m "not process" tests/unit tests/schemas
 
 suite: $(READY) ## Every test
-	@$(BIN)/pytest -q -n auto --dist worksteal
+	@$(BIN)/pytest -q -n auto --dist worksteal $(if $(SLICE),$(wildcard tests/*/$(SLICE)))
 
 sim: $(READY) ## Simulate crashes, takeovers and lost answers for three minutes, each time others
 	@$(BIN)/python -m tests.simulation --seconds 90
@@ -110,6 +110,7 @@ client: $(READY) ## Write the clients of the HTTP API anew
 
 docs: $(READY) ## Write the generated reference pages anew
 	@$(BIN)/python -m tests.support.reference docs/reference
+	@$(BIN)/python -m tests.support.architecture
 
 pictures: $(READY) ## Draw the pictures of docs/web.md anew (needs Chromium)
 	@$(BIN)/python -m tests.support.pictures docs/pictures

@@ -14,8 +14,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from streams.apps import settings, wiring
-from streams.core.embedding import similarity
+from streams.embedding import DEFAULT_MODEL
+from streams.model.embedding import similarity
+from streams.store.app import settings, wiring
 
 NEAR_MISS = {"apt", "becel", "breaking_nli", "pawsx_dev", "semantoneg", "wikifact_refuted"}
 THRESHOLDS = [0.70, 0.75, 0.80, 0.85, 0.90, 0.93, 0.95, 0.96, 0.97, 0.98, 0.99]
@@ -36,7 +37,7 @@ def main() -> None:
     _print(table, counts)
     if options.out:
         result = {
-            "model": settings.DEFAULT_MODEL,
+            "model": DEFAULT_MODEL,
             "fastembed": metadata.version("fastembed"),
             "date": options.date,
             "pairs": counts,

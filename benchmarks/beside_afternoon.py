@@ -24,7 +24,7 @@ from benchmarks.material import Event, in_scopes, short_texts, write
 from benchmarks.measuring import Result, arguments, in_turn, rate, ratio
 from benchmarks.through_kafka import PARTITIONS, broker, installed, publish, serving
 from schemas.topics import DECISIONS, EVENTS
-from streams.apps import settings, wiring
+from streams.store.app import settings, wiring
 
 _SCRIPT = Path(__file__).parent / "peers/afternoon.py"
 _PATIENCE_SECONDS = 300.0

@@ -38,25 +38,25 @@ from benchmarks.vectors import Given, of_texts
 from schemas.base import EventId, MemoryId, ScopeName
 from schemas.decisions import Verdict
 from schemas.events import Remember
-from streams.adapters.clock import SystemClock
-from streams.adapters.files import FileSource
-from streams.adapters.passes import Passes
-from streams.apps import policies, settings, wiring
-from streams.apps.consolidated import Consolidated
-from streams.apps.consolidating import Asked, Consolidation
-from streams.apps.processes import embedded
-from streams.apps.proposing import InMemory, OwnStore
-from streams.apps.rehearsing import Means, Rehearsal
-from streams.apps.settings import ConsolidateSettings, Settings
-from streams.core.consolidation import Member, Related, cohesive, linked
-from streams.core.embedding import Vector
-from streams.core.identity import decision_id, memory_id
-from streams.core.measures import BCubed, b_cubed
-from streams.core.nominating import near_pairs
-from streams.core.policy import Policy
-from streams.core.survivorship import born
-from streams.core.verdict import Judgement
-from streams.runtime.collector import search_seldom
+from streams.clock.system import SystemClock
+from streams.consolidate.app.consolidated import Consolidated
+from streams.consolidate.app.consolidating import Asked, Consolidation
+from streams.consolidate.app.proposing import InMemory, OwnStore
+from streams.consolidate.core.nominating import near_pairs
+from streams.consolidate.world import Passes
+from streams.lab.core.measures import BCubed, b_cubed
+from streams.main.collector import search_seldom
+from streams.model.embedding import Vector
+from streams.model.identity import decision_id, memory_id
+from streams.model.policy import Policy
+from streams.model.verdict import Judgement
+from streams.stage.core.consolidation import Member, Related, cohesive, linked
+from streams.stage.core.survivorship import born
+from streams.store.app import policies, settings, wiring
+from streams.store.app.processes import embedded
+from streams.store.app.rehearsing import Means, Rehearsal
+from streams.store.app.settings import ConsolidateSettings, Settings
+from streams.store.world.files import FileSource
 
 _IN_A_SCOPE = 100
 _REPEATED, _CHANGED, _CHANGED_AT = 15, 50, 8

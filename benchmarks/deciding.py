@@ -11,20 +11,20 @@ from benchmarks.measuring import Cost, Watch
 from schemas.codec import EVENT
 from schemas.events import Event, Remember
 from schemas.topics import EVENTS, TOPICS
-from streams.adapters.lexicons import english
-from streams.adapters.local_broker import LocalBroker
-from streams.adapters.verifiers.built_in import BuiltInVerifier
-from streams.apps import policies
-from streams.core.language.reading import Readings
-from streams.core.tombstones import Key
-from streams.flow.decisions import INDEXED
-from streams.flow.deduplicate import Deduplicator
-from streams.flow.judging import Judging
-from streams.flow.owner import Owner
-from streams.flow.writer import Writer
-from streams.ports import Decided, Embedder, Index, Outgoing
-from streams.runtime.consumer import Consumer
-from streams.runtime.failures import RetryPolicy
+from streams.judges.built_in import BuiltInVerifier
+from streams.judges.lexicons import english
+from streams.log.consumer import Consumer
+from streams.log.failures import RetryPolicy
+from streams.log.local_broker import LocalBroker
+from streams.model.ports import Decided, Embedder, Index, Outgoing
+from streams.stage.core.tombstones import Key
+from streams.stage.flow.decisions import INDEXED
+from streams.stage.flow.deduplicate import Deduplicator
+from streams.stage.flow.judging import Judging
+from streams.stage.flow.owner import Owner
+from streams.stage.flow.writer import Writer
+from streams.store.app import policies
+from streams.text.reading import Readings
 
 POLICY = policies.load("default")
 START = datetime(2026, 3, 1, tzinfo=UTC)

@@ -28,17 +28,17 @@ from schemas.base import ModelId, Position
 from schemas.codec import DECISION
 from schemas.events import Remember
 from schemas.topics import EVENTS
-from streams.adapters.indexes.edge import EdgeIndex
-from streams.adapters.local_broker import LocalBroker
-from streams.core.decide import Case, Encoded, Unworded, decide
-from streams.core.embedding import Embedded, pack
-from streams.core.fences import BEGINNING, Epoch
-from streams.flow import decisions as reading
-from streams.flow.decisions import decision_record, fence_record
-from streams.flow.owner import Owner
-from streams.flow.takeover import take_over
-from streams.flow.writer import catch_up
-from streams.ports import Outgoing
+from streams.index.edge import EdgeIndex
+from streams.log.local_broker import LocalBroker
+from streams.model.embedding import Embedded, pack
+from streams.model.fences import BEGINNING, Epoch
+from streams.model.ports import Outgoing
+from streams.stage.core.decide import Case, Encoded, Unworded, decide
+from streams.stage.flow import decisions as reading
+from streams.stage.flow.decisions import decision_record, fence_record
+from streams.stage.flow.owner import Owner
+from streams.stage.flow.takeover import take_over
+from streams.stage.flow.writer import catch_up
 
 TAKEN_OVER = 10_000
 FENCED_EVENTS = 4_000

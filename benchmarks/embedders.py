@@ -5,8 +5,8 @@ from collections.abc import Callable
 from fastembed import TextEmbedding
 from fastembed.common.preprocessor_utils import load_tokenizer
 
-from streams.apps import settings, wiring
-from streams.ports import Embedder
+from streams.model.ports import Embedder
+from streams.store.app import settings, wiring
 
 
 def plain_fastembed() -> TextEmbedding:

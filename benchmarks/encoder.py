@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from benchmarks.embedders import embed, plain_fastembed
 from benchmarks.material import STREAMS, Texts, short_texts
 from benchmarks.measuring import Result, Rounds, Spread, arguments, in_turn, rate, ratio
-from streams.adapters.embedders.batching import batches
-from streams.adapters.embedders.install import describe
-from streams.adapters.embedders.precision import settled
-from streams.adapters.embedders.tokens import PaddingTokenizer
-from streams.apps import settings, wiring
-from streams.ports import Embedder
+from streams.embedding.batching import batches
+from streams.embedding.install import describe
+from streams.embedding.precision import settled
+from streams.embedding.tokens import PaddingTokenizer
+from streams.model.ports import Embedder
+from streams.store.app import settings, wiring
 
 _RUN_RECORDS = 256
 _TOKENS_MAX = 1_024

@@ -9,10 +9,10 @@ from benchmarks.deciding import POLICY, START
 from benchmarks.vectors import random_units
 from schemas.base import EventId, ScopeName
 from schemas.memories import Memory
-from streams.core.embedding import Vector
-from streams.core.identity import content_key, decision_id, memory_id
-from streams.core.neighbours import Stored
-from streams.ports import Index, Query
+from streams.model.embedding import Vector
+from streams.model.identity import content_key, decision_id, memory_id
+from streams.model.neighbours import Stored
+from streams.model.ports import Index, Query
 
 _PAGE = 2_000
 _SMALL = 100

@@ -20,22 +20,22 @@ from schemas.codec import DECISION, EVENT
 from schemas.decisions import Evidence, Insert, Reason
 from schemas.events import Remember
 from schemas.topics import DECISIONS, EVENTS
-from streams.adapters.indexes.edge import EdgeIndex
-from streams.adapters.lexicons import english
-from streams.adapters.local_broker import LocalBroker
-from streams.apps.forgetting import Means, Wanted, plans
-from streams.core.embedding import pack
-from streams.core.fences import Epoch, Reached
-from streams.core.language.reading import Readings
-from streams.core.lineage import Wish
-from streams.core.neighbours import Stored
-from streams.core.tombstones import Key
-from streams.flow.decided import DecidedInLog
-from streams.flow.decisions import decision_record, fence_record
-from streams.flow.judging import Judging
-from streams.flow.takeover import DEDUPLICATOR_GROUP
-from streams.flow.writer import WRITER_GROUP, Note
-from streams.ports import UNFOLLOWED, Committed, Outgoing
+from streams.forget.app.forgetting import Means, Wanted, plans
+from streams.index.edge import EdgeIndex
+from streams.judges.lexicons import english
+from streams.log.local_broker import LocalBroker
+from streams.model.embedding import pack
+from streams.model.fences import Epoch, Reached
+from streams.model.neighbours import Stored
+from streams.model.ports import UNFOLLOWED, Committed, Outgoing
+from streams.stage.core.lineage import Wish
+from streams.stage.core.tombstones import Key
+from streams.stage.flow.decided import DecidedInLog
+from streams.stage.flow.decisions import decision_record, fence_record
+from streams.stage.flow.judging import Judging
+from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
+from streams.stage.flow.writer import WRITER_GROUP, Note
+from streams.text.reading import Readings
 
 KEY = Key(b"a secret of thirty-two characters")
 _FORGOTTEN = 9

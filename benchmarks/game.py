@@ -20,15 +20,15 @@ from pathlib import Path
 from benchmarks.embedders import default_embedder
 from benchmarks.measuring import Result, Spread, arguments
 from schemas.events import Remember
-from streams.adapters.files import FileSource
-from streams.apps import policies, settings, wiring
-from streams.apps.extracting import Counts, Extraction
-from streams.apps.processes import embedded
-from streams.apps.recalling import Asked, Recaller, recalling
-from streams.apps.requests import record_of
-from streams.core.extraction.notes import Notes
-from streams.core.policy import Policy, parse
-from streams.ports import Embedder
+from streams.extract.app.extracting import Counts, Extraction
+from streams.extract.core.notes import Notes
+from streams.model.policy import Policy, parse
+from streams.model.ports import Embedder
+from streams.recall.app.recalling import Asked, Recaller, recalling
+from streams.store.app import policies, settings, wiring
+from streams.store.app.processes import embedded
+from streams.store.app.requests import record_of
+from streams.store.world.files import FileSource
 
 TURNS = Path(__file__).parents[1] / "examples/game/turns.jsonl"
 WORLD, PLACES = "skerry", range(1, 9)

@@ -8,12 +8,12 @@ from pathlib import Path
 from benchmarks.embedders import default_embedder
 from benchmarks.measuring import Cost, Watch
 from benchmarks.vectors import Recording
-from streams.adapters.files import FileSource
-from streams.apps import policies, settings
-from streams.apps.processes import EmbeddedPipeline, embedded
-from streams.core.embedding import Vector
-from streams.core.mapping import FieldMapping
-from streams.ports import Embedder
+from streams.model.embedding import Vector
+from streams.model.ports import Embedder
+from streams.stage.core.mapping import FieldMapping
+from streams.store.app import policies, settings
+from streams.store.app.processes import EmbeddedPipeline, embedded
+from streams.store.world.files import FileSource
 
 
 @dataclass(frozen=True)

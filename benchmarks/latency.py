@@ -31,7 +31,7 @@ from benchmarks.through_kafka import PARTITIONS, broker, installed, serving
 from schemas.codec import EVENT
 from schemas.events import Remember
 from schemas.topics import DECISIONS, EVENTS
-from streams.core.scope import partition_of
+from streams.model.scope import partition_of
 
 _WARM = 100
 """Warm-up events, not measured, because the first ones trigger lazy loading."""

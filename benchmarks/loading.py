@@ -26,14 +26,14 @@ from benchmarks.material import STREAMS
 from benchmarks.measuring import Result, Spread, arguments, percentile
 from schemas.base import MemoryId, ScopeName
 from schemas.memories import Memory
-from streams.adapters.clock import SystemClock
-from streams.apps import policies, settings, wiring
-from streams.apps.settings import LoadSettings
-from streams.core.embedding import Vector
-from streams.core.identity import content_key
-from streams.core.loading import Found
-from streams.flow.judging import Judging
-from streams.flow.loading import Bounds, How, Loader
+from streams.clock.system import SystemClock
+from streams.model.embedding import Vector
+from streams.model.identity import content_key
+from streams.recall.core.loading import Found
+from streams.recall.flow import Bounds, How, Loader
+from streams.stage.flow.judging import Judging
+from streams.store.app import policies, settings, wiring
+from streams.store.app.settings import LoadSettings
 
 _SCOPE = ScopeName("bench/ana")
 _CANDIDATES = 30

@@ -28,18 +28,18 @@ from benchmarks.material import Event, facts, write
 from benchmarks.measuring import Cost, Result, Spread, Watch, arguments, percentile, ratio
 from benchmarks.vectors import random_units
 from schemas.base import ScopeName
-from streams.adapters.files import FileSource
-from streams.adapters.indexes.edge import EdgeIndex
-from streams.adapters.indexes.exact import ExactIndex
-from streams.apps import policies, settings
-from streams.apps.following import Following
-from streams.apps.processes import EmbeddedPipeline, Tally, embedded
-from streams.apps.reading import opened
-from streams.apps.requests import record_of
-from streams.core.embedding import similarity
-from streams.core.mapping import FieldMapping
-from streams.core.neighbours import Stored
-from streams.ports import Embedder, Query
+from streams.index.edge import EdgeIndex
+from streams.index.exact import ExactIndex
+from streams.model.embedding import similarity
+from streams.model.neighbours import Stored
+from streams.model.ports import Embedder, Query
+from streams.stage.core.mapping import FieldMapping
+from streams.store.app import policies, settings
+from streams.store.app.following import Following
+from streams.store.app.processes import EmbeddedPipeline, Tally, embedded
+from streams.store.app.reading import opened
+from streams.store.app.requests import record_of
+from streams.store.world.files import FileSource
 
 PLACES, MEMORIES, REPEATS = 200, 2_000, 400
 AT_ONE_PLACE, ONE_BY_ONE = 100, 50

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, Self, TypeAlias
 
-from streams.adapters.clock import SystemClock
+from streams.clock.system import SystemClock
 
 RESULTS = Path(__file__).parent / "results"
 """The folder of committed results, NAME-DATE.json."""

@@ -32,22 +32,23 @@ from schemas.base import EventId, Position, ScopeName
 from schemas.memories import Memory, Turns
 from schemas.outcomes import Applied
 from schemas.topics import TOPICS
-from streams.adapters.indexes.exact import ExactIndex
-from streams.adapters.local_broker import LocalBroker
-from streams.adapters.memories_md.file import MemoriesFile
-from streams.adapters.memories_md.sink import MemoriesMdSink
-from streams.apps import cleaning, settings, wiring
-from streams.apps.recalling import Asked, Recaller
-from streams.apps.rehearsing import means
-from streams.core.fences import Reached
-from streams.core.identity import content_key, decision_id, memory_id
-from streams.core.memories_md.editing import add_entry, replace_text
-from streams.core.memories_md.entries import Document, entries
-from streams.core.memories_md.mapping import entry_parts
-from streams.core.memories_md.parsing import parse
-from streams.core.memories_md.rendering import render
-from streams.flow.decisions import INDEXED
-from streams.runtime.collector import search_seldom
+from streams.index.exact import ExactIndex
+from streams.log.local_broker import LocalBroker
+from streams.main.collector import search_seldom
+from streams.memories_md.app import cleaning
+from streams.memories_md.core.editing import add_entry, replace_text
+from streams.memories_md.core.entries import Document, entries
+from streams.memories_md.core.mapping import entry_parts
+from streams.memories_md.core.parsing import parse
+from streams.memories_md.core.rendering import render
+from streams.memories_md.world.file import MemoriesFile
+from streams.memories_md.world.sink import MemoriesMdSink
+from streams.model.fences import Reached
+from streams.model.identity import content_key, decision_id, memory_id
+from streams.recall.app.recalling import Asked, Recaller
+from streams.stage.flow.decisions import INDEXED
+from streams.store.app import settings, wiring
+from streams.store.app.rehearsing import means
 
 _ENTRIES = 1_000
 _KEPT = 1_500

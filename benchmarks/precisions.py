@@ -19,11 +19,11 @@ from benchmarks.material import STREAMS, Event, in_scopes, short_texts, write
 from benchmarks.measuring import Result, arguments
 from schemas.base import EventId
 from schemas.decisions import Change, Decision
-from streams.adapters.embedders.install import describe
-from streams.adapters.embedders.precision import settled
-from streams.apps import settings, wiring
-from streams.apps.reading import reading
-from streams.core.differences import Differences
+from streams.embedding.install import describe
+from streams.embedding.precision import settled
+from streams.replay.core import Differences
+from streams.store.app import settings, wiring
+from streams.store.app.reading import reading
 
 _EXACT = "exact"
 _SHOWN = 3

@@ -29,21 +29,22 @@ import numpy as np
 from schemas.base import EventId, ModelId, ScopeName
 from schemas.decisions import Band
 from schemas.events import Remember
-from streams.adapters.clock import SystemClock
-from streams.adapters.files import FileSource
-from streams.apps import labelled, policies, rehearsing, report, settings
-from streams.apps.calibrating import everything, in_first_half
-from streams.apps.evaluated import Evaluation, Row, both, measured
-from streams.apps.evaluation import evaluate
-from streams.apps.labelled import Labelled, pair_of
-from streams.apps.rehearsing import Means, rehearse
-from streams.core.embedding import Embedded
-from streams.core.grading import APART, ONE_FACT, Truth
-from streams.core.measures import Rate, auc
-from streams.core.policy import Policy
-from streams.core.verdict import Judgement
-from streams.flow.judging import Judging, Question
-from streams.ports import Embedder
+from streams.clock.system import SystemClock
+from streams.lab.app import labelled, report
+from streams.lab.app.calibrating import everything, in_first_half
+from streams.lab.app.evaluated import Evaluation, Row, both, measured
+from streams.lab.app.evaluation import evaluate
+from streams.lab.app.labelled import Labelled, pair_of
+from streams.lab.core.grading import APART, ONE_FACT, Truth
+from streams.lab.core.measures import Rate, auc
+from streams.model.embedding import Embedded
+from streams.model.policy import Policy
+from streams.model.ports import Embedder
+from streams.model.verdict import Judgement
+from streams.stage.flow.judging import Judging, Question
+from streams.store.app import policies, rehearsing, settings
+from streams.store.app.rehearsing import Means, rehearse
+from streams.store.world.files import FileSource
 from training.relations.material import Example, cards, of_card, split
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.quality import NATURAL, OWN, SHARED
-from streams.adapters.embedders import hashing
-from streams.adapters.embedders.hashing import HashingEmbedder
-from streams.apps import settings, wiring
-from streams.ports import Embedder
+from streams.embedding import hashing
+from streams.embedding.hashing import HashingEmbedder
+from streams.model.ports import Embedder
+from streams.store.app import settings, wiring
 
 _SAME = {1, "same", "refines", "refined-by"}
 _UNRELATED = 0.999

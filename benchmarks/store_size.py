@@ -38,10 +38,10 @@ from benchmarks.measuring import (
     resident,
 )
 from benchmarks.vectors import DIMENSION, Given, seeded
-from streams.adapters.indexes.edge import EdgeIndex
-from streams.adapters.store_directory import IndexKind
-from streams.apps import settings, wiring
-from streams.ports import Embedder, Index
+from streams.index.edge import EdgeIndex
+from streams.model.ports import Embedder, Index
+from streams.store.app import settings, wiring
+from streams.store.world.store_directory import IndexKind
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

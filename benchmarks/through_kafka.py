@@ -8,10 +8,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streams.adapters.files import FileSource
-from streams.apps import settings
-from streams.apps.publishing import publisher
-from streams.core.mapping import FieldMapping
+from streams.publish.app import publisher
+from streams.stage.core.mapping import FieldMapping
+from streams.store.app import settings
+from streams.store.world.files import FileSource
 from tests.support.kafka import NativeKafka, NoBroker
 from tests.support.services import Installation, Running
 

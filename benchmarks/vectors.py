@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from benchmarks.material import Event
 from schemas.base import ModelId
-from streams.apps import policies
-from streams.core.embedding import Embedded, Vector
-from streams.core.identity import normalised
-from streams.ports import Embedder
+from streams.model.embedding import Embedded, Vector
+from streams.model.identity import normalised
+from streams.model.ports import Embedder
+from streams.store.app import policies
 
 DIMENSION = 384
 NEAR = 0.9

@@ -25,8 +25,8 @@ try:
     from memsieve.http_memory import AsyncHttpMemory, HttpMemory
     from memsieve.results import Decision, Forgotten, Review, SearchResult, Version
     from memsieve.synchronous import Memory
-    from streams.apps.conflicts import Conflict
-    from streams.apps.conflicts import KeptMemory as MemoryRecord
+    from streams.store.app.conflicts import Conflict
+    from streams.store.app.conflicts import KeptMemory as MemoryRecord
 except ImportError as error:
     raise _told(error) from None
 

@@ -25,11 +25,11 @@ from memsieve.results import (
 )
 from schemas.base import Count, Label, MemoryId, Record, Scope
 from schemas.events import Ended, Remember
-from streams.apps import loading, recalling
-from streams.apps import settings as configuration
-from streams.apps.conflicts import KeptMemory as MemoryRecord
-from streams.apps.embedded_store import EmbeddedStore
-from streams.apps.forgetting import Wanted, Wish
+from streams.forget.app.forgetting import Wanted, Wish
+from streams.memory.app.embedded_store import EmbeddedStore
+from streams.recall.app import loading, recalling
+from streams.store.app import settings as configuration
+from streams.store.app.conflicts import KeptMemory as MemoryRecord
 
 BUDGET = recalling.BUDGET
 LIMIT = loading.LIMIT

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from streams.apps.failures import Failure, failure_of
-from streams.apps.problems import first_problem
+from streams.memory.app.problems import first_problem
+from streams.store.app.failures import Failure, failure_of
 
 _Record = TypeVar("_Record", bound=BaseModel)
 

@@ -22,7 +22,7 @@ from memsieve.errors import (
     NotFound,
     ServerError,
 )
-from streams.apps.api.records import Problem
+from streams.api.app.records import Problem
 
 TIMEOUT = 60.0
 PATIENCE = 30.0

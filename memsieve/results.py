@@ -7,11 +7,11 @@ from typing import Literal, TypeAlias
 
 from schemas.decisions import Marker, Reject
 from schemas.memories import Memory
-from streams.apps.conflicts import Conflict
-from streams.apps.embedded_store import Question
-from streams.apps.explaining import Told, ToldVersion
-from streams.apps.forgetting import Forgot
-from streams.apps.loading import ShownEntry
+from streams.forget.app.forgetting import Forgot
+from streams.inspect.app import Told, ToldVersion
+from streams.memory.app.embedded_store import Question
+from streams.recall.app.loading import ShownEntry
+from streams.store.app.conflicts import Conflict
 
 Verdict: TypeAlias = Literal["same", "refines", "refined-by", "contradicts", "distinct"]
 """What the newer of two memories is to the older one."""

@@ -19,7 +19,7 @@ from memsieve.results import (
     Version,
 )
 from schemas.events import Ended
-from streams.apps.conflicts import KeptMemory as MemoryRecord
+from streams.store.app.conflicts import KeptMemory as MemoryRecord
 
 
 class Memory:

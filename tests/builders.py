@@ -11,15 +11,15 @@ from schemas.base import ModelId
 from schemas.events import Remember
 from schemas.memories import Memory, Variant
 from schemas.turns import Turn
-from streams.core.embedding import Vector
-from streams.core.identity import content_key
-from streams.core.language.lexicon import Lexicon
-from streams.core.language.reading import Readings
-from streams.core.neighbours import Stored
-from streams.core.policy import Policy
-from streams.core.wordings import Outcome, with_vectors
-from streams.flow.judging import Judging
-from streams.ports import Record
+from streams.model.embedding import Vector
+from streams.model.identity import content_key
+from streams.model.neighbours import Stored
+from streams.model.policy import Policy
+from streams.model.ports import Record
+from streams.model.wordings import Outcome, with_vectors
+from streams.stage.flow.judging import Judging
+from streams.text.lexicon import Lexicon
+from streams.text.reading import Readings
 
 MODEL = ModelId("fake")
 DIMENSION = 8

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
-from streams.core.language.function_words import FUNCTION_WORDS
-from streams.core.language.lexicon import Lexicon, Relation
+from streams.text.function_words import FUNCTION_WORDS
+from streams.text.lexicon import Lexicon, Relation
 from training.frames import UPDATED, Labelled, converse
 from training.values import NUMBERS, listed
 

@@ -7,8 +7,8 @@ Debian's package wordnet-base 1:3.0 installs them in /usr/share/wordnet. Without
 
     apt-get download wordnet-base && dpkg-deb -x wordnet-base_*.deb wordnet
 
-OUT is `streams/adapters/lexicons/english.txt.gz`; WordNet's licence lies beside it. The same input
-gives the same bytes. `streams/core/language/lexicon.py` reads the table; its lines are
+OUT is `streams/judges/lexicons/english.txt.gz`; WordNet's licence lies beside it. The same input
+gives the same bytes. `streams/text/lexicon.py` reads the table; its lines are
 
     category  name, roots                  a category is what lies below its roots
     exception form, part of speech, base   how an irregular form is inflected

@@ -18,8 +18,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from streams.adapters.lexicons import english
-from streams.core.language.function_words import FUNCTION_WORDS
+from streams.judges.lexicons import english
+from streams.text.function_words import FUNCTION_WORDS
 from training.edits import Editor
 from training.frames import Labelled, exchanges, of_frame
 from training.voices import voices

@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from platformdirs import user_cache_path
 
-from streams.adapters.embedders import DEFAULT_MODEL
-from streams.adapters.embedders.fastembed_text import FastembedEmbedder
-from streams.adapters.embedders.install import verify
-from streams.adapters.lexicons import english
-from streams.adapters.verifiers.models import word_vectors
-from streams.core.judge.features import features, names, turned
-from streams.core.judge.prepared import Prepared, prepare
-from streams.core.language.reading import read
+from streams.embedding import DEFAULT_MODEL
+from streams.embedding.fastembed_text import FastembedEmbedder
+from streams.embedding.install import verify
+from streams.judges.lexicons import english
+from streams.judges.models import word_vectors
+from streams.text.judge.features import features, names, turned
+from streams.text.judge.prepared import Prepared, prepare
+from streams.text.reading import read
 from training import words
 from training.pairs import collect, evaluated_texts, read_collected
 from training.relations.material import (

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 from tokenizers import Tokenizer
 
-from streams.adapters.lexicons import english
+from streams.judges.lexicons import english
 
 _WORDS = 30_000
 _DIMENSIONS = 64
@@ -58,7 +58,7 @@ def _chosen(vocabulary: dict[str, int]) -> list[str]:
 
 def _dictionary() -> list[str]:
     """Return the words in the last section of the table that `training/lexicon.py` writes."""
-    packed = resources.files("streams.adapters.lexicons").joinpath("english.txt.gz").read_bytes()
+    packed = resources.files("streams.judges.lexicons").joinpath("english.txt.gz").read_bytes()
     *_, entries = gzip.decompress(packed).decode().split("\n-\n")
     return [entry.split("\t", 1)[0] for entry in entries.splitlines()]
 

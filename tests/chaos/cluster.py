@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from schemas.topics import DECISIONS, EVENTS
-from streams.adapters.kafka.connection import Connection
-from streams.adapters.kafka.log import KafkaLog, record_of
-from streams.flow.takeover import DEDUPLICATOR_GROUP
-from streams.flow.writer import WRITER_GROUP
-from streams.ports import Log, Outgoing, Record, Transient
+from streams.log.kafka.connection import Connection
+from streams.log.kafka.log import KafkaLog, record_of
+from streams.model.ports import Log, Outgoing, Record, Transient
+from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
+from streams.stage.flow.writer import WRITER_GROUP
 
 _GROUPS = {EVENTS.name: DEDUPLICATOR_GROUP, DECISIONS.name: WRITER_GROUP}
 _POLL_MILLISECONDS = 500

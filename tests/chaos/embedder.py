@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.base import ModelId
-from streams.adapters.embedders import DEFAULT_MODEL
-from streams.core.embedding import Embedded, Vector
+from streams.embedding import DEFAULT_MODEL
+from streams.model.embedding import Embedded, Vector
 
 FILLERS = ("really", "truly", "certainly", "indeed", "always", "clearly", "surely", "still")
 """Words that hardly turn a vector: with one of them more, a text is nearly identical."""

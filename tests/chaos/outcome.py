@@ -14,15 +14,15 @@ from schemas.decisions import Change, Decision, Forward, Reject, Revision
 from schemas.memories import Memory
 from schemas.outcomes import DeadLetter
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS
-from streams.apps import policies, settings
-from streams.apps.processes import embedded
-from streams.apps.reading import opened
-from streams.core.ledger import fold
-from streams.core.neighbours import Stored
-from streams.core.scope import partition_of
-from streams.flow.decisions import DecisionsReader, Fenced, Logged, Refused, Why
-from streams.flow.incoming import FORWARDED_HEADER
-from streams.ports import Embedder, Log, Outgoing, Record
+from streams.model.neighbours import Stored
+from streams.model.ports import Embedder, Log, Outgoing, Record
+from streams.model.scope import partition_of
+from streams.stage.core.ledger import fold
+from streams.stage.flow.decisions import DecisionsReader, Fenced, Logged, Refused, Why
+from streams.stage.flow.incoming import FORWARDED_HEADER
+from streams.store.app import policies, settings
+from streams.store.app.processes import embedded
+from streams.store.app.reading import opened
 from tests.chaos.embedder import WordEmbedder
 from tests.chaos.stream import KEY, SECRET
 from tests.chaos.trouble import Trouble

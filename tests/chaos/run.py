@@ -11,10 +11,10 @@ from pathlib import Path
 from random import Random
 
 from schemas.topics import CHANGES, DECISIONS, EVENTS, TOPICS
-from streams.adapters.kafka.connection import Connection
-from streams.adapters.kafka.log import KafkaLog
-from streams.flow.decisions import Why
-from streams.ports import Outgoing, Transient
+from streams.log.kafka.connection import Connection
+from streams.log.kafka.log import KafkaLog
+from streams.model.ports import Outgoing, Transient
+from streams.stage.flow.decisions import Why
 from tests.chaos import outcome
 from tests.chaos.cluster import Progress, progress, publish, settled, whole
 from tests.chaos.fleet import ROOT, Fleet

@@ -15,12 +15,12 @@ from schemas.codec import EVENT
 from schemas.events import Consolidate, Event, Forget, Forgotten, Pin, Rate, Retire, Undo
 from schemas.memories import Target
 from schemas.topics import EVENTS
-from streams.adapters.embedders import DEFAULT_MODEL
-from streams.core.identity import decision_id, memory_id, named_memory_id
-from streams.core.scope import partition_of
-from streams.core.tombstones import Key, Texts, tombstone
-from streams.flow.incoming import FORWARDED_HEADER
-from streams.ports import Outgoing
+from streams.embedding import DEFAULT_MODEL
+from streams.model.identity import decision_id, memory_id, named_memory_id
+from streams.model.ports import Outgoing
+from streams.model.scope import partition_of
+from streams.stage.core.tombstones import Key, Texts, tombstone
+from streams.stage.flow.incoming import FORWARDED_HEADER
 from tests.builders import START, event, judging, memory
 from tests.chaos.embedder import FILLERS, vector_of
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from random import Random
 
-from streams.adapters.clock import SystemClock
+from streams.clock.system import SystemClock
 from tests.chaos.fleet import Fleet, Role, Worker
 from tests.standin.process import StandIn
 from tests.support.kafka import NativeKafka

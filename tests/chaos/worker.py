@@ -8,10 +8,10 @@ import os
 import threading
 from collections.abc import Callable
 
-from streams.apps import wiring
-from streams.apps.settings import EmbedderSettings
-from streams.cli import main
-from streams.ports import Embedder
+from streams.main import main
+from streams.model.ports import Embedder
+from streams.store.app import wiring
+from streams.store.app.settings import EmbedderSettings
 from tests.chaos.embedder import WordEmbedder
 
 

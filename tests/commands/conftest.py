@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from streams.adapters.clock import SystemClock
-from streams.adapters.embedders import fastembed_text
-from streams.adapters.files import HEAD_BYTES
-from streams.cli.main import main
+from streams.clock.system import SystemClock
+from streams.embedding import fastembed_text
+from streams.main.command_line import main
+from streams.store.world.files import HEAD_BYTES
 from tests.fakes.clock import StandingClock
 from tests.support.models import models_dir, shared_embedder
 
-COMMAND = (sys.executable, "-c", "from streams.cli import main; main()")
+COMMAND = (sys.executable, "-c", "from streams.main import main; main()")
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from streams.adapters.embedders.hashing import HashingEmbedder
-from streams.adapters.embedders.remembering import RememberingEmbedder
-from streams.apps import wiring
-from streams.apps.settings import EmbedderSettings, EndpointSettings
-from streams.core.embedding import Vector
-from streams.ports import Embedder
+from streams.embedding.hashing import HashingEmbedder
+from streams.embedding.remembering import RememberingEmbedder
+from streams.model.embedding import Vector
+from streams.model.ports import Embedder
+from streams.store.app import wiring
+from streams.store.app.settings import EmbedderSettings, EndpointSettings
 from tests.fakes.embedder import FakeEmbedder
 from tests.standin.llm import LlmServer, embedding
 from tests.support.bf16_models import fast_embedder, has_bf16

@@ -21,14 +21,14 @@ from qdrant_client import AsyncQdrantClient
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.memories import Memory, Persistence, Side, Standing, Superseded, Turns
-from streams.adapters.indexes.edge import EdgeIndex
-from streams.adapters.indexes.exact import ExactIndex
-from streams.adapters.indexes.qdrant import QdrantIndex, collection_name
-from streams.core.embedding import Vector
-from streams.core.fences import BEGINNING, Epoch, Reached
-from streams.core.identity import content_key
-from streams.core.neighbours import Known, Stored
-from streams.ports import UNFOLLOWED, Followed, Index, NoStore, Query, Transient
+from streams.index.edge import EdgeIndex
+from streams.index.exact import ExactIndex
+from streams.index.qdrant import QdrantIndex, collection_name
+from streams.model.embedding import Vector
+from streams.model.fences import BEGINNING, Epoch, Reached
+from streams.model.identity import content_key
+from streams.model.neighbours import Known, Stored
+from streams.model.ports import UNFOLLOWED, Followed, Index, NoStore, Query, Transient
 from tests.builders import (
     DIMENSION,
     MODEL,
@@ -842,8 +842,8 @@ def python(script: str, path: Path) -> subprocess.CompletedProcess[str]:
 PRELUDE = """
 import asyncio, json, os, signal, sys
 from pathlib import Path
-from streams.adapters.indexes.edge import EdgeIndex
-from streams.ports import NoStore
+from streams.index.edge import EdgeIndex
+from streams.model.ports import NoStore
 from tests.builders import DIMENSION, identity, stored, unit
 path = Path(sys.argv[1])
 """

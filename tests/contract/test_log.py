@@ -19,11 +19,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from streams.adapters.kafka.connection import Connection
-from streams.adapters.kafka.log import KafkaLog
-from streams.adapters.local_broker import LocalBroker
-from streams.adapters.memory_log import MemoryLog
-from streams.ports import (
+from streams.log.kafka.connection import Connection
+from streams.log.kafka.log import KafkaLog
+from streams.log.local_broker import LocalBroker
+from streams.log.memory_log import MemoryLog
+from streams.model.ports import (
     Committed,
     Fatal,
     Intake,
@@ -432,10 +432,10 @@ def python(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 PRELUDE = """
 import asyncio, json, os, signal, sys
 from pathlib import Path
-from streams.adapters.kafka.connection import Connection
-from streams.adapters.kafka.log import KafkaLog
-from streams.adapters.local_broker import LocalBroker
-from streams.ports import Committed, Mark, NoStore, Outgoing
+from streams.log.kafka.connection import Connection
+from streams.log.kafka.log import KafkaLog
+from streams.log.local_broker import LocalBroker
+from streams.model.ports import Committed, Mark, NoStore, Outgoing
 path = Path(sys.argv[1])
 """
 
@@ -597,7 +597,7 @@ class TestLocalBroker:
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # The wait is tested, its length is not: nobody needs to sit through ten seconds.
-        monkeypatch.setattr("streams.adapters.local_broker._BUSY_SECONDS", 0.01)
+        monkeypatch.setattr("streams.log.local_broker._BUSY_SECONDS", 0.01)
         broker = open_broker(path)
         broker.create("t", 1)
         other = sqlite3.connect(path, isolation_level=None)

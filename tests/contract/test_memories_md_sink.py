@@ -9,15 +9,15 @@ import pytest
 
 from schemas.memories import Persistence, Turns
 from schemas.outcomes import Applied
-from streams.adapters.memories_md.file import MemoriesFile
-from streams.adapters.memories_md.level import level_of
-from streams.adapters.memories_md.sink import MemoriesMdSink
-from streams.core.fences import Epoch, Reached
-from streams.core.identity import decision_id
-from streams.core.memories_md.entries import entries
-from streams.core.memories_md.mapping import event_id_of
-from streams.core.memories_md.parsing import parse
-from streams.ports import NoStore, Transient
+from streams.memories_md.core.entries import entries
+from streams.memories_md.core.mapping import event_id_of
+from streams.memories_md.core.parsing import parse
+from streams.memories_md.world.file import MemoriesFile
+from streams.memories_md.world.level import level_of
+from streams.memories_md.world.sink import MemoriesMdSink
+from streams.model.fences import Epoch, Reached
+from streams.model.identity import decision_id
+from streams.model.ports import NoStore, Transient
 from tests.contract.test_sinks import change, retired
 
 HAND = """\
@@ -234,7 +234,7 @@ async def test_what_cannot_be_read_is_not_touched(kept: Kept) -> None:
 async def test_one_that_is_held_can_be_written_later(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streams.adapters.memories_md.file._BUSY_SECONDS", 0.02)
+    monkeypatch.setattr("streams.memories_md.world.file._BUSY_SECONDS", 0.02)
     with MemoriesFile(kept.path).held(), pytest.raises(Transient, match="another memsieve"):
         await kept.write(told(1))
     await kept.write(told(1))

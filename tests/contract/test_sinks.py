@@ -28,22 +28,22 @@ from schemas.base import DecisionId, MemoryId, Position
 from schemas.codec import APPLIED
 from schemas.memories import Memory, Persistence, Standing, Superseded
 from schemas.outcomes import Applied
-from streams.adapters.memories_md import file as memories_md_file
-from streams.adapters.memories_md import level as memories_md_level
-from streams.adapters.memories_md import sink as memories_md
-from streams.adapters.memories_md.file import MemoriesFile
-from streams.adapters.memories_md.level import level_of as markdown_level_of
-from streams.adapters.memories_md.level import placed_in, read_level
-from streams.adapters.memories_md.sink import MemoriesMdSink
-from streams.adapters.sinks import jsonl, sqlite
-from streams.adapters.sinks.jsonl import JsonlSink
-from streams.adapters.sinks.sqlite import SqliteSink
-from streams.core.fences import Epoch, Reached
-from streams.core.memories_md.entries import Entry, SupersededBy, entries
-from streams.core.memories_md.keeping import standing
-from streams.core.memories_md.mapping import entry_parts
-from streams.core.memories_md.parsing import parse
-from streams.ports import NoStore, Sink, Transient
+from streams.memories_md.core.entries import Entry, SupersededBy, entries
+from streams.memories_md.core.keeping import standing
+from streams.memories_md.core.mapping import entry_parts
+from streams.memories_md.core.parsing import parse
+from streams.memories_md.world import file as memories_md_file
+from streams.memories_md.world import level as memories_md_level
+from streams.memories_md.world import sink as memories_md
+from streams.memories_md.world.file import MemoriesFile
+from streams.memories_md.world.level import level_of as markdown_level_of
+from streams.memories_md.world.level import placed_in, read_level
+from streams.memories_md.world.sink import MemoriesMdSink
+from streams.model.fences import Epoch, Reached
+from streams.model.ports import NoStore, Sink, Transient
+from streams.sinks import jsonl, sqlite
+from streams.sinks.jsonl import JsonlSink
+from streams.sinks.sqlite import SqliteSink
 from tests.builders import identity, later, memory
 
 ROOT = Path(__file__).parents[2]
@@ -750,7 +750,7 @@ class TestSqliteSink:
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # The wait is tested, its length is not.
-        monkeypatch.setattr("streams.adapters.sinks.sqlite._BUSY_SECONDS", 0.02)
+        monkeypatch.setattr("streams.sinks.sqlite._BUSY_SECONDS", 0.02)
         async with SINKS["sqlite"].opened(path) as sink:
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN IMMEDIATE")
@@ -764,7 +764,7 @@ class TestSqliteSink:
     def test_a_new_one_that_is_locked_can_be_opened_later(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("streams.adapters.sinks.sqlite._BUSY_SECONDS", 0.02)
+        monkeypatch.setattr("streams.sinks.sqlite._BUSY_SECONDS", 0.02)
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
             with pytest.raises(Transient, match="locked by another process"):

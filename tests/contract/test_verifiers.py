@@ -8,10 +8,10 @@ import pytest
 
 from schemas.base import TEXT_MAX
 from schemas.decisions import Verdict
-from streams.adapters.verifiers.chat import Chat, Endpoint
-from streams.adapters.verifiers.openai_compatible import LlmVerifier
-from streams.core.verdict import Opinion, Pair
-from streams.ports import NoAnswer, Verifier
+from streams.judges.chat import Chat, Endpoint
+from streams.judges.openai_compatible import LlmVerifier
+from streams.model.ports import NoAnswer, Verifier
+from streams.model.verdict import Opinion, Pair
 from tests.builders import event, memory
 from tests.fakes.clock import StandingClock
 from tests.fakes.judges import ScriptedVerifier

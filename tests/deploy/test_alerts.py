@@ -10,8 +10,8 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from streams.apps.settings import Settings, descriptions
-from streams.cli.main import app
+from streams.main.command_line import app
+from streams.store.app.settings import Settings, descriptions
 from tests.support import exposed
 
 ROOT = Path(__file__).parents[2]

@@ -12,11 +12,11 @@ import yaml
 from typer.main import get_command
 
 from schemas.topics import TOPICS
-from streams.apps.capacity import MEMORY_BYTES
-from streams.apps.settings import Settings, descriptions, load
-from streams.cli.main import app
-from streams.flow.takeover import DEDUPLICATOR_GROUP
-from streams.flow.writer import WRITER_GROUP
+from streams.lab.app.capacity import MEMORY_BYTES
+from streams.main.command_line import app
+from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
+from streams.stage.flow.writer import WRITER_GROUP
+from streams.store.app.settings import Settings, descriptions, load
 
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -28,7 +28,7 @@ GROUPS = {"deduplicator": DEDUPLICATOR_GROUP, "writer": WRITER_GROUP}
 READS = {"deduplicator": "memory.events", "writer": "memory.decisions"}
 LABEL = "app.kubernetes.io/"
 OVERLAY_BYTES = 4 * 1_024
-"""What a memory that waits takes, at most (streams/flow/owner.py)."""
+"""What a memory that waits takes, at most (streams/stage/flow/owner.py)."""
 
 Object = dict[str, Any]
 
@@ -254,7 +254,7 @@ def test_labels_and_selectors_meet(objects: list[Object]) -> None:
 def test_probes_ask_what_is_served(
     objects: list[Object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    served = (ROOT / "streams" / "adapters" / "health.py").read_text("utf-8")
+    served = (ROOT / "streams" / "services" / "world" / "health.py").read_text("utf-8")
     port = _settings(objects, monkeypatch, tmp_path).service.port
     for role in ROLES:
         deployment = _of(objects, "Deployment", f"memsieve-{role}")

@@ -62,7 +62,7 @@ def test_metrics_are_made_in_one_module() -> None:
     importing = re.compile(r"^\s*(?:from|import) prometheus_client\b.*$", re.MULTILINE)
     modules = {path: path.read_text("utf-8") for path in (ROOT / "streams").rglob("*.py")}
     makers = {str(path.relative_to(ROOT)) for path, text in modules.items() if made.search(text)}
-    assert makers == {"streams/adapters/telemetry.py"}
+    assert makers == {"streams/store/world/telemetry.py"}
     importers = {path.name for path, text in modules.items() if importing.search(text)}
     assert importers == {"telemetry.py", "health.py"}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from schemas.topics import TOPICS
-from streams.cli.main import EXIT_CODES
+from streams.main.command_line import EXIT_CODES
 from tests.support import reference, snippets
 from tests.support.kafka import NativeKafka, free_port
 from tests.support.models import models_dir

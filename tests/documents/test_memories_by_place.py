@@ -4,9 +4,9 @@ import pytest
 
 from schemas.decisions import Reinforce, Verdict
 from schemas.memories import Turns
-from streams.core.memories_md.entries import Header, Location, Meta, Tally, entries
-from streams.core.memories_md.parsing import parse
-from streams.core.memories_md.rendering import render
+from streams.memories_md.core.entries import Header, Location, Meta, Tally, entries
+from streams.memories_md.core.parsing import parse
+from streams.memories_md.core.rendering import render
 from tests.builders import at_cosine, event, later, unit
 from tests.support.deciding import World, always
 from tests.support.documents import PENDING, are_apart, is_one

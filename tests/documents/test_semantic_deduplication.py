@@ -12,11 +12,11 @@ from schemas.base import MemoryId
 from schemas.decisions import Insert, Reason, Reinforce, Replace
 from schemas.events import Remember
 from schemas.memories import Standing, Turns
-from streams.core import survivorship
-from streams.core.memories_md.editing import add_entry
-from streams.core.memories_md.mapping import entry_parts, event_of, numbered
-from streams.core.memories_md.parsing import parse
-from streams.core.memories_md.rendering import render
+from streams.memories_md.core.editing import add_entry
+from streams.memories_md.core.mapping import entry_parts, event_of, numbered
+from streams.memories_md.core.parsing import parse
+from streams.memories_md.core.rendering import render
+from streams.stage.core import survivorship
 from tests.builders import at_cosine, event, identity, later, unit
 from tests.support.deciding import World
 from tests.support.documents import PENDING, is_one

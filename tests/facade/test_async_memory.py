@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memsieve import AsyncMemory, InvalidRequest, StoreError
-from streams.adapters.embedders import HASHING
+from streams.embedding import HASHING
 
 SCOPE = "acme/ana"
 LYON, PARIS = "Ana lives in Lyon.", "Ana lives in Paris."

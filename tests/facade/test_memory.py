@@ -22,7 +22,7 @@ from memsieve import (
     StoreError,
 )
 from schemas.events import Remember
-from streams.adapters.embedders import HASHING
+from streams.embedding import HASHING
 from tests.support.stores import decisions
 
 ANA, BEN = "acme/ana", "acme/ben"

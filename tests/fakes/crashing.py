@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from typing import TypeVar
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, ScopeName
-from streams.adapters.local_broker import LocalBroker
-from streams.core.embedding import Embedded
-from streams.core.fences import Reached
-from streams.core.neighbours import Known, Stored
-from streams.ports import Committed, Embedder, Followed, Index, Level, Outgoing, Query, Record
+from streams.log.local_broker import LocalBroker
+from streams.model.embedding import Embedded
+from streams.model.fences import Reached
+from streams.model.neighbours import Known, Stored
+from streams.model.ports import Committed, Embedder, Followed, Index, Level, Outgoing, Query, Record
 
 Result = TypeVar("Result")
 

@@ -5,7 +5,7 @@ from collections.abc import Container, Mapping, Sequence
 import numpy as np
 
 from schemas.base import ModelId
-from streams.core.embedding import Embedded, Vector
+from streams.model.embedding import Embedded, Vector
 
 
 class FakeEmbedder:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from schemas.decisions import Verdict
-from streams.core.verdict import Opinion, Pair
-from streams.ports import NoAnswer, ToWord
+from streams.model.ports import NoAnswer, ToWord
+from streams.model.verdict import Opinion, Pair
 
 Said: TypeAlias = Verdict | Opinion | NoAnswer
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from streams.ports import Log, Record
+from streams.model.ports import Log, Record
 
 
 class ReadingMember:

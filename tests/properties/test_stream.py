@@ -31,25 +31,25 @@ from schemas.events import Consolidate, Event, Pin, Rate, Retire, Undo
 from schemas.memories import Memory, Target
 from schemas.outcomes import DeadLetter
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
-from streams.adapters.indexes.exact import ExactIndex
-from streams.adapters.local_broker import LocalBroker
-from streams.apps.forgetting import Means, Wanted, plans
-from streams.core import wordings
-from streams.core.brake import Recent
-from streams.core.identity import decision_id, memory_id, named_memory_id
-from streams.core.ledger import fold
-from streams.core.lineage import CannotUndo, Wish, changing, plan
-from streams.core.neighbours import Stored
-from streams.core.scope import partition_of
-from streams.core.tombstones import Key
-from streams.flow.decided import DecidedInLog
-from streams.flow.decisions import INDEXED, DecisionsReader
-from streams.flow.deduplicate import Deduplicator
-from streams.flow.owner import Owner
-from streams.flow.writer import Writer
-from streams.ports import Log, Outgoing, Process
-from streams.runtime.consumer import Consumer
-from streams.runtime.failures import RetryPolicy
+from streams.forget.app.forgetting import Means, Wanted, plans
+from streams.index.exact import ExactIndex
+from streams.log.consumer import Consumer
+from streams.log.failures import RetryPolicy
+from streams.log.local_broker import LocalBroker
+from streams.model import wordings
+from streams.model.identity import decision_id, memory_id, named_memory_id
+from streams.model.neighbours import Stored
+from streams.model.ports import Log, Outgoing, Process
+from streams.model.scope import partition_of
+from streams.stage.core.brake import Recent
+from streams.stage.core.ledger import fold
+from streams.stage.core.lineage import CannotUndo, Wish, changing, plan
+from streams.stage.core.tombstones import Key
+from streams.stage.flow.decided import DecidedInLog
+from streams.stage.flow.decisions import INDEXED, DecisionsReader
+from streams.stage.flow.deduplicate import Deduplicator
+from streams.stage.flow.owner import Owner
+from streams.stage.flow.writer import Writer
 from tests.builders import at_cosine, event, judging, later, memory, policy, unit
 from tests.fakes.clock import StandingClock
 from tests.fakes.crashing import Crash, CrashingEmbedder, CrashingIndex, CrashingLog, Steps

@@ -28,9 +28,9 @@ from schemas.decisions import (
 )
 from schemas.memories import Memory, Persistence, Side, Standing, Superseded, Target, Turns
 from schemas.outcomes import Applied, DeadLetter, Settled, Stage
-from streams.core import survivorship
-from streams.core.embedding import pack
-from streams.core.survivorship import seen_again
+from streams.model.embedding import pack
+from streams.stage.core import survivorship
+from streams.stage.core.survivorship import seen_again
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, unit
 
 PRIVATE = "Ana hides the spare key under the blue pot"

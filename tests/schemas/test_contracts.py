@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator
 from schemas.codec import APPLIED, DEAD_LETTER, DECISION, EVENT, REVIEW, TURN, Codec, Unreadable
 from schemas.decisions import KINDS
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, INPUTS, REVIEWS, TOPICS, TURNS
-from streams.apps import contracts
-from streams.core import identity
+from streams.maintain.app import contracts
+from streams.model import identity
 from tests.support.compatibility import Schema, breaking_changes
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"

@@ -8,16 +8,16 @@ from schemas.codec import EVENT
 from schemas.events import Request
 from schemas.memories import Standing
 from schemas.topics import DECISIONS, EVENTS
-from streams.adapters.memory_log import MemoryLog
-from streams.apps.forgetting import Means, Unknown, Wanted, plans
-from streams.core.consolidation import proposed
-from streams.core.embedding import similarity
-from streams.core.ledger import fold
-from streams.core.lineage import Wish
-from streams.core.neighbours import Stored
-from streams.core.scope import partition_of
-from streams.flow.decisions import DecisionsReader
-from streams.ports import Outgoing
+from streams.forget.app.forgetting import Means, Unknown, Wanted, plans
+from streams.log.memory_log import MemoryLog
+from streams.model.embedding import similarity
+from streams.model.neighbours import Stored
+from streams.model.ports import Outgoing
+from streams.model.scope import partition_of
+from streams.stage.core.consolidation import proposed
+from streams.stage.core.ledger import fold
+from streams.stage.core.lineage import Wish
+from streams.stage.flow.decisions import DecisionsReader
 from tests.builders import judging, later
 from tests.simulation.cluster import at_once
 from tests.simulation.stream import KEY, POLICY, Asked, embedder

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 from schemas.base import MemoryId
 from schemas.topics import TOPICS
-from streams.adapters.indexes.exact import ExactIndex
-from streams.core.fences import Reached
-from streams.core.neighbours import Stored
-from streams.flow.decisions import KIND_HEADER
-from streams.flow.writer import WRITER_GROUP
-from streams.ports import Committed, Followed, Outgoing, Transient
+from streams.index.exact import ExactIndex
+from streams.model.fences import Reached
+from streams.model.neighbours import Stored
+from streams.model.ports import Committed, Followed, Outgoing, Transient
+from streams.stage.flow.decisions import KIND_HEADER
+from streams.stage.flow.writer import WRITER_GROUP
 from tests.simulation.remembering import RememberingLog
 
 Answer = TypeVar("Answer")

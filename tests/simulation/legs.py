@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from schemas.base import DecisionId
-from streams.adapters.indexes.exact import ExactIndex
-from streams.core import ledger, survivorship
-from streams.core.fences import Epoch, Reached
-from streams.core.ledger import Effect, MissingTarget, memory_of
-from streams.core.neighbours import Known, Stored
-from streams.core.overlay import Fork
-from streams.flow import decisions, writer
-from streams.flow.owner import Owner
-from streams.ports import Followed, Level, Log
+from streams.index.exact import ExactIndex
+from streams.model.fences import Epoch, Reached
+from streams.model.neighbours import Known, Stored
+from streams.model.ports import Followed, Level, Log
+from streams.stage.core import ledger, survivorship
+from streams.stage.core.ledger import Effect, MissingTarget, memory_of
+from streams.stage.core.overlay import Fork
+from streams.stage.flow import decisions, writer
+from streams.stage.flow.owner import Owner
 
 
 @dataclass(frozen=True)

@@ -25,21 +25,21 @@ from schemas.decisions import (
 from schemas.events import Forget, Remember
 from schemas.memories import Memory, Standing
 from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, TOPICS
-from streams.adapters.indexes.exact import ExactIndex
-from streams.adapters.memory_log import MemoryLog
-from streams.core.identity import event_key
-from streams.core.ledger import Retire, effects, fold, memory_of, touched
-from streams.core.merge import contains, sentences
-from streams.core.neighbours import Stored
-from streams.core.tombstones import recognisable
-from streams.core.wordings import lost, texts_of
-from streams.flow.decisions import EPOCH_HEADER, FENCE_HEADER
-from streams.flow.deduplicate import Deduplicator
-from streams.flow.incoming import FORWARDED_HEADER
-from streams.flow.owner import Owner
-from streams.flow.writer import Writer
-from streams.ports import Log, Outgoing, Record
-from streams.runtime.consumer import work
+from streams.index.exact import ExactIndex
+from streams.log.consumer import work
+from streams.log.memory_log import MemoryLog
+from streams.model.identity import event_key
+from streams.model.merge import contains, sentences
+from streams.model.neighbours import Stored
+from streams.model.ports import Log, Outgoing, Record
+from streams.model.wordings import lost, texts_of
+from streams.stage.core.ledger import Retire, effects, fold, memory_of, touched
+from streams.stage.core.tombstones import recognisable
+from streams.stage.flow.decisions import EPOCH_HEADER, FENCE_HEADER
+from streams.stage.flow.deduplicate import Deduplicator
+from streams.stage.flow.incoming import FORWARDED_HEADER
+from streams.stage.flow.owner import Owner
+from streams.stage.flow.writer import Writer
 from tests.builders import judging
 from tests.fakes.clock import StandingClock
 from tests.simulation.cluster import Divergence, at_once

@@ -6,10 +6,19 @@ from itertools import groupby
 from typing import TypeVar
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, ScopeName
-from streams.core.embedding import Embedded
-from streams.core.fences import Reached
-from streams.core.neighbours import Known, Stored
-from streams.ports import Committed, Embedder, Followed, Level, Outgoing, Query, Record, Transient
+from streams.model.embedding import Embedded
+from streams.model.fences import Reached
+from streams.model.neighbours import Known, Stored
+from streams.model.ports import (
+    Committed,
+    Embedder,
+    Followed,
+    Level,
+    Outgoing,
+    Query,
+    Record,
+    Transient,
+)
 from tests.simulation.cluster import Cluster, Tenure, turn
 
 Answer = TypeVar("Answer")

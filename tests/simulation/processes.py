@@ -4,12 +4,12 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from streams.flow.deduplicate import Deduplicator
-from streams.flow.owner import Limits, Owner
-from streams.flow.takeover import DEDUPLICATOR_GROUP
-from streams.flow.writer import WRITER_GROUP, Writer
-from streams.ports import NotYet, Process, Transient
-from streams.runtime.consumer import work
+from streams.log.consumer import work
+from streams.model.ports import NotYet, Process, Transient
+from streams.stage.flow.deduplicate import Deduplicator
+from streams.stage.flow.owner import Limits, Owner
+from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
+from streams.stage.flow.writer import WRITER_GROUP, Writer
 from tests.builders import judging
 from tests.fakes.clock import StandingClock
 from tests.simulation.cluster import Cluster, Divergence, Tenure, turn

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from streams.adapters.memory_log import MemoryLog
-from streams.ports import Record
+from streams.log.memory_log import MemoryLog
+from streams.model.ports import Record
 
 _ALL = 1_000_000
 

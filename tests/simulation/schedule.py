@@ -3,9 +3,9 @@
 from random import Random
 
 from schemas.topics import DECISIONS, EVENTS
-from streams.flow.takeover import DEDUPLICATOR_GROUP
-from streams.flow.writer import WRITER_GROUP
-from streams.ports import Committed
+from streams.model.ports import Committed
+from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
+from streams.stage.flow.writer import WRITER_GROUP
 from tests.simulation.asking import left_of_forgotten, requests
 from tests.simulation.cluster import QUIET, Cluster, Divergence, Rates, Tenure, at_once
 from tests.simulation.processes import Actor, Life

@@ -10,12 +10,12 @@ from schemas.codec import EVENT
 from schemas.events import Event, Pin, Rate, Retire, Undo
 from schemas.memories import Target
 from schemas.topics import EVENTS
-from streams.core.embedding import Vector
-from streams.core.identity import decision_id, memory_id, named_memory_id
-from streams.core.policy import Policy
-from streams.core.scope import partition_of
-from streams.core.tombstones import Key
-from streams.ports import Embedder, Outgoing
+from streams.model.embedding import Vector
+from streams.model.identity import decision_id, memory_id, named_memory_id
+from streams.model.policy import Policy
+from streams.model.ports import Embedder, Outgoing
+from streams.model.scope import partition_of
+from streams.stage.core.tombstones import Key
 from tests.builders import at_cosine, event, later, memory, policy, unit
 from tests.fakes.sentences import SentenceEmbedder
 

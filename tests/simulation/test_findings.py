@@ -8,16 +8,16 @@ import pytest
 from schemas.codec import APPLIED, EVENT
 from schemas.events import Event, Undo
 from schemas.topics import CHANGES, DECISIONS, EVENTS, TOPICS
-from streams.adapters.indexes.exact import ExactIndex
-from streams.adapters.memory_log import MemoryLog
-from streams.core.embedding import Embedded
-from streams.core.identity import decision_id, memory_id
-from streams.core.neighbours import Stored
-from streams.flow.deduplicate import Deduplicator
-from streams.flow.owner import Limits, Owner
-from streams.flow.writer import WRITER_GROUP, Writer
-from streams.ports import Committed, NotYet, Outgoing, Transient
-from streams.runtime.consumer import work
+from streams.index.exact import ExactIndex
+from streams.log.consumer import work
+from streams.log.memory_log import MemoryLog
+from streams.model.embedding import Embedded
+from streams.model.identity import decision_id, memory_id
+from streams.model.neighbours import Stored
+from streams.model.ports import Committed, NotYet, Outgoing, Transient
+from streams.stage.flow.deduplicate import Deduplicator
+from streams.stage.flow.owner import Limits, Owner
+from streams.stage.flow.writer import WRITER_GROUP, Writer
 from tests.builders import event, judging, memory
 from tests.fakes.clock import StandingClock
 from tests.fakes.sentences import SentenceEmbedder

@@ -9,21 +9,21 @@ from schemas.events import Consolidate, Event
 from schemas.memories import Memory
 from schemas.outcomes import Review
 from schemas.topics import DECISIONS, EVENTS, REVIEWS, TOPICS
-from streams.adapters.indexes.exact import ExactIndex
-from streams.adapters.local_broker import LocalBroker
-from streams.apps.auditing import audited
-from streams.apps.copies import IndexCopy
-from streams.core.embedding import Vector
-from streams.core.policy import Policy
-from streams.core.tombstones import Key
-from streams.flow.decided import DecidedInLog
-from streams.flow.decisions import INDEXED, DecisionsReader
-from streams.flow.deduplicate import Deduplicator
-from streams.flow.judging import Judging
-from streams.flow.owner import Owner
-from streams.flow.writer import Writer
-from streams.ports import Decided, Embedder, Index, Outgoing, Sink
-from streams.runtime.consumer import work
+from streams.index.exact import ExactIndex
+from streams.log.consumer import work
+from streams.log.local_broker import LocalBroker
+from streams.model.embedding import Vector
+from streams.model.policy import Policy
+from streams.model.ports import Decided, Embedder, Index, Outgoing, Sink
+from streams.stage.core.tombstones import Key
+from streams.stage.flow.decided import DecidedInLog
+from streams.stage.flow.decisions import INDEXED, DecisionsReader
+from streams.stage.flow.deduplicate import Deduplicator
+from streams.stage.flow.judging import Judging
+from streams.stage.flow.owner import Owner
+from streams.stage.flow.writer import Writer
+from streams.verify.app.auditing import audited
+from streams.verify.app.copies import IndexCopy
 from tests.builders import judging
 from tests.fakes.clock import StandingClock
 from tests.fakes.sentences import SentenceEmbedder

@@ -4,8 +4,8 @@ from functools import cache
 
 import pytest
 
-from streams.adapters.embedders import DEFAULT_MODEL, bf16
-from streams.adapters.embedders.fastembed_text import FastembedEmbedder
+from streams.embedding import DEFAULT_MODEL, bf16
+from streams.embedding.fastembed_text import FastembedEmbedder
 from tests.support.models import models_dir
 
 has_bf16 = pytest.mark.skipif(

@@ -13,20 +13,20 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from streams.cli.commands import COMMANDS
-from streams.cli.main import main
+from streams.main.command_line import main
+from streams.main.commands import COMMANDS
 
 _SECONDS = 100.0
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(
     [
-        "streams.cli.main",
-        *sorted({f"streams.cli.{entry.module}" for entry in COMMANDS.values()}),
-        "streams.adapters.embedders.fastembed_text",
-        "streams.adapters.indexes.edge",
-        "streams.adapters.indexes.qdrant",
-        "streams.adapters.kafka.log",
-        "streams.adapters.kafka.topics",
+        "streams.main.command_line",
+        *sorted({f"streams.{entry.module}" for entry in COMMANDS.values()}),
+        "streams.embedding.fastembed_text",
+        "streams.index.edge",
+        "streams.index.qdrant",
+        "streams.log.kafka.log",
+        "streams.log.kafka.topics",
     ]
 )
 

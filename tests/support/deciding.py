@@ -7,21 +7,21 @@ from schemas.base import DecisionId, MemoryId, Position
 from schemas.decisions import Change, Decision, Verdict
 from schemas.events import Event, Remember
 from schemas.memories import Memory, Standing
-from streams.adapters.indexes.exact import ExactIndex
-from streams.adapters.lexicons import english
-from streams.apps import policies
-from streams.core import wordings
-from streams.core.embedding import Vector
-from streams.core.language.reading import Readings
-from streams.core.neighbours import Known
-from streams.core.overlay import Overlay
-from streams.core.policy import JudgeName, Policy
-from streams.core.verdict import Pair
-from streams.flow.apply import apply
-from streams.flow.decisions import Logged
-from streams.flow.deduplicate import Deduplicator, Received
-from streams.flow.judging import Judging
-from streams.ports import Embedder, NoAnswer, ToWord, Verifier
+from streams.index.exact import ExactIndex
+from streams.judges.lexicons import english
+from streams.model import wordings
+from streams.model.embedding import Vector
+from streams.model.neighbours import Known
+from streams.model.policy import JudgeName, Policy
+from streams.model.ports import Embedder, NoAnswer, ToWord, Verifier
+from streams.model.verdict import Pair
+from streams.stage.core.overlay import Overlay
+from streams.stage.flow.apply import apply
+from streams.stage.flow.decisions import Logged
+from streams.stage.flow.deduplicate import Deduplicator, Received
+from streams.stage.flow.judging import Judging
+from streams.store.app import policies
+from streams.text.reading import Readings
 from tests.builders import record
 from tests.fakes.judges import Said, ScriptedVerifier, ScriptedWording
 from tests.fakes.sentences import SentenceEmbedder

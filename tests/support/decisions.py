@@ -6,7 +6,7 @@ from schemas.base import ScopeName
 from schemas.decisions import Change, Decision, Erase
 from schemas.events import Consolidate, Remember
 from schemas.memories import Memory
-from streams.core.tombstones import Key, tombstone_of
+from streams.stage.core.tombstones import Key, tombstone_of
 
 
 def kind_of(decision: Decision) -> str:

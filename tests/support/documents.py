@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import pytest
 
 from schemas.memories import Memory
-from streams.adapters.verifiers.built_in import BuiltInVerifier
-from streams.apps import policies
-from streams.apps.rehearsing import Means, Rehearsal
-from streams.core.language.reading import Readings
-from streams.flow.judging import Judging
+from streams.judges.built_in import BuiltInVerifier
+from streams.stage.flow.judging import Judging
+from streams.store.app import policies
+from streams.store.app.rehearsing import Means, Rehearsal
+from streams.text.reading import Readings
 from tests.builders import event, later
 from tests.support.deciding import lexicon
 from tests.support.models import default_embedder

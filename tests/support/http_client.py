@@ -14,10 +14,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from streams.adapters.telemetry import ApiMetrics
-from streams.apps import conflicts, loading
-from streams.apps.api import records
-from streams.apps.api.app import described
+from streams.api.app import records
+from streams.api.app.application import described
+from streams.recall.app import loading
+from streams.store.app import conflicts
+from streams.store.world.telemetry import ApiMetrics
 
 FILE = Path(__file__).parents[2] / "memsieve" / "http_memory.py"
 
@@ -31,8 +32,9 @@ from typing import Literal
 from pydantic import JsonValue
 
 from memsieve.http_transport import AsyncCaller, Caller, segment
-from streams.apps import conflicts, loading
-from streams.apps.api import records
+from streams.store.app import conflicts
+from streams.recall.app import loading
+from streams.api.app import records
 '''
 
 _SYNC = '''

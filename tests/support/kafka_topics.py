@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from streams.adapters.kafka.connection import Connection
-from streams.adapters.kafka.log import REQUEST_BYTES_MAX
+from streams.log.kafka.connection import Connection
+from streams.log.kafka.log import REQUEST_BYTES_MAX
 
 
 @asynccontextmanager

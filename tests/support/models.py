@@ -6,9 +6,9 @@ from pathlib import Path
 
 import platformdirs
 
-from streams.adapters.embedders import DEFAULT_MODEL
-from streams.adapters.embedders.fastembed_text import FastembedEmbedder
-from streams.adapters.embedders.install import (
+from streams.embedding import DEFAULT_MODEL
+from streams.embedding.fastembed_text import FastembedEmbedder
+from streams.embedding.install import (
     OFFICIAL_SUMS,
     Origins,
     Report,
@@ -16,7 +16,7 @@ from streams.adapters.embedders.install import (
     from_package,
     install,
 )
-from streams.adapters.embedders.precision import Wanted
+from streams.embedding.precision import Wanted
 from tests.support.fetching import kept
 
 _CACHE = platformdirs.user_cache_path("memsieve")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from qdrant_client import AsyncQdrantClient
 
-from streams.adapters.indexes.qdrant import connect
+from streams.index.qdrant import connect
 from tests.standin.process import StandIn
 from tests.support import containers
 from tests.support.containers import NoContainer, SlowPull

@@ -17,7 +17,7 @@ from tests.support.commands import memsieve, start
 from tests.support.models import models_dir
 from tests.support.waiting import wait_until
 
-COMMAND = (sys.executable, "-c", "from streams.cli import main; main()")
+COMMAND = (sys.executable, "-c", "from streams.main import main; main()")
 _PORT = re.compile(r"health and metrics on port (\d+)")
 _HTTP_SECONDS = 30.0
 _END_SECONDS = 60.0

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from schemas.decisions import Decision
-from streams.adapters.files import FileSource
-from streams.apps import policies, settings
-from streams.apps.processes import Tally, embedded
-from streams.apps.reading import reading
-from streams.core.mapping import FieldMapping
-from streams.ports import Embedder
+from streams.model.ports import Embedder
+from streams.stage.core.mapping import FieldMapping
+from streams.store.app import policies, settings
+from streams.store.app.processes import Tally, embedded
+from streams.store.app.reading import reading
+from streams.store.world.files import FileSource
 from tests.support.models import default_embedder
 
 

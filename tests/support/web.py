@@ -13,16 +13,16 @@ from starlette.types import ASGIApp
 
 from schemas.base import ScopeName
 from schemas.decisions import Marker, OnEvent
-from streams.adapters.telemetry import ApiMetrics
-from streams.apps import policies
-from streams.apps import settings as configuration
-from streams.apps.access import Access, Grant
-from streams.apps.diagnosis import Finding, examine
-from streams.apps.lifecycle import Lifecycle
-from streams.apps.reading import reading
-from streams.apps.serving import of_own_store
-from streams.apps.settings import Settings
-from streams.apps.web.app import build
+from streams.api.app.access import Access, Grant
+from streams.api.app.serving import of_own_store
+from streams.maintain.app.diagnosis import Finding, examine
+from streams.memory.app.lifecycle import Lifecycle
+from streams.store.app import policies
+from streams.store.app import settings as configuration
+from streams.store.app.reading import reading
+from streams.store.app.settings import Settings
+from streams.store.world.telemetry import ApiMetrics
+from streams.web.app.app import build
 from tests.builders import event, later
 from tests.fakes.clock import StandingClock
 

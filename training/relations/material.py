@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from streams.core.judge import weighing
+from streams.text.judge import weighing
 from training.frames import CONVERSE, Labelled
 from training.relations.respelling import respelled
 

@@ -23,12 +23,12 @@ from platformdirs import user_cache_path
 from tokenizers import Tokenizer
 
 from schemas.decisions import Finding, Verdict
-from streams.adapters.lexicons import english
-from streams.core.guards.registry import examine
-from streams.core.guards.statement import Statement
-from streams.core.judge.features import names
-from streams.core.judge.weighing import RELATIONS, Told, Weights, inputs, one_memory
-from streams.core.language.reading import Readings
+from streams.judges.lexicons import english
+from streams.text.guards.registry import examine
+from streams.text.guards.statement import Statement
+from streams.text.judge.features import names
+from streams.text.judge.weighing import RELATIONS, Told, Weights, inputs, one_memory
+from streams.text.reading import Readings
 from training.pairs import collect, evaluated_texts, read_collected
 from training.relations.material import (
     ONE_MEMORY,

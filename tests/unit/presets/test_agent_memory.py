@@ -7,10 +7,10 @@ import pytest
 
 from schemas.decisions import Insert, Merge, Reason, Reinforce, Verdict
 from schemas.events import Remember
-from streams.apps import policies
-from streams.core.policy import parse
-from streams.core.verdict import Pair
-from streams.ports import NoAnswer
+from streams.model.policy import parse
+from streams.model.ports import NoAnswer
+from streams.model.verdict import Pair
+from streams.store.app import policies
 from tests.builders import at_cosine, event, later, unit
 from tests.fakes.judges import Said
 from tests.support.deciding import World, always

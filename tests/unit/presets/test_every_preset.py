@@ -8,11 +8,11 @@ import pytest
 
 from schemas.decisions import Insert, Verdict
 from schemas.events import Remember
-from streams.adapters.embedders import DEFAULT_MODEL, HASHING
-from streams.apps import policies
-from streams.core.policy import ANY_MODEL, Expiry
-from streams.core.verdict import Pair
-from streams.ports import NoAnswer, ToWord
+from streams.embedding import DEFAULT_MODEL, HASHING
+from streams.model.policy import ANY_MODEL, Expiry
+from streams.model.ports import NoAnswer, ToWord
+from streams.model.verdict import Pair
+from streams.store.app import policies
 from tests.builders import at_cosine, event, later, unit
 from tests.fakes.judges import Said
 from tests.support.deciding import World

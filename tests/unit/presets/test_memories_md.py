@@ -8,10 +8,10 @@ import pytest
 from schemas.decisions import Band, Decision, Insert, Merge, Reason, Reinforce, Replace, Verdict
 from schemas.events import Remember
 from schemas.memories import Memory
-from streams.apps import policies
-from streams.core.policy import Policy
-from streams.core.verdict import Pair
-from streams.ports import NoAnswer
+from streams.model.policy import Policy
+from streams.model.ports import NoAnswer
+from streams.model.verdict import Pair
+from streams.store.app import policies
 from tests.builders import at_cosine, event, later, unit
 from tests.fakes.judges import Said
 from tests.support.deciding import Verdicts, World, always

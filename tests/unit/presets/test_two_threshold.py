@@ -7,9 +7,9 @@ import pytest
 
 from schemas.decisions import Insert, Merge, Reinforce, Replace
 from schemas.events import Remember
-from streams.adapters.indexes.exact import ExactIndex
-from streams.core.neighbours import Stored
-from streams.ports import NoAnswer, Query, Transient, Unreachable
+from streams.index.exact import ExactIndex
+from streams.model.neighbours import Stored
+from streams.model.ports import NoAnswer, Query, Transient, Unreachable
 from tests.builders import at_cosine, event, later, unit
 from tests.support.deciding import Wordings, World
 

@@ -1,1 +1,0 @@
-"""The adapters: one module or folder per port. Adapters never import each other."""

@@ -1,1 +1,0 @@
-"""The search indexes of the memories."""

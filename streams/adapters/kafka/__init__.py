@@ -1,1 +1,0 @@
-"""Kafka: the only folder that uses its client libraries."""

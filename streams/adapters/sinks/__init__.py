@@ -1,1 +1,0 @@
-"""The sinks: copies of the memories for other programs."""

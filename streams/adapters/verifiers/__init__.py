@@ -1,1 +1,0 @@
-"""The judges of nominated pairs, and the writer of merged texts."""

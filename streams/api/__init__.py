@@ -1,0 +1,1 @@
+"""The whole life of memories over HTTP."""

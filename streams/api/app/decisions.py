@@ -1,0 +1,103 @@
+"""The routes about decisions: publish events, explain and undo decisions, answer questions."""
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import FastAPI, Query, Request
+
+from schemas.base import DecisionName, Label
+from streams.api.app.desk import Desk
+from streams.api.app.problems import Refused, responses
+from streams.api.app.records import (
+    Accepted,
+    Changes,
+    Explained,
+    ListedQuestions,
+    Noted,
+    Published,
+    QuestionsTold,
+    Settling,
+    Undone,
+    explained,
+    outcome_of,
+    question_told,
+)
+
+_ONE = "/v1/decisions/{decision_id}"
+
+
+def add_routes(app: FastAPI, desk: Desk) -> None:
+    _add_events(app, desk)
+    _add_decisions(app, desk)
+    _add_reviews(app, desk)
+
+
+def _add_events(app: FastAPI, desk: Desk) -> None:
+    @app.post(
+        "/v1/events",
+        summary="Publish events",
+        status_code=HTTPStatus.ACCEPTED,
+        responses=responses(409),
+    )
+    async def publish(published: Published, request: Request) -> Accepted:
+        """Publish what was learnt. An event that comes again, with its id, is ignored."""
+        made = [
+            desk.event(request, one, f"events[{at}]") for at, one in enumerate(published.events)
+        ]
+        for at, told in enumerate(await desk.life.deciding.publish(made)):
+            if told.refused is not None:
+                raise Refused.poison(told.refused, f"events[{at}]")
+        return Accepted(event_ids=tuple(event.event_id for event in made))
+
+
+def _add_decisions(app: FastAPI, desk: Desk) -> None:
+    life = desk.life
+
+    @app.get(_ONE, summary="Explain", responses=responses(404, 501))
+    async def explain(decision_id: DecisionName, request: Request) -> Explained:
+        """Tell why something was decided: what it was compared with, and by which rule."""
+        decision, scope = await desk.decision(request, "read", decision_id)
+        return explained(decision, scope, await life.story(decision))
+
+    @app.post(f"{_ONE}/undo", summary="Undo", responses=responses(404, 409, 501))
+    async def undo(
+        decision_id: DecisionName, request: Request, noted: Noted | None = None
+    ) -> Undone:
+        """Take a decision back, with what rests on it; an undo can be undone as well."""
+        await desk.decision(request, "write", decision_id)
+        note = (noted or Noted()).note
+        done = await life.undo(decision_id, desk.author(request), note)
+        plan = done.plan
+        return Undone(
+            decisions=tuple(map(outcome_of, done.told)),
+            undone=() if plan is None else plan.request.undoes,
+            to_be_looked_at=()
+            if plan is None
+            else tuple(one.decision_id for one in plan.unsettled),
+        )
+
+
+def _add_reviews(app: FastAPI, desk: Desk) -> None:
+    life = desk.life
+
+    @app.get("/v1/reviews", summary="List questions", responses=responses(501))
+    async def reviews(
+        asked: Annotated[ListedQuestions, Query()], request: Request
+    ) -> QuestionsTold:
+        """List what people are asked about a scope: two memories that nobody could settle."""
+        desk.permit(request, "read", asked.scope, "scope")
+        here = [one for one in await life.questions() if one.review.scope == asked.scope]
+        shown = [one for one in here if asked.every or one.state == "open"]
+        return QuestionsTold(reviews=tuple(map(question_told, shown)))
+
+    @app.post(
+        "/v1/reviews/{review_id}/answer",
+        summary="Answer a question",
+        responses=responses(404, 409, 501),
+    )
+    async def answer(review_id: Label, settling: Settling, request: Request) -> Changes:
+        """Settle a question: one memory goes on for both, the newer one stands, or both are kept."""
+        question = await desk.question(request, "write", review_id)
+        author = desk.author(request)
+        told = await life.answer(question, settling.verdict, author, settling.note)
+        return Changes(decisions=tuple(map(outcome_of, told)))

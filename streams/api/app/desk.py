@@ -1,0 +1,100 @@
+"""What every route needs: the operations on memories, and their authorization."""
+
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from schemas.base import DecisionId, MemoryId, ScopeName
+from schemas.decisions import Decision
+from schemas.events import Remember
+from schemas.memories import Memory
+from streams.api.app.access import Grant, Right
+from streams.api.app.problems import Refused
+from streams.api.app.records import Fresh, event_of
+from streams.memory.app.lifecycle import Declined, Lifecycle, require_told, scope_of, unknown
+from streams.model.ports import Poison
+from streams.stage.core.reviewing import Question
+from streams.store.world.telemetry import ApiMetrics
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Checks the token of a request before anything in a scope is read or changed."""
+
+    life: Lifecycle
+    metrics: ApiMetrics
+
+    def author(self, request: Request) -> str:
+        """Return the name of the request's token."""
+        return _grant(request).name
+
+    def permit(self, request: Request, right: Right, scope: ScopeName, field: str) -> None:
+        """Raise Refused if a request lacks the right in a scope that it names."""
+        grant = _grant(request)
+        self._count_foreign(grant, scope)
+        if not grant.allows(right, scope):
+            raise Refused.forbidden(grant, right, field)
+
+    def event(self, request: Request, fresh: Fresh, within: str = "") -> Remember:
+        """Return `fresh` as an event. Raises Refused if it is invalid or the request may not add it.
+
+        `within` is its place in the body.
+        """
+        self.permit(request, "write", fresh.scope, f"{within}.scope" if within else "scope")
+        event = event_of(fresh, self.author(request), self.life.now())
+        if isinstance(event, Poison):
+            raise Refused.poison(event, within)
+        return event
+
+    async def memory(self, request: Request, right: Right, identity: MemoryId) -> Memory:
+        """Return a memory. Raises Declined if it is forgotten."""
+        memory = await self.any_memory(request, right, identity)
+        require_told(memory)
+        return memory
+
+    async def any_memory(self, request: Request, right: Right, identity: MemoryId) -> Memory:
+        """Return a memory; one outside the token's scopes is unknown, as if it did not exist."""
+        memory = await self.life.memory(identity)
+        self.open(request, right, memory.scope, unknown("memory", identity), "memory_id")
+        return memory
+
+    async def decision(
+        self, request: Request, right: Right, identity: DecisionId
+    ) -> tuple[Decision, ScopeName]:
+        """Return a decision and its scope; one outside the token's scopes is unknown."""
+        decision = await self.life.decision(identity)
+        scope, nobody = scope_of(decision), unknown("decision", identity)
+        if scope is None:
+            raise nobody
+        self.open(request, right, scope, nobody, "decision_id")
+        return decision, scope
+
+    async def question(self, request: Request, right: Right, identity: str) -> Question:
+        """Return a review question; one outside the token's scopes is unknown."""
+        nobody = unknown("question", identity)
+        every = await self.life.questions()
+        found = next((one for one in every if one.review.id == identity), None)
+        if found is None:
+            raise nobody
+        self.open(request, right, found.review.scope, nobody, "review_id")
+        return found
+
+    def open(
+        self, request: Request, right: Right, scope: ScopeName, nobody: Declined, field: str
+    ) -> None:
+        """Raise `nobody` if the token does not cover the scope, Refused if it lacks the right."""
+        grant = _grant(request)
+        self._count_foreign(grant, scope)
+        if not grant.covers(scope):
+            raise nobody
+        if not grant.allows(right, scope):
+            raise Refused.forbidden(grant, right, field)
+
+    def _count_foreign(self, grant: Grant, scope: ScopeName) -> None:
+        if not grant.covers(scope):
+            self.metrics.foreign_scopes.labels(grant.name).inc()
+
+
+def _grant(request: Request) -> Grant:
+    grant: Grant = request.state.grant
+    return grant

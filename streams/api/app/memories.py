@@ -1,0 +1,240 @@
+"""The routes about memories: add, read, search, correct, pin, retire, forget."""
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import FastAPI, Query, Request, Response
+from pydantic import ValidationError
+
+from schemas.base import MemoryName, Record
+from schemas.events import Remember
+from streams.api.app.desk import Desk
+from streams.api.app.problems import Described, Refused, responses
+from streams.api.app.records import (
+    AncestorTold,
+    Batch,
+    Block,
+    Changes,
+    Correction,
+    Forgotten,
+    Fresh,
+    Life,
+    Listed,
+    Memories,
+    Noted,
+    Outcome,
+    Recall,
+    Result,
+    Results,
+    Retiring,
+    Search,
+    correcting,
+    outcome_of,
+    version_told,
+)
+from streams.memory.app.queueing import Told
+from streams.recall.app.loading import Given, Grouping, SearchResult, Unknown
+from streams.store.app.conflicts import KeptMemory
+
+_ONE = "/v1/memories/{memory_id}"
+
+
+def add_routes(app: FastAPI, desk: Desk) -> None:
+    _add_adding(app, desk)
+    _add_reading(app, desk)
+    _add_one(app, desk)
+    _add_changing(app, desk)
+
+
+def _add_adding(app: FastAPI, desk: Desk) -> None:
+    life = desk.life
+
+    @app.post("/v1/memories", summary="Add one", responses=_accepted(Outcome) | responses(409))
+    async def add(fresh: Fresh, request: Request, response: Response) -> Outcome:
+        """Add what was learnt; the answer says what was decided, why, and which memory says it."""
+        [told] = await life.add([desk.event(request, fresh)])
+        return _one(told, response)
+
+    @app.post("/v1/memories/batch", summary="Add many")
+    async def add_many(given: Batch, request: Request) -> Results:
+        """Add many, each with a status of its own; one that is refused keeps no other back."""
+        events = [_checked(desk, request, at, one) for at, one in enumerate(given.memories)]
+        fit = [event for event in events if isinstance(event, Remember)]
+        told = iter(await life.add(fit) if fit else [])
+        return Results(
+            results=tuple(
+                _refused(event) if isinstance(event, Refused) else _result(at, next(told))
+                for at, event in enumerate(events)
+            )
+        )
+
+
+def _add_reading(app: FastAPI, desk: Desk) -> None:
+    life = desk.life
+
+    @app.get("/v1/memories", summary="List a scope")
+    async def memories(asked: Annotated[Listed, Query()], request: Request) -> Memories:
+        """List the memories of a scope, the oldest first, part by part."""
+        desk.permit(request, "read", asked.scope, "scope")
+        part = await life.listed(asked.scope, asked.limit, asked.after, retired=asked.retired)
+        return Memories(memories=tuple(part.memories), after=part.after)
+
+    @app.post("/v1/memories/search", summary="Search a scope")
+    async def search(asked: Search, request: Request) -> SearchResult:
+        """Return what is nearest to the query; memories that are one fact come as one entry."""
+        desk.permit(request, "read", asked.scope, "scope")
+        return await life.loading.search(asked)
+
+    @app.post("/v1/memories/recall", summary="Recall a block for a prompt")
+    async def recall(asked: Recall, request: Request) -> Block:
+        """Return what an agent is to be reminded of, as a block for its prompt."""
+        desk.permit(request, "read", asked.scope, "scope")
+        return Block.model_validate((await life.recall(asked)).as_json())
+
+    @app.post(
+        "/v1/memories:deduplicate",
+        summary="Put together what is one fact",
+        responses=responses(404),
+    )
+    async def deduplicate(given: Given, request: Request) -> Grouping:
+        """Group memories of the scope, or texts that are stored nowhere. Nothing is changed."""
+        desk.permit(request, "read", given.scope, "scope")
+        try:
+            return await life.loading.deduplicate(given)
+        except Unknown as error:
+            raise Refused(HTTPStatus.NOT_FOUND, str(error), field="ids") from error
+
+
+def _add_one(app: FastAPI, desk: Desk) -> None:
+    life = desk.life
+    errors = _accepted(Changes) | responses(404, 409, 410)
+
+    @app.get(_ONE, summary="Get one", responses=responses(404, 410))
+    async def get(memory_id: MemoryName, request: Request) -> KeptMemory:
+        """Return a memory, also one that was retired: it says by what, when and why.
+
+        `conflicts` are the live memories that say otherwise.
+        """
+        return await life.kept(await desk.memory(request, "read", memory_id))
+
+    @app.get(f"{_ONE}/history", summary="Tell its history", responses=responses(404, 410, 501))
+    async def history(memory_id: MemoryName, request: Request) -> Life:
+        """Tell a memory's life: every version, who made it and why, what it came from and became."""
+        await desk.memory(request, "read", memory_id)
+        told = await life.history(memory_id)
+        return Life(
+            memory=told.memory,
+            versions=tuple(map(version_told, told.versions)),
+            ancestors=tuple(AncestorTold(steps=a.steps, memory=a.memory) for a in told.ancestors),
+            successors=tuple(told.successors),
+        )
+
+    @app.patch(_ONE, summary="Update", responses=errors)
+    async def update(
+        memory_id: MemoryName, correction: Correction, request: Request, response: Response
+    ) -> Changes:
+        """Let a new text take a memory's place; the old one is retired, and keeps its text.
+
+        The new memory has an id of its own. To take it back, undo the first of the decisions.
+        """
+        memory = await desk.memory(request, "write", memory_id)
+        try:
+            fresh = correcting(memory, correction)
+        except ValidationError as error:
+            raise Refused.invalid(error, "body") from error
+        event = desk.event(request, fresh)
+        changes = _all(await life.update(memory, event, desk.author(request)), response)
+        if len(changes.decisions) == 1:
+            return changes
+        first, second = changes.decisions  # the second made the change that the first was refused
+        return Changes(decisions=(first.model_copy(update={"refused": ()}), second))
+
+
+def _add_changing(app: FastAPI, desk: Desk) -> None:
+    life = desk.life
+    errors = _accepted(Changes) | responses(404, 409, 410)
+
+    @app.post(f"{_ONE}/pin", summary="Pin", responses=errors)
+    async def pin(
+        memory_id: MemoryName, request: Request, response: Response, noted: Noted | None = None
+    ) -> Changes:
+        """Keep a memory as it is: it is not merged, replaced nor ended until it is unpinned."""
+        memory = await desk.memory(request, "write", memory_id)
+        note = (noted or Noted()).note
+        return _all(await life.pin(memory, desk.author(request), note, pinned=True), response)
+
+    @app.post(f"{_ONE}/unpin", summary="Unpin", responses=errors)
+    async def unpin(
+        memory_id: MemoryName, request: Request, response: Response, noted: Noted | None = None
+    ) -> Changes:
+        """Let a pinned memory go: it may be merged, replaced and ended again."""
+        memory = await desk.memory(request, "write", memory_id)
+        note = (noted or Noted()).note
+        return _all(await life.pin(memory, desk.author(request), note, pinned=False), response)
+
+    @app.post(f"{_ONE}/retire", summary="Retire", responses=errors)
+    async def retire(
+        memory_id: MemoryName, request: Request, response: Response, why: Retiring | None = None
+    ) -> Changes:
+        """End a memory, and none takes its place. Nothing is deleted: an undo brings it back."""
+        memory = await desk.memory(request, "write", memory_id)
+        asked = why or Retiring()
+        told = await life.retire(memory, desk.author(request), asked.note, asked.reason)
+        return _all(told, response)
+
+    @app.post(f"{_ONE}/forget", summary="Forget", responses=responses(404, 409, 501))
+    async def forget(
+        memory_id: MemoryName, request: Request, noted: Noted | None = None
+    ) -> Forgotten:
+        """Forget a memory and all that it stands for. This cannot be undone."""
+        await desk.any_memory(request, "write", memory_id)
+        note = (noted or Noted()).note
+        done = await life.forget(memory_id, desk.author(request), note)
+        gone = {identity for plan in done.plans for identity in plan.kin.gone}
+        every = {identity for plan in done.plans for identity in plan.kin.every}
+        return Forgotten(
+            decisions=tuple(map(outcome_of, done.told)),
+            forgotten=tuple(sorted(gone)),
+            decided_anew=tuple(sorted(every - gone)),
+            records=sum(plan.decisions for plan in done.plans),
+        )
+
+
+def _accepted(model: type[Record]) -> Described:
+    """Describe the answer when a cluster has not decided yet."""
+    return {HTTPStatus.ACCEPTED: {"model": model, "description": "Not decided on yet"}}
+
+
+def _one(told: Told, response: Response) -> Outcome:
+    """Return the outcome of an event, with status 202 if it is not decided yet."""
+    if told.refused is not None:
+        raise Refused.poison(told.refused)
+    if told.decision is None:
+        response.status_code = HTTPStatus.ACCEPTED
+    return outcome_of(told)
+
+
+def _all(told: list[Told], response: Response) -> Changes:
+    return Changes(decisions=tuple(_one(each, response) for each in told))
+
+
+def _checked(desk: Desk, request: Request, at: int, given: object) -> Remember | Refused:
+    """Return one of several memories as an event, or why it is invalid."""
+    place = f"memories[{at}]"
+    try:
+        return desk.event(request, Fresh.model_validate(given), place)
+    except ValidationError as error:
+        return Refused.invalid(error, place)
+    except Refused as error:
+        return error
+
+
+def _result(at: int, told: Told) -> Result:
+    if told.refused is not None:
+        return _refused(Refused.poison(told.refused, f"memories[{at}]"))
+    status = HTTPStatus.OK if told.decision is not None else HTTPStatus.ACCEPTED
+    return Result(status=status, outcome=outcome_of(told))
+
+
+def _refused(refused: Refused) -> Result:
+    return Result(status=refused.status, problem=refused.problem)

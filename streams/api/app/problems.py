@@ -1,0 +1,174 @@
+"""The error answers of the API: one form, with one line that says what to do."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, TypeAlias
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from starlette.exceptions import HTTPException
+
+from schemas.codec import complaint
+from streams.api.app.access import Grant, Right
+from streams.api.app.records import Problem
+from streams.memory.app.lifecycle import Declined, Why
+from streams.memory.app.problems import dotted
+from streams.model.ports import Fatal, Poison, Transient
+
+Log = Callable[..., object]
+"""Takes a line and its fields, like structlog's loggers."""
+
+Described: TypeAlias = dict[int | str, dict[str, Any]]
+"""The possible answers of a route by status, in FastAPI's form."""
+
+_STATUS = {
+    Why.UNKNOWN: HTTPStatus.NOT_FOUND,
+    Why.FORGOTTEN: HTTPStatus.GONE,
+    Why.CONFLICT: HTTPStatus.CONFLICT,
+    Why.UNFIT: HTTPStatus.UNPROCESSABLE_ENTITY,
+    Why.NOT_HERE: HTTPStatus.NOT_IMPLEMENTED,
+}
+
+_REMEDY = {
+    HTTPStatus.NOT_FOUND: "is no path here; the page / lists all",
+    HTTPStatus.METHOD_NOT_ALLOWED: "is no method of this path; the page / lists all",
+}
+
+
+class Refused(Exception):
+    """A request that is refused with an error answer."""
+
+    def __init__(
+        self, status: HTTPStatus, detail: str, *, field: str | None = None, retry: int | None = None
+    ) -> None:
+        """`retry`: the seconds after which the request may be sent again."""
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.field = field
+        self.retry = retry
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(
+            title=self.status.phrase, status=self.status, detail=self.detail, field=self.field
+        )
+
+    def response(self) -> JSONResponse:
+        headers = {} if self.retry is None else {"retry-after": str(self.retry)}
+        if self.status is HTTPStatus.UNAUTHORIZED:
+            headers["www-authenticate"] = "Bearer"
+        return JSONResponse(
+            self.problem.model_dump(exclude_none=True),
+            self.status,
+            headers,
+            media_type="application/problem+json",
+        )
+
+    @classmethod
+    def forbidden(cls, grant: Grant, right: Right, field: str) -> "Refused":
+        """Return a refusal that names the token's rights, which its holder knows anyway."""
+        may = f"it may {' and '.join(sorted(grant.rights))} {', '.join(grant.scopes)}"
+        said = f"{field}: the token may not {right} this scope; {may}"
+        return cls(HTTPStatus.FORBIDDEN, said, field=field)
+
+    @classmethod
+    def declined(cls, error: Declined) -> "Refused":
+        return cls(_STATUS[error.why], f"{error}", field=error.field)
+
+    @classmethod
+    def invalid(
+        cls, error: RequestValidationError | ValidationError, within: str = ""
+    ) -> "Refused":
+        """Return a refusal for the first error: where, what and the remedy, never the value.
+
+        `within` is the place in the body of the validated part.
+        """
+        first: ErrorDetails = error.errors()[0]
+        if first["type"] == "json_invalid":
+            said = f"is no JSON: {first.get('ctx', {})['error']} at character {first['loc'][-1]}"
+            return cls(HTTPStatus.UNPROCESSABLE_ENTITY, f"body {said}", field="body")
+        loc = (within, *first["loc"]) if within else first["loc"][1:]
+        field = dotted(loc) or "body"
+        return cls(HTTPStatus.UNPROCESSABLE_ENTITY, f"{field} {_said(first)}", field=field)
+
+    @classmethod
+    def poison(cls, poison: Poison, within: str = "") -> "Refused":
+        """Return a refusal that says why an event can never be decided on."""
+        field = ".".join(part for part in (within, poison.field) if part) or "body"
+        is_reused = poison.field == "event_id"
+        status = HTTPStatus.CONFLICT if is_reused else HTTPStatus.UNPROCESSABLE_ENTITY
+        said = f"{poison}".removeprefix(f"{poison.field} ")
+        return cls(status, f"{field} {said}", field=field)
+
+
+Answer: TypeAlias = Callable[[Request, "Refused"], Response]
+"""Makes of a request and why it is refused what is answered."""
+
+
+def as_json(request: Request, refused: "Refused") -> Response:
+    """Answer as a program reads it."""
+    del request
+    return refused.response()
+
+
+def tell_problems(app: FastAPI, log: Log, answer: Answer = as_json) -> None:
+    """Answer every failure in one form."""
+
+    @app.exception_handler(Refused)
+    async def refused(request: Request, error: Refused) -> Response:
+        return answer(request, error)
+
+    @app.exception_handler(Declined)
+    async def declined(request: Request, error: Declined) -> Response:
+        return answer(request, Refused.declined(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return answer(request, Refused.invalid(error))
+
+    @app.exception_handler(HTTPException)
+    async def unknown(request: Request, error: HTTPException) -> Response:
+        status = HTTPStatus(error.status_code)
+        what = request.method if status is HTTPStatus.METHOD_NOT_ALLOWED else "this"
+        said = _REMEDY.get(status)
+        return answer(request, Refused(status, f"{what} {said}" if said else error.detail))
+
+    @app.exception_handler(Exception)
+    async def ours(request: Request, _: Exception) -> Response:
+        said = "an error in memsieve itself; please report it"
+        return answer(request, Refused(HTTPStatus.INTERNAL_SERVER_ERROR, said))
+
+    @app.exception_handler(Transient)
+    async def later(request: Request, error: Transient) -> Response:
+        log("cannot answer now", reason=str(error))
+        said = "a server is away; send it again"
+        return answer(request, Refused(HTTPStatus.SERVICE_UNAVAILABLE, said, retry=1))
+
+    @app.exception_handler(Fatal)
+    async def broken(request: Request, error: Fatal) -> Response:
+        log("cannot answer until a person acts", reason=str(error))
+        said = "the service is out of order; its log says why"
+        return answer(request, Refused(HTTPStatus.SERVICE_UNAVAILABLE, said))
+
+
+_SAID = {
+    "extra_forbidden": "is no field here; leave it out, /openapi.json has all fields",
+    "timezone_aware": "names no time zone; write 2026-03-14T09:30:00Z",
+}
+
+
+def _said(problem: ErrorDetails) -> str:
+    if said := _SAID.get(problem["type"]):
+        return said
+    if problem["type"] == "value_error":
+        return str(problem["msg"]).removeprefix("Value error, ")
+    return complaint(problem)
+
+
+def responses(*codes: int) -> Described:
+    """Describe the error answers of a route."""
+    return {code: {"model": Problem} for code in codes}

@@ -1,0 +1,380 @@
+"""The requests and answers of the API."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import ConfigDict, Field, JsonValue, SkipValidation, model_validator
+
+from schemas.base import (
+    Count,
+    DecisionId,
+    EventId,
+    EventName,
+    FewLabels,
+    Label,
+    MemoryId,
+    Metadata,
+    Moment,
+    Record,
+    Scope,
+    Text,
+    Unit,
+)
+from schemas.codec import EVENT
+from schemas.decisions import Change, Compared, Decision, Marker
+from schemas.events import Answer, Ended, Remember
+from schemas.memories import Memory, Persistence
+from schemas.outcomes import Review
+from streams.changes.core.history import Version
+from streams.inspect.app import told_version
+from streams.memory.app.queueing import BATCH_EVENTS, Told
+from streams.model.identity import said_event_id
+from streams.model.ports import Poison
+from streams.recall.app.loading import Asked as AskedToSearch
+from streams.recall.app.recalling import Asked as AskedToRecall
+from streams.stage.core.explain import outcome, why
+from streams.stage.core.ledger import touched
+from streams.stage.core.reviewing import Question
+from streams.stage.flow.dead_letters import oversized
+from streams.stage.flow.incoming import CLOCK_SKEW_MAX
+from streams.store.app.conflicts import KeptMemory
+
+LISTED = 100
+LISTED_MAX = 1_000
+
+Note = Annotated[str, Field(max_length=2_000)]
+
+
+class Fresh(Remember):
+    """Something was learnt. Without `event_id` it gets one, without `occurred_at` it is now.
+
+    Sent again with its id it is ignored. The other fields are those of the event `remember`.
+    """
+
+    model_config = ConfigDict(json_schema_extra=None)
+
+    event_id: EventName | None = None  # pyright: ignore[reportIncompatibleVariableOverride] - until it is an event
+    occurred_at: Moment | None = None  # pyright: ignore[reportIncompatibleVariableOverride] - until it is an event
+
+
+class Published(Record):
+    """Events to be decided on."""
+
+    events: Annotated[tuple[Fresh, ...], Field(min_length=1, max_length=BATCH_EVENTS)]
+
+
+class Accepted(Record):
+    """The events that are in the log, by their ids; what becomes of them is decided in its order."""
+
+    event_ids: tuple[EventName, ...]
+
+
+class Batch(Record):
+    """Many things that were learnt, each looked at by itself."""
+
+    memories: Annotated[
+        tuple[SkipValidation[Fresh], ...], Field(min_length=1, max_length=BATCH_EVENTS)
+    ]
+
+
+class Correction(Record):
+    """What a memory is to say from now on; a field that is left out stays as it is."""
+
+    text: Text
+    event_id: EventName | None = None
+    occurred_at: Moment | None = None
+    source: Label | None = None
+    title: Label | None = None
+    category: Label | None = None
+    importance: Unit | None = None
+    confidence: Unit | None = None
+    tags: FewLabels | None = None
+    entities: FewLabels | None = None
+    persistence: Persistence | None = None
+    valid_from: Moment | None = None
+    valid_until: Moment | None = None
+    metadata: Annotated[Metadata, Field(max_length=256)] | None = None
+
+
+class Search(AskedToSearch):
+    """A search of one scope: what is nearest to a query, as at most `limit` entries.
+
+    The other fields say how what is one fact is found; without them it is as the settings say.
+    """
+
+
+class Recall(AskedToRecall):
+    """What is to be recalled: of a scope, or with `across` of that scope and all below it.
+
+    With a query what is nearest to it; without one what lasts and what is new, or across scopes
+    what several of them share; with `patterns` what many of them say in nearly the same words.
+    """
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.patterns and (not self.across or self.query is not None):
+            raise ValueError("patterns goes with across, and without query")
+        return self
+
+
+class Noted(Record):
+    """Why it is asked for; it is kept with the decision."""
+
+    note: Note = ""
+
+
+class Retiring(Noted):
+    """Why a memory ends."""
+
+    reason: Ended = "invalid"
+
+
+class Settling(Noted):
+    """What the newer memory of a question is to the older one."""
+
+    verdict: Literal["same", "refines", "refined-by", "contradicts", "distinct"]
+
+
+class Listed(Record):
+    """Which memories of a scope: `after` is where the last answer ended; `retired` shows all."""
+
+    scope: Scope
+    limit: Annotated[int, Field(ge=1, le=LISTED_MAX)] = LISTED
+    after: Annotated[str, Field(max_length=2_000)] | None = None
+    retired: bool = False
+
+
+class ListedQuestions(Record):
+    """Which questions of a scope; with `every` also those that are answered, or moot."""
+
+    scope: Scope
+    every: bool = False
+
+
+class Outcome(Record):
+    """What was decided on an event, and why, in words.
+
+    `memory_id` is the memory that stands for it now, `changed` are all that it changed. `refused`
+    are memories that it named and may not change, `reviews` the questions put to a person.
+    `repeated`: it came before, and was decided then. Beside a cluster, where its services have not
+    decided in time, only the ids are there.
+    """
+
+    event_id: EventId
+    decision_id: DecisionId | None = None
+    kind: str | None = None
+    outcome: str | None = None
+    why: str | None = None
+    memory_id: MemoryId | None = None
+    changed: tuple[MemoryId, ...] = ()
+    refused: tuple[str, ...] = ()
+    reviews: tuple[str, ...] = ()
+    repeated: bool = False
+
+
+class Problem(Record):
+    """An error, as RFC 9457 has it; `field` names what of the request is wrong."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+
+
+class Result(Record):
+    """What became of one of several: its status, and the outcome or the problem."""
+
+    status: int
+    outcome: Outcome | None = None
+    problem: Problem | None = None
+
+
+class Results(Record):
+    """One for each that was sent, in their order."""
+
+    results: tuple[Result, ...]
+
+
+class Changes(Record):
+    """What was asked for, and what was decided on it, in its order."""
+
+    decisions: tuple[Outcome, ...]
+
+
+class Undone(Changes):
+    """`undone` are the decisions that do not hold any more, the first of them the one that was meant.
+
+    `to_be_looked_at` of them people have asked for, and nobody asks for them again.
+    """
+
+    undone: tuple[DecisionId, ...]
+    to_be_looked_at: tuple[DecisionId, ...]
+
+
+class Forgotten(Changes):
+    """`forgotten` are the memories that are gone, `decided_anew` those that others said as well.
+
+    `records` of the log are erased. The last bytes leave the files with `memsieve scrub`.
+    """
+
+    forgotten: tuple[MemoryId, ...]
+    decided_anew: tuple[MemoryId, ...]
+    records: Count
+
+
+class Memories(Record):
+    """Memories of a scope, the oldest first; there are more where `after` is given."""
+
+    memories: tuple[KeptMemory, ...]
+    after: str | None
+
+
+class Block(Record):
+    """A block for a prompt, its tokens, and the memories that were considered, shown or not."""
+
+    block: str
+    tokens: Count
+    memories: tuple[dict[str, JsonValue], ...]
+
+
+class Explained(Outcome):
+    """A decision: what the event said, what it was compared with, and its story, line by line."""
+
+    scope: Scope
+    happened_at: Moment | None
+    text: str | None
+    compared: tuple[Compared, ...]
+    story: tuple[str, ...]
+
+
+class VersionTold(Record):
+    """A version of a memory: who made it, why, and what it has made different."""
+
+    version: Count
+    happened_at: Moment
+    decision_id: DecisionId
+    event_id: EventName
+    kind: str
+    why: str
+    by: str | None
+    undone_by: DecisionId | None
+    differences: tuple[str, ...]
+    text: str
+
+
+class AncestorTold(Record):
+    """A memory in whose place this one stands, `steps` before it."""
+
+    steps: Count
+    memory: Memory
+
+
+class Life(Record):
+    """A memory's life: its versions, what it stands for, and what stands for it, nearest first."""
+
+    memory: Memory
+    versions: tuple[VersionTold, ...]
+    ancestors: tuple[AncestorTold, ...]
+    successors: tuple[Memory, ...]
+
+
+class QuestionTold(Record):
+    """A question to a person, and whether it is open."""
+
+    review: Review
+    state: str
+    answered_by: str | None
+    verdict: str | None
+
+
+class QuestionsTold(Record):
+    """Questions, the newest first."""
+
+    reviews: tuple[QuestionTold, ...]
+
+
+def event_of(fresh: Fresh, author: str, now: datetime) -> Remember | Poison:
+    """Return `fresh` as an event, or why it is invalid."""
+    at = fresh.occurred_at or now
+    if at > now + CLOCK_SKEW_MAX:
+        said = (
+            f"is {at:%Y-%m-%d %H:%M:%S} UTC, which is to come; set the clock right, or leave it out"
+        )
+        return Poison(said, "occurred_at")
+    identity = fresh.event_id or said_event_id(fresh.scope, author, at, fresh.text)
+    given = {**dict(fresh), "event_id": identity, "occurred_at": at}
+    event = Remember.model_validate(given)
+    return oversized(EVENT.encode(event)) or event
+
+
+def correcting(memory: Memory, correction: Correction) -> Fresh:
+    """Return a correction as a new memory; fields that it omits are taken from the old one."""
+    kept = (
+        *("title", "category", "importance", "confidence", "tags", "entities"),
+        *("persistence", "valid_from", "valid_until", "metadata"),
+    )
+    given = correction.model_dump(exclude_none=True)
+    values = {name: getattr(memory, name) for name in kept} | given
+    return Fresh.model_validate({**values, "scope": memory.scope, "supersedes": (memory.id,)})
+
+
+def outcome_of(told: Told) -> Outcome:
+    decision = told.decision
+    if decision is None:
+        return Outcome(event_id=told.event.event_id)
+    return Outcome(event_id=told.event.event_id, repeated=told.repeated, **_facts(decision))
+
+
+def _facts(decision: Decision) -> dict[str, Any]:
+    evidence = None if isinstance(decision, Marker) else decision.evidence
+    return {
+        "decision_id": decision.decision_id,
+        "kind": decision.kind,
+        "outcome": outcome(decision),
+        "why": why(decision),
+        "memory_id": decision.memory.id if isinstance(decision, Change) else None,
+        "changed": tuple(touched(decision)),
+        "refused": () if evidence is None else evidence.refused,
+        "reviews": () if evidence is None else evidence.reviews,
+    }
+
+
+def explained(decision: Decision, scope: Scope, story: list[str]) -> Explained:
+    event = None if isinstance(decision, Marker) else decision.event
+    named = getattr(decision, "event_id", "") if event is None else event.event_id
+    return Explained(
+        event_id=EventId(named),
+        scope=scope,
+        happened_at=None if event is None else event.occurred_at,
+        text=None if event is None else event.text,
+        compared=() if isinstance(decision, Marker) else decision.evidence.neighbours,
+        story=tuple(story),
+        **_facts(decision),
+    )
+
+
+def version_told(version: Version) -> VersionTold:
+    decision, told = version.decision, told_version(version)
+    return VersionTold(
+        version=version.memory.version,
+        happened_at=decision.event.occurred_at,
+        decision_id=decision.decision_id,
+        event_id=decision.event.event_id,
+        kind=decision.kind,
+        why=told.reason,
+        by=told.by,
+        undone_by=version.undone_by,
+        differences=tuple(told.differences),
+        text=version.memory.text,
+    )
+
+
+def question_told(question: Question) -> QuestionTold:
+    answer: Answer | None = None if question.settled is None else question.settled.answer
+    return QuestionTold(
+        review=question.review,
+        state=question.state,
+        answered_by=None if answer is None else answer.author,
+        verdict=None if answer is None else answer.verdict,
+    )

@@ -1,0 +1,147 @@
+"""An app over HTTP as a process: over a store that it writes itself, or beside the services on Kafka."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias
+
+from starlette.types import ASGIApp
+
+from streams.api.app import access
+from streams.clock.system import SystemClock
+from streams.forget.app.forgetting import Means
+from streams.memory.app.embedded_store import holding
+from streams.memory.app.lifecycle import Lifecycle, OwnStore, Past
+from streams.memory.app.queueing import Cluster, Queue
+from streams.recall.app.loading import loading
+from streams.services.app.services import signals_to
+from streams.services.world.health import endpoints, serving
+from streams.store.app import embedding, wiring
+from streams.store.app.reading import opened, reader_of
+from streams.store.app.requests import taken_by
+from streams.store.app.settings import Settings
+from streams.store.world.store_directory import StoreDirectory
+from streams.store.world.telemetry import ApiMetrics
+
+Build: TypeAlias = Callable[[Lifecycle, access.Access, ApiMetrics], Awaitable[ASGIApp]]
+"""Makes an app that asks whoever comes for a token, and counts what it answers."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """An app to be served: `name` for people, `setting` is the group that has its host and port.
+
+    `reads_past`: beside a cluster it reads its log as well, which takes as long as that is.
+    """
+
+    name: str
+    setting: Literal["api", "web"]
+    build: Build
+    reads_past: bool = False
+
+
+async def serve(
+    settings: Settings, app: Served, *, own_store: bool, report: Callable[[str], None]
+) -> None:
+    """Serve an app, and health and metrics on the port of `service`, until SIGTERM or SIGINT.
+
+    With `own_store` this process alone writes the embedded store, and events are decided on before
+    they are acknowledged. Otherwise they are published to Kafka. Raises errors that a retry cannot
+    fix.
+    """
+    allowed = access.load(settings.api.tokens)
+    stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    health = _Health()
+    async with AsyncExitStack() as stack:
+        stack.enter_context(signals_to(stop))
+        watched = await stack.enter_async_context(health.served(settings))
+        report(f"health and metrics on port {watched}")
+        life = await stack.enter_async_context(
+            of_own_store(settings, report)
+            if own_store
+            else _of_cluster(settings, report, reads_past=app.reads_past)
+        )
+        await life.loading.index()  # the first request must not wait for it
+        built = await app.build(life, allowed, health.metrics)
+        at = getattr(settings, app.setting)
+        served = serving(
+            built,
+            at.host,
+            at.port,
+            what=f"the {app.name}",
+            named=f"{app.setting}.host and {app.setting}.port",
+        )
+        report(f"{app.name} on port {await stack.enter_async_context(served)}")
+        health.life = life
+        await stop
+        report("stopping")
+
+
+class _Health:
+    """The health of the process: ready while the memories can be read."""
+
+    def __init__(self) -> None:
+        self.metrics = ApiMetrics()
+        self.life: Lifecycle | None = None
+
+    def served(self, settings: Settings) -> AbstractAsyncContextManager[int]:
+        return endpoints(
+            settings.service.host,
+            settings.service.port,
+            is_live=lambda: True,
+            waits_for=self._waits_for,
+            registry=self.metrics.registry,
+            collect=lambda: None,
+        )
+
+    async def _waits_for(self) -> Mapping[str, str]:
+        if self.life is None:
+            return {"service": "its start"}
+        try:
+            await self.life.loading.index()
+        except Exception as error:  # noqa: BLE001 - any error means that no request can be answered
+            return {"memories": str(error)}
+        return {}
+
+
+@asynccontextmanager
+async def of_own_store(
+    settings: Settings, report: Callable[[str], None]
+) -> AsyncGenerator[Lifecycle]:
+    """Yield the operations on memories over an embedded store, held for writing."""
+    chosen = embedding.for_store(settings, report)
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(
+            holding(chosen.settings, chosen, report, forgets=True)
+        )
+        found = await stack.enter_async_context(
+            loading(settings, embedded=True, embedder=chosen.embedder)
+        )
+        key = wiring.forget_key(settings.forget, StoreDirectory(settings.store))
+        if key is None:
+            raise TypeError("a store that forgets has a key")
+        queue = Queue(
+            partial(taken_by, store.pipeline), store.log, store.reader, masked=chosen.policy.screens
+        )
+        stack.push_async_callback(queue.close)
+        means = Means(key, chosen.policy, chosen.embedder, store.pipeline.judging)
+        past, own = Past(store.log, store.reader), OwnStore(queue, means)
+        count = wiring.token_counter(chosen.settings.embedder, report)
+        yield Lifecycle(found, queue, count, SystemClock(), past, own)
+
+
+@asynccontextmanager
+async def _of_cluster(
+    settings: Settings, report: Callable[[str], None], *, reads_past: bool
+) -> AsyncGenerator[Lifecycle]:
+    """Yield the operations on memories over Kafka and the services' memories."""
+    await wiring.partitions(settings.kafka)  # raises if the topics are not valid
+    async with AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(opened(settings, embedded=False))
+        found = await stack.enter_async_context(loading(settings, embedded=False, report=report))
+        deciding = Cluster(cluster, settings.api.decision_seconds)
+        count = wiring.token_counter(settings.embedder, report)
+        past = Past(cluster, reader_of(cluster, settings, embedded=False)) if reads_past else None
+        yield Lifecycle(found, deciding, count, SystemClock(), past)

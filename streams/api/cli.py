@@ -1,0 +1,52 @@
+"""`memsieve api`: memories over HTTP."""
+
+import asyncio
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.model.ports import Unusable
+from streams.store.cli import options
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="api")(api)
+
+
+def api(
+    *,
+    tokens: Annotated[
+        Path | None,
+        typer.Option("--tokens", metavar="FILE", help="The tokens that may be used, as TOML."),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", help="Where it is served. [127.0.0.1]")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65_535, help="Its port; 0: any. [8090]"),
+    ] = None,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+) -> None:
+    """Serve the whole life of memories over HTTP, until stopped.
+
+    Over an embedded store it is the one process that writes it, and decides before it answers. With
+    --kafka it publishes what is asked for, and the services decide. Needs memsieve[api].
+    """
+    if find_spec("fastapi") is None:
+        raise Unusable("the API is made with FastAPI: pip install 'memsieve[api]'")
+    from streams.api.app.application import served  # noqa: PLC0415
+    from streams.api.app.serving import serve  # noqa: PLC0415
+    from streams.store.world.telemetry import log_lines  # noqa: PLC0415 - only here is all this needed
+
+    source = options.source(
+        config, store, kafka, policy=policy, api__tokens=tokens, api__host=host, api__port=port
+    )
+    log = log_lines("api")
+    app = served(source.settings, log.info)
+    asyncio.run(serve(source.settings, app, own_store=source.embedded, report=log.info))

@@ -1,1 +1,0 @@
-"""Composition: settings, wiring, and one builder per process."""

@@ -1,1 +1,0 @@
-"""The HTTP API: memories for agents in any language."""

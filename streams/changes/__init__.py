@@ -1,0 +1,1 @@
+"""Memories undone, ended, pinned and rated, and their history."""

@@ -1,0 +1,178 @@
+"""Lineage from a log: the undo of a decision, and the history of a memory."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import ValidationError
+
+from schemas.base import MemoryId
+from schemas.codec import EVENT
+from schemas.decisions import Marker, OnEvent
+from schemas.events import Remember
+from schemas.memories import Memory
+from streams.changes.core.history import Version, replaced, versions
+from streams.clock.system import SystemClock
+from streams.stage.core.lineage import CannotUndo, Plan, UndoneAlready, Wish, cut_off, plan
+from streams.stage.flow.dead_letters import oversized
+from streams.store.app.awaiting import Asking, Reply
+from streams.store.app.embedding import for_store
+from streams.store.app.processes import EmbeddedPipeline
+from streams.store.app.reading import StoreReader, reading
+from streams.store.app.requests import decided_by, existing_store, unpublishable
+from streams.store.app.settings import Settings
+from streams.store.world.store_directory import StoreDirectory
+
+
+class CutOff(CannotUndo):
+    """The decision is already undone, but `events` behind the undo were never decided on."""
+
+    def __init__(self, already: UndoneAlready, events: Sequence[Remember]) -> None:
+        super().__init__(f"{already}; {len(events):,} events behind it were not decided again")
+        self.events = events
+
+
+async def planned(reader: StoreReader, identity: str, wish: Wish) -> Plan | None:
+    """Plan the undo of a decision, given its id or the id of its event.
+
+    A prefix of an id is enough; None if nothing matches. Raises CannotUndo, Ambiguous, and
+    InvalidSettings if the wish cannot be published.
+    """
+    meant = await _meant(reader, identity)
+    if meant is None:
+        return None
+    decisions = await reader.of_scope(meant.event.scope)
+    try:
+        found = plan(decisions, meant.decision_id, wish)
+    except ValidationError as error:
+        raise unpublishable(error) from error
+    except UndoneAlready as already:
+        if lacking := cut_off(decisions, already.undo):
+            raise CutOff(already, lacking) from already
+        raise
+    if too_long := oversized(EVENT.encode(found.request)):
+        newest = (found.meant, *found.resting)[-1]
+        raise CannotUndo(f"the undo {too_long}: undo decision {newest.decision_id} first")
+    return found
+
+
+async def _meant(reader: StoreReader, identity: str) -> OnEvent | None:
+    what, entries = await reader.about(identity)
+    if what == "memory":
+        raise CannotUndo(f"{identity} is a memory: memsieve history {identity} tells its decisions")
+    by_id = {entry.decision.decision_id: entry.decision for entry in entries}
+    if len(by_id) > 1:
+        named = ", ".join(by_id)
+        raise CannotUndo(f"events of several scopes have the id {identity}; undo one of {named}")
+    for decision in by_id.values():
+        if isinstance(decision, Marker):
+            raise CannotUndo(f"decision {identity} is a {decision.kind}: it changed nothing")
+        return decision
+    return None
+
+
+async def undo_in_store(
+    settings: Settings, identity: str, wish: Wish, report: Callable[[str], None]
+) -> tuple[Plan, list[OnEvent]] | None:
+    """Undo a decision in an embedded store; return the plan and the decisions on it.
+
+    Returns None and raises as `planned` does, and NoStore if another process writes the store. This
+    process holds the store, so nothing changes between planning and deciding.
+    """
+    StoreDirectory(settings.store).require()
+    async with (
+        existing_store(settings, for_store(settings, report), report) as pipeline,
+        reading(settings, embedded=True) as reader,
+    ):
+        return await undo_with(pipeline, reader, identity, wish)
+
+
+async def undo_with(
+    pipeline: EmbeddedPipeline, reader: StoreReader, identity: str, wish: Wish
+) -> tuple[Plan, list[OnEvent]] | None:
+    """Do as `undo_in_store` for a store that is already held."""
+    found = await planned(reader, identity, wish)
+    return None if found is None else (found, await decided_by(pipeline, found.events))
+
+
+async def undo_in_cluster(
+    settings: Settings, identity: str, wish: Wish, seconds: float, report: Callable[[str], None]
+) -> tuple[Plan, list[Reply]] | None:
+    """Ask a cluster to undo a decision; return the plan and the replies within `seconds`.
+
+    Returns None and raises as `planned` does. If memories changed between planning and the
+    request's turn, nothing was undone, and the undo is planned and requested again.
+    """
+    asking = Asking(settings, seconds, report)
+    while True:
+        async with reading(settings, embedded=False) as reader:
+            found = await planned(reader, identity, wish)
+        if found is None:
+            return None
+        replies = await asking.ask(found.events)
+        if not asking.goes_on(replies[:1]):
+            return found, replies
+        identity = found.meant.decision_id
+        wish = replace(wish, at=SystemClock().now())
+
+
+@dataclass(frozen=True)
+class Ancestor:
+    """A memory that another one stands for, and the number of steps between them."""
+
+    steps: int
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class History:
+    """A memory's life: its versions, its ancestors and its successors, nearest first."""
+
+    versions: list[Version]
+    ancestors: list[Ancestor]
+    successors: list[Memory]
+
+    @property
+    def memory(self) -> Memory:
+        """The memory in its newest version."""
+        return self.versions[-1].memory
+
+
+async def history(reader: StoreReader, identity: MemoryId) -> History:
+    """Return the life of a memory, found by the memory ids in the headers of the log's records."""
+    known = versions(identity, await reader.on_memories([identity]))
+    ancestors = await _ancestors(reader, [identity])
+    return History(known, ancestors, await _successors(reader, known[-1].memory))
+
+
+async def _ancestors(reader: StoreReader, ids: Sequence[MemoryId]) -> list[Ancestor]:
+    """Return the memories superseded by these, directly or not, those of fewer steps first."""
+    found: dict[MemoryId, Ancestor] = {}
+    level, steps = list(ids), 1
+    while level:
+        decisions = await reader.on_memories(level)
+        asked = list(dict.fromkeys(t for one in level for t in replaced(one, decisions)))
+        states = await _now(reader, asked)
+        led = [m for m in states if m.superseded is not None and m.superseded.by in level]
+        new = {memory.id: Ancestor(steps, memory) for memory in led if memory.id not in found}
+        found |= new
+        level, steps = list(new), steps + 1
+    return list(found.values())
+
+
+async def _successors(reader: StoreReader, memory: Memory) -> list[Memory]:
+    """Return the successors of a memory, up to the one that is live or has ended."""
+    found: dict[MemoryId, Memory] = {}
+    while memory.superseded is not None and memory.superseded.by is not None:
+        after = await _now(reader, [memory.superseded.by])
+        if not after or after[0].id in found:
+            break  # damaged: memsieve verify reports it
+        [memory] = after
+        found[memory.id] = memory
+    return list(found.values())
+
+
+async def _now(reader: StoreReader, ids: Sequence[MemoryId]) -> list[Memory]:
+    """Return the newest states of memories."""
+    decisions = await reader.on_memories(ids) if ids else []
+    lives = (versions(identity, decisions) for identity in ids)
+    return [life[-1].memory for life in lives if life]

@@ -1,0 +1,115 @@
+"""Retirement of memories without a successor: the events that request it, scope by scope."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+from schemas.base import ScopeName
+from schemas.decisions import OnEvent, Revise
+from schemas.events import MEMBERS_MAX, Ended, Event, Retire
+from schemas.memories import Memory, Target
+from streams.changes.core.expiry import due
+from streams.model.identity import retirement_id
+from streams.model.policy import Policy
+from streams.stage.core.sessions import ending_with
+from streams.store.app.awaiting import Asking, Reply, undecided
+from streams.store.app.requests import Decider, on_event
+from streams.store.app.settings import Settings
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A memory to be retired, and why."""
+
+    memory: Memory
+    reason: Ended
+
+
+def expiring(memories: Iterable[Memory], policy: Policy, now: datetime) -> list[Ending]:
+    """Return the live memories that have expired under the policy."""
+    return [
+        Ending(memory, reason)
+        for memory in memories
+        if memory.live and (reason := due(memory, now, policy.rules(memory.scope)))
+    ]
+
+
+def session_over(
+    session: str, memories: Iterable[Memory], *, author: str, now: datetime
+) -> list[Retire]:
+    """Return the events that end the memories that were only for a session, which is over."""
+    endings = [Ending(memory, "ended") for memory in ending_with(session, memories)]
+    return requests(endings, author=author, note=f"session {session} is over", now=now)
+
+
+def requests(endings: Sequence[Ending], *, author: str, note: str, now: datetime) -> list[Retire]:
+    """Return the events that end memories; a memory that changes before its event's turn stays."""
+    in_order = sorted(endings, key=lambda one: (*_scope_and_reason(one), one.memory.id))
+    made: list[Retire] = []
+    for (scope, reason), some in groupby(in_order, key=_scope_and_reason):
+        targets = [Target(memory_id=one.memory.id, version=one.memory.version) for one in some]
+        made += [
+            Retire(
+                event_id=retirement_id(scope, reason, part),
+                scope=scope,
+                author=author,
+                occurred_at=now,
+                note=note,
+                memories=part,
+                reason=reason,
+            )
+            for part in _in_parts(targets)
+        ]
+    return made
+
+
+@dataclass(frozen=True)
+class Done:
+    """The number of memories that ended, and of those that stay, being changed or pinned.
+
+    `waiting` are the undecided requests, which are about `asked` memories.
+    """
+
+    ended: int
+    stay: int
+    asked: int
+    waiting: Sequence[Reply]
+
+
+async def end(
+    settings: Settings,
+    asked: Sequence[Retire],
+    seconds: float,
+    report: Callable[[str], None],
+    *,
+    embedded: bool,
+) -> Done:
+    """End memories: at once in an embedded store; in a cluster, wait up to `seconds`."""
+    if embedded:
+        return _done(asked, await Decider(settings, report).decide(*asked) if asked else [])
+    replies = await Asking(settings, seconds, report).ask(asked)
+    decided = [on_event(one.decision, one.event) for one in replies if one.decision is not None]
+    return _done(asked, decided, undecided(replies))
+
+
+def _done(
+    asked: Sequence[Retire], decided: Sequence[OnEvent], waiting: Sequence[Reply] = ()
+) -> Done:
+    ended = sum(len(one.memories) for one in decided if isinstance(one, Revise))
+    open_ = _members(one.event for one in waiting)
+    return Done(ended, _members(asked) - open_ - ended, open_, waiting)
+
+
+def _members(asked: Iterable[Event]) -> int:
+    return sum(len(one.memories) for one in asked if isinstance(one, Retire))
+
+
+def _scope_and_reason(ending: Ending) -> tuple[ScopeName, Ended]:
+    return ending.memory.scope, ending.reason
+
+
+def _in_parts(targets: Sequence[Target]) -> Iterator[tuple[Target, ...]]:
+    """Yield the targets in groups of the size that one request may change."""
+    for start in range(0, len(targets), MEMBERS_MAX):
+        yield tuple(targets[start : start + MEMBERS_MAX])

@@ -1,0 +1,100 @@
+"""`memsieve expire`: memories whose time is over by the policy end."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from streams.changes.app.retiring import Ending, end, expiring, requests
+from streams.clock.system import SystemClock
+from streams.model.policy import Policy
+from streams.store.app import policies
+from streams.store.app.reading import reading
+from streams.store.app.requests import author_of
+from streams.store.cli import options
+from streams.store.cli.console import more, note, quoted, say, say_object
+from streams.store.cli.replies import heard, require_decided
+
+_WHY = {
+    "expired": "its time is over",
+    "unused": "unused for long",
+    "harmful": "it misled more often than it helped",
+}
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(expire)
+
+
+def expire(
+    *,
+    scope: options.ScopeBelow = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would end.")] = False,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="As of then. [now]")
+    ] = None,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    author: options.Author = None,
+    limit: options.Limit = None,
+    config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
+    as_json: options.AsJson = False,
+) -> None:
+    """End the memories whose time is over, by the table [expiry] of the policy.
+
+    A store decides at once, a cluster's services when their turn comes. What was seen again by
+    then, or is pinned, goes on. Nothing is deleted: memsieve undo brings back what ended. Without
+    a table [expiry] nothing ends.
+    """
+    source = options.source(config, store, kafka, policy=policy)
+    now = SystemClock().now()
+    then = now if at is None else options.moment("--at", at)
+    rules = policies.load(source.settings.policy)
+    if not rules.expires:
+        note(f"policy {rules.name} has no [expiry]: nothing ends by itself")
+    endings = asyncio.run(_due(source, scope, rules, then))
+    if not as_json:
+        _list(endings, options.limit_of(limit, as_json=as_json))
+    if dry_run:
+        _tell({"would_end": len(endings)}, endings, as_json=as_json)
+        return
+    who = author_of(source.settings, author)
+    asked = requests(endings, author=who, note="memsieve expire", now=min(now, then))
+    done = heard(source, end(source.settings, asked, wait, note, embedded=source.embedded))
+    counts = {"ended": done.ended, "changed_meanwhile": done.stay}
+    _tell(counts | ({"asked": done.asked} if done.waiting else {}), endings, as_json=as_json)
+    require_decided(done.waiting, wait)
+
+
+async def _due(
+    source: options.Source, scope: str | None, rules: Policy, then: datetime
+) -> list[Ending]:
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        memories = await reader.memories()
+    here = (memory for memory in memories if options.below(memory.scope, scope))
+    return expiring(here, rules, then)
+
+
+def _list(endings: Sequence[Ending], limit: int | None) -> None:
+    for one in endings[:limit]:
+        say(f"{one.memory.scope}  {one.memory.id}")
+        say(f"  {quoted(one.memory.text)}")
+        say(f"  {_WHY[one.reason]}; last seen {one.memory.last_seen_at:%Y-%m-%d}")
+    more(len(endings) - len(endings[:limit]), "memory", "memories")
+
+
+def _tell(counts: dict[str, int], endings: Sequence[Ending], *, as_json: bool) -> None:
+    if as_json:
+        found: list[dict[str, Any]] = [
+            {"memory_id": one.memory.id, "scope": one.memory.scope, "reason": one.reason}
+            for one in endings
+        ]
+        reasons = Counter(one.reason for one in endings)
+        say_object({**counts, "reasons": dict(reasons), "memories": found})
+        return
+    say(", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items()))

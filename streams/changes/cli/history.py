@@ -1,0 +1,106 @@
+"""`memsieve history`: a memory's life, version by version, and where it came from and went."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from schemas.memories import Memory
+from streams.changes.app.lineages import History
+from streams.changes.app.lineages import history as life
+from streams.changes.core.history import Version, differences, said_by, standing
+from streams.stage.core.explain import why
+from streams.store.app.reading import reading
+from streams.store.cli import options
+from streams.store.cli.console import quoted, say, say_object
+
+_TEXT_WIDTH = 80
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(history)
+
+
+def history(
+    identity: Annotated[str, typer.Argument(metavar="ID", help="Of a memory; or its beginning.")],
+    *,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Tell a memory's life: every version, who made it and why, what it came from and became."""
+    told = asyncio.run(_history(options.source(config, store, kafka), identity))
+    if as_json:
+        say_object(_as_json(told))
+        return
+    for line in _lines(told):
+        say(line)
+
+
+async def _history(source: options.Source, beginning: str) -> History:
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        return await life(reader, await options.memory_id(reader, beginning))
+
+
+def _lines(told: History) -> Iterator[str]:
+    memory = told.memory
+    yield f"memory     {memory.id}"
+    yield f"scope      {memory.scope}"
+    yield f"now        version {memory.version}, {standing(memory)}"
+    for version in told.versions:
+        yield ""
+        yield from _version(version)
+    if told.ancestors:
+        yield ""
+        yield "stands for"
+        yield from (f"{'  ' * one.steps}{_named(one.memory)}" for one in told.ancestors)
+    if told.successors:
+        yield ""
+        yield "goes on as"
+        yield from (f"  {_named(one)}  {standing(one)}" for one in told.successors)
+
+
+def _version(version: Version) -> Iterator[str]:
+    decision, event = version.decision, version.decision.event
+    by = f" by {name}" if (name := said_by(event)) else ""
+    happened = f"{event.occurred_at:%Y-%m-%d %H:%M:%S} UTC"
+    yield f"version {version.memory.version:<3}{happened}  {decision.kind}{by}"
+    yield f"           decision {decision.decision_id}"
+    yield f"           {why(decision)}"
+    yield from (f"           {line}" for line in differences(version))
+    if version.undone_by is not None:
+        yield f"           undone by decision {version.undone_by}"
+
+
+def _named(memory: Memory) -> str:
+    return f"{memory.id}  {quoted(memory.text, _TEXT_WIDTH)}"
+
+
+def _as_json(told: History) -> dict[str, Any]:
+    return {
+        "memory": told.memory.model_dump(mode="json"),
+        "versions": [_version_json(version) for version in told.versions],
+        "ancestors": [
+            {"steps": one.steps, "memory": one.memory.model_dump(mode="json")}
+            for one in told.ancestors
+        ],
+        "successors": [memory.model_dump(mode="json") for memory in told.successors],
+    }
+
+
+def _version_json(version: Version) -> dict[str, Any]:
+    decision = version.decision
+    return {
+        "version": version.memory.version,
+        "happened_at": decision.event.occurred_at.isoformat(),
+        "decision_id": decision.decision_id,
+        "kind": decision.kind,
+        "why": why(decision),
+        "event_id": decision.event.event_id,
+        "by": said_by(decision.event) or None,
+        "undone_by": version.undone_by,
+        "differences": differences(version),
+        "memory": version.memory.model_dump(mode="json"),
+    }

@@ -1,0 +1,205 @@
+"""`memsieve pin`, `unpin`, `retire`, `rate`: changes of memories that people ask for by name."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Annotated, Any, get_args
+
+import typer
+
+from schemas.decisions import Decision, Marker
+from schemas.events import MEMBERS_MAX, Ended, Event, Pin, Rate, Retire
+from schemas.memories import Memory
+from streams.changes.core.history import standing
+from streams.stage.core.decide import target_of
+from streams.stage.core.explain import outcome, why
+from streams.store.app.awaiting import Asking, Reply, decisions_of, is_out_of_date, undecided
+from streams.store.app.reading import StoreReader, reading
+from streams.store.app.requests import Decider, author_of, request
+from streams.store.cli import options
+from streams.store.cli.console import note, say, say_object
+from streams.store.cli.replies import heard, places, require_decided
+
+Identity = Annotated[str, typer.Argument(metavar="ID", help="Of a memory; or its beginning.")]
+
+_REASONS: tuple[str, ...] = get_args(Ended)
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(pin)
+    app.command()(unpin)
+    app.command()(retire)
+    app.command()(rate)
+
+
+def pin(
+    identity: Identity,
+    *,
+    author: options.Author = None,
+    note_: options.Note = "",
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
+    as_json: options.AsJson = False,
+) -> None:
+    """Keep a memory as it is: it is not merged, replaced nor ended until it is unpinned."""
+    source = options.source(config, store, kafka, policy=policy)
+    _pin(source, identity, author, note_, pinned=True, wait=wait, as_json=as_json)
+
+
+def unpin(
+    identity: Identity,
+    *,
+    author: options.Author = None,
+    note_: options.Note = "",
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
+    as_json: options.AsJson = False,
+) -> None:
+    """Let a pinned memory go: it may be merged, replaced and ended again."""
+    source = options.source(config, store, kafka, policy=policy)
+    _pin(source, identity, author, note_, pinned=False, wait=wait, as_json=as_json)
+
+
+def retire(
+    identities: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="Of memories; or their beginnings.")
+    ],
+    *,
+    reason: Annotated[str, typer.Option("--reason", help=f"Why: {', '.join(_REASONS)}.")],
+    author: options.Author = None,
+    note_: options.Note = "",
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
+    as_json: options.AsJson = False,
+) -> None:
+    """End memories, and none takes their place. Nothing is deleted: memsieve undo brings them back.
+
+    Pinned ones stay, and those that change before their turn comes.
+    """
+    if reason not in _REASONS:
+        raise options.UsageError(f"--reason {reason}: write {', '.join(_REASONS)}")
+    source = options.source(config, store, kafka, policy=policy)
+    who = author_of(source.settings, author)
+    memories = asyncio.run(_memories(source, identities))
+    in_order = sorted({one.id: one for one in memories}.values(), key=lambda one: one.scope)
+    asked: list[Retire] = []
+    for scope, some in groupby(in_order, key=lambda memory: memory.scope):
+        targets = tuple(target_of(memory) for memory in some)
+        if len(targets) > MEMBERS_MAX:
+            raise options.UsageError(f"at most {MEMBERS_MAX} memories of a scope can end at once")
+        wish = {"memories": targets, "reason": reason}
+        asked.append(request(Retire, scope, targets[0].memory_id, author=who, note=note_, **wish))
+    ask(source, asked, wait=wait, as_json=as_json)
+
+
+def rate(
+    identity: Identity,
+    *,
+    helpful: Annotated[int, typer.Option("--helpful", min=0, help="Times it helped.")] = 0,
+    harmful: Annotated[int, typer.Option("--harmful", min=0, help="Times it misled.")] = 0,
+    accessed: Annotated[int, typer.Option("--accessed", min=0, help="Times it was read.")] = 0,
+    author: options.Author = None,
+    note_: options.Note = "",
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
+    as_json: options.AsJson = False,
+) -> None:
+    """Tell how often a memory was read, helped or misled since that was told last."""
+    if not (helpful or harmful or accessed):
+        raise options.UsageError("nothing to tell: give --helpful, --harmful or --accessed")
+    source = options.source(config, store, kafka, policy=policy)
+    who = author_of(source.settings, author)
+    [memory] = asyncio.run(_memories(source, [identity]))
+    wish = {
+        "memory_id": memory.id,
+        "accessed": accessed,
+        "helpful": helpful,
+        "harmful": harmful,
+    }
+    asked = request(Rate, memory.scope, memory.id, author=who, note=note_, **wish)
+    ask(source, [asked], wait=wait, as_json=as_json)
+
+
+def ask(source: options.Source, events: Sequence[Event], *, wait: int, as_json: bool) -> None:
+    """Have a store decide on events at once, or a cluster within so many seconds; tell the outcome.
+
+    Raises UsageError where what the first of them asks for came too late, or was set aside;
+    Undecided where no owner has decided in time.
+    """
+    decided, replies = _asked(source, events, wait)
+    if as_json:
+        told = [{"why": why(one), **one.model_dump(mode="json")} for one in decided]
+        say_object({"decisions": told} | ({} if source.embedded else _published(replies)))
+    else:
+        for line in [*_told(decided), *places(replies)]:
+            say(line)
+    require_decided(replies, wait)
+    if decided and (isinstance(decided[0], Marker) or is_out_of_date(decided[0])):
+        raise options.UsageError(f"nothing changed: {why(decided[0])}")
+
+
+def _asked(
+    source: options.Source, events: Sequence[Event], wait: int
+) -> tuple[Sequence[Decision], list[Reply]]:
+    if source.embedded:
+        return asyncio.run(Decider(source.settings, note).decide(*events)), []
+    replies = heard(source, Asking(source.settings, wait, note).ask(events))
+    return decisions_of(replies), replies
+
+
+def _told(decided: Sequence[Decision]) -> Iterator[str]:
+    for one in decided:
+        yield f"{one.kind}: {outcome(one)}, because {why(one)}"
+        if not isinstance(one, Marker):
+            yield from (f"  not {refused}" for refused in one.evidence.refused)
+
+
+def _published(replies: Sequence[Reply]) -> dict[str, Any]:
+    return {
+        "published": [{"event_id": one.event.event_id, "place": one.place} for one in replies],
+        "undecided": [one.event.event_id for one in undecided(replies)],
+    }
+
+
+def _pin(
+    source: options.Source,
+    identity: str,
+    author: str | None,
+    note_: str,
+    *,
+    pinned: bool,
+    wait: int,
+    as_json: bool,
+) -> None:
+    who = author_of(source.settings, author)
+    [memory] = asyncio.run(_memories(source, [identity]))
+    wish = {"memory_id": memory.id, "pinned": pinned}
+    asked = request(Pin, memory.scope, memory.id, author=who, note=note_, **wish)
+    ask(source, [asked], wait=wait, as_json=as_json)
+
+
+async def _memories(source: options.Source, identities: Sequence[str]) -> list[Memory]:
+    """Return the live memories that the ids, or their beginnings, name."""
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        return [await _live(reader, identity) for identity in identities]
+
+
+async def _live(reader: StoreReader, beginning: str) -> Memory:
+    memory = await reader.memory(await options.memory_id(reader, beginning))
+    if memory is None:
+        raise options.NotFound(f"no memory in {reader.place} has the id {beginning}")
+    if not memory.live:
+        raise options.UsageError(f"memory {memory.id} is {standing(memory)}")
+    return memory

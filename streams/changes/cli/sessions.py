@@ -1,0 +1,116 @@
+"""`memsieve sessions`: what deciding came to in each session of an agent, and how one ends."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from schemas.decisions import Marker
+from schemas.events import Retire
+from streams.changes.app import retiring
+from streams.clock.system import SystemClock
+from streams.stage.core.sessions import Session, Sessions
+from streams.store.app.reading import reading
+from streams.store.app.requests import author_of
+from streams.store.cli import options
+from streams.store.cli.console import more, note, say, say_json, say_object
+from streams.store.cli.replies import heard, require_decided
+
+_app = typer.Typer(help="The sessions of an agent: episodes, conversations.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(_app, name="sessions")
+
+
+@_app.command(name="list")
+def list_(
+    *,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    scope: options.ScopeBelow = None,
+    limit: options.Limit = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Count, session by session, what was new, known and superseded; the newest come last.
+
+    With --json each is a record for an agent's own log of episodes. Decisions have no clock: how
+    long deciding took, `run --metrics` tells.
+    """
+    found = asyncio.run(_sessions(options.source(config, store, kafka), scope))
+    wanted = options.limit_of(limit, as_json=as_json)
+    shown = found if wanted is None else found[-wanted:]
+    if as_json:
+        say_json(one.as_json() for one in shown)
+        return
+    if not found:
+        note("no sessions")
+        return
+    say(f"{'events':>8}{'new':>8}{'known':>8}{'superseded':>12}  session", style="bold")
+    for one in shown:
+        say(
+            f"{one.events:>8,}{one.inserted:>8,}{one.reinforced:>8,}{one.supersessions:>12,}"
+            f"  {one.name or '(none named)'}"
+        )
+    more(len(found) - len(shown), "session", "sessions")
+
+
+@_app.command()
+def end(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="Its name, as events have it.")],
+    *,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    scope: options.ScopeBelow = None,
+    author: options.Author = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
+    as_json: options.AsJson = False,
+) -> None:
+    """End a session: its ephemeral memories that no other session has seen are not live any more.
+
+    A store decides at once, a cluster's services when their turn comes. What has changed by then,
+    or is pinned, stays. Given again, the command ends what has come since.
+    """
+    source = options.source(config, store, kafka, policy=policy)
+    who = author_of(source.settings, author)
+    requests = asyncio.run(_requests(source, session, scope, who))
+    asking = retiring.end(source.settings, requests, wait, note, embedded=source.embedded)
+    done = heard(source, asking)
+    counts = {"ended": done.ended, "stay": done.stay}
+    _tell(session, counts | ({"asked": done.asked} if done.waiting else {}), as_json)
+    require_decided(done.waiting, wait)
+
+
+async def _sessions(source: options.Source, scope: str | None) -> list[Session]:
+    counted = Sessions()
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        async for entry in reader.decisions():
+            decision = entry.decision
+            if not isinstance(decision, Marker) and options.below(decision.event.scope, scope):
+                counted.add(decision)
+    return counted.all()
+
+
+async def _requests(
+    source: options.Source, session: str, scope: str | None, author: str
+) -> list[Retire]:
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        memories = await reader.memories()
+    here = (memory for memory in memories if options.below(memory.scope, scope))
+    return retiring.session_over(session, here, author=author, now=SystemClock().now())
+
+
+def _tell(session: str, counts: dict[str, int], as_json: bool) -> None:  # noqa: FBT001 - an option
+    if as_json:
+        say_object({"session": session, **counts})
+        return
+    means = {
+        "ended": "ephemeral memories of this session alone",
+        "stay": "pinned, or changed meanwhile",
+        "asked": "to end, of the services, which have not decided yet",
+    }
+    for name, count in counts.items():
+        say(f"{name:<7}{count:>8,}   {means[name]}")

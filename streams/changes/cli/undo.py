@@ -1,0 +1,146 @@
+"""`memsieve undo`: a decision is taken back, with what rests on it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from schemas.decisions import Decision, Ignore, Marker
+from schemas.memories import Memory
+from streams.changes.app.lineages import CutOff, planned, undo_in_cluster, undo_in_store
+from streams.changes.cli.requests import ask
+from streams.changes.core.history import standing
+from streams.clock.system import SystemClock
+from streams.stage.core.explain import outcome, why
+from streams.stage.core.lineage import CannotUndo, Changing, Plan, Wish
+from streams.store.app.awaiting import Reply, decisions_of, undecided
+from streams.store.app.reading import Ambiguous, reading
+from streams.store.app.requests import author_of
+from streams.store.cli import options
+from streams.store.cli.console import note, quoted, say, say_object
+from streams.store.cli.replies import heard, places, require_decided
+
+_TEXT_WIDTH = 80
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(undo)
+
+
+def undo(
+    decision: Annotated[
+        str, typer.Argument(metavar="DECISION", help="Its id, or its event's; or the beginning.")
+    ],
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would be undone.")
+    ] = False,
+    author: options.Author = None,
+    note_: options.Note = "",
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
+    as_json: options.AsJson = False,
+) -> None:
+    """Take a decision back: its memories are again what they were.
+
+    What a later event had added to a memory becomes a memory of its own. Decisions made since on
+    the same memories are undone, too, and their events decided again. An undo is a decision as
+    well: it can be undone. A store decides at once, a cluster's services when their turn comes;
+    where something has changed by then nothing is undone, and it is planned anew and asked again.
+    """
+    if not decision:
+        raise options.UsageError("DECISION is empty")
+    source = options.source(config, store, kafka, policy=policy)
+    wish = Wish(author_of(source.settings, author), SystemClock().now(), note_)
+    try:
+        told = heard(source, _undo(source, decision, wish, wait, dry_run=dry_run))
+    except (CannotUndo, Ambiguous) as error:
+        if isinstance(error, CutOff) and not dry_run:
+            note(str(error))
+            ask(source, error.events, wait=wait, as_json=as_json)
+            return
+        raise options.UsageError(str(error)) from error
+    if told is None:
+        raise options.NotFound(f"no decision has the id {decision}: memsieve decisions")
+    if as_json:
+        say_object(told.as_json)
+    else:
+        for line in told.lines:
+            say(line)
+    require_decided(told.replies, wait)
+    if told.decided and isinstance(told.decided[0], Ignore | Marker):
+        raise options.UsageError(f"nothing was undone: {why(told.decided[0])}")
+
+
+@dataclass(frozen=True)
+class _Told:
+    """An undo as people are told of it: the plan, what was decided, what a cluster answered."""
+
+    plan: Plan
+    decided: Sequence[Decision] = ()
+    replies: Sequence[Reply] = ()
+
+    @property
+    def lines(self) -> Iterator[str]:
+        plan = self.plan
+        yield f"undo   {_in_a_line(plan.meant)}"
+        for one in plan.resting:
+            yield f"with   {_in_a_line(one)}"
+            if one in plan.unsettled:
+                yield "       never requeued: look at it"
+        for before, after in plan.memories:
+            yield f"memory {after.id} {_becomes(before, after)}"
+            yield f"       {quoted(after.text, _TEXT_WIDTH)}"
+        for one in self.decided:
+            yield f"{one.kind}: {outcome(one)}, because {why(one)}"
+        yield from places(undecided(self.replies)[:1])
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        plan = self.plan
+        return {
+            "request": plan.request.model_dump(mode="json"),
+            "republished": [event.model_dump(mode="json") for event in plan.republished],
+            "to_be_looked_at": [one.decision_id for one in plan.unsettled],
+            "decisions": [one.model_dump(mode="json") for one in self.decided],
+            "published": [one.place for one in self.replies],
+            "undecided": [one.event.event_id for one in undecided(self.replies)],
+        }
+
+
+async def _undo(
+    source: options.Source, identity: str, wish: Wish, wait: int, *, dry_run: bool
+) -> _Told | None:
+    if dry_run:
+        async with reading(source.settings, embedded=source.embedded) as reader:
+            plan = await planned(reader, identity, wish)
+        return None if plan is None else _Told(plan)
+    if source.embedded:
+        undone = await undo_in_store(source.settings, identity, wish, note)
+        return None if undone is None else _Told(*undone)
+    asked = await undo_in_cluster(source.settings, identity, wish, wait, note)
+    if asked is None:
+        return None
+    plan, replies = asked
+    return _Told(plan, decisions_of(replies), replies)
+
+
+def _in_a_line(decision: Changing) -> str:
+    event = decision.event
+    said = quoted(event.text, _TEXT_WIDTH)
+    return f"{decision.decision_id}  {decision.kind:<9}  {event.occurred_at:%Y-%m-%d}  {said}"
+
+
+def _becomes(before: Memory | None, after: Memory) -> str:
+    """Tell what an undo makes of a memory."""
+    if before is None:
+        return "begins"
+    if not after.live:
+        return standing(after)
+    if not before.live:
+        return "is back"
+    return "stays" if before.content_key == after.content_key else "says again"

@@ -1,0 +1,59 @@
+"""Measures durations with a monotonic clock."""
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+
+from streams.model.ports import Handled, Process, Record
+
+
+@contextmanager
+def timed(took: Callable[[float], None]) -> Generator[None]:
+    """Report how many seconds the block took, if it succeeds."""
+    started = time.perf_counter()
+    yield
+    took(time.perf_counter() - started)
+
+
+class TimedProcess:
+    """Implements ports.Process over a process, and reports how long each batch was handled.
+
+    Appending and committing afterwards do not count.
+    """
+
+    def __init__(self, process: Process, took: Callable[[float], None]) -> None:
+        self._process = process
+        self._took = took
+
+    @property
+    def topic(self) -> str:
+        return self._process.topic
+
+    @property
+    def group(self) -> str:
+        return self._process.group
+
+    async def claim(self, partition: int) -> int:
+        return await self._process.claim(partition)
+
+    async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
+        with timed(self._took):
+            return await self._process.handle(partition, records)
+
+    async def settle(self, partition: int) -> None:
+        await self._process.settle(partition)
+
+    def release(self, partition: int) -> None:
+        self._process.release(partition)
+
+
+def time_limit(seconds: float) -> Callable[[], bool]:
+    """Return a function that says whether so many seconds have passed since now."""
+    left = seconds_left(seconds)
+    return lambda: not left()
+
+
+def seconds_left(seconds: float) -> Callable[[], float]:
+    """Return a function that returns the seconds left of `seconds` from now; never below 0."""
+    ends = time.perf_counter() + seconds
+    return lambda: max(0.0, ends - time.perf_counter())

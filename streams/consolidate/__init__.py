@@ -1,0 +1,1 @@
+"""Memories of a scope that are one fact, found and made one."""

@@ -1,0 +1,128 @@
+"""`memsieve consolidate`: memories that were kept apart, looked at again."""
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from streams.consolidate.app.consolidated import MEANS, Consolidated
+from streams.consolidate.app.consolidating import Asked, consolidation
+from streams.store.cli import options
+from streams.store.cli.console import note, quoted, say, say_object
+from streams.store.cli.progress import Meter
+
+_WIDTH = 120
+"""Characters of a text that are shown; `--json` and `--report` have all of them."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="consolidate")(consolidate)
+
+
+def consolidate(
+    *,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    scope: options.ScopeBelow = None,
+    now: Annotated[
+        bool, typer.Option("--now", help="Also scopes that are small, or not due yet.")
+    ] = False,
+    anyway: Annotated[
+        bool,
+        typer.Option("--anyway", help="Also where more would go than the policy's brake allows."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would be joined.")
+    ] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Write what --json prints.")
+    ] = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find memories that are one fact, scope by scope, and have each such group made one memory.
+
+    Groups are judged as events are. A memory that says all that the others say stands for them;
+    otherwise a text is made that loses nothing, or they stay apart. Scopes are due that have more
+    than consolidate.memories_min memories and were left alone for consolidate.hours_min. On a
+    cluster the services decide. What was not done in time the next pass does.
+    """
+    source = options.source(config, store, kafka, policy=policy)
+    asked = Asked(scope, now=now, anyway=anyway)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
+    found = asyncio.run(_consolidate(source, asked, dry_run=dry_run))
+    told = {"dry_run": dry_run, **found.as_json()}
+    if report is not None:
+        options.write("--report", report, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    if as_json:
+        say_object(told)
+    else:
+        _show(told)
+
+
+async def _consolidate(source: options.Source, asked: Asked, *, dry_run: bool) -> Consolidated:
+    async with consolidation(
+        source.settings, embedded=source.embedded, dry_run=dry_run, report=note
+    ) as opened:
+        with Meter("memories") as meter:
+            return await opened.run(asked, meter.advance)
+
+
+def _show(told: dict[str, Any]) -> None:
+    for scope in told["scopes"]:
+        joined = [group for group in scope["groups"] if group["survivor"] is not None]
+        apart = [group for group in scope["groups"] if group["survivor"] is None]
+        if not joined and not apart and scope["ended"] in {"done", "unchanged"}:
+            continue
+        say(
+            f"{scope['scope']}: {scope['memories_before']:,} memories, "
+            f"{scope['memories_after']:,} afterwards",
+            style="bold",
+        )
+        for group in joined:
+            _show_group(group)
+        for group in apart:
+            _show_apart(group)
+        if scope["ended"] not in {"done", "unchanged"}:
+            say(f"  {MEANS[scope['ended']]}", style="yellow")
+    _close(told)
+
+
+def _show_group(group: dict[str, Any]) -> None:
+    gone = [one for one in group["members"] if one["joined"] and one["id"] != group["survivor"]]
+    say(f"  {group['kind']}: now {quoted(group['text_after'], _WIDTH)}")
+    for one in gone:
+        near = "" if one["similarity"] is None else f"{one['similarity']:.3f}"
+        said = "" if one["verdict"] is None else f"{one['verdict']} ({one['judge']})"
+        say(f"    {near:>5}  {quoted(one['text'], _WIDTH)}  {said}".rstrip(), style="dim")
+
+
+def _show_apart(group: dict[str, Any]) -> None:
+    say(f"  kept apart, {group['reason']}")
+    for one in group["members"]:
+        say(f"           {quoted(one['text'], _WIDTH)}", style="dim")
+
+
+def _close(told: dict[str, Any]) -> None:
+    share = "" if told["removal_rate"] is None else f" ({told['removal_rate']:.1%} fewer)"
+    smaller = "" if told["size_reduction"] is None else f" ({told['size_reduction']:.1%} less)"
+    say(
+        f"{len(told['scopes']):,} scopes, {told['memories_before']:,} memories, "
+        f"{told['memories_after']:,} afterwards{share}; {told['groups']:,} groups joined",
+        style="bold",
+    )
+    say(f"{told['bytes_before']:,} bytes of text, {told['bytes_after']:,} afterwards{smaller}")
+    if told["checked"]:
+        say(
+            f"{told['checked']:,} memories that were stored unchecked are compared with the others now"
+        )
+    for why, count in told["skipped"].items():
+        say(f"{count:,} scopes left alone: {MEANS[why]}")
+    for alert in told["alerts"]:
+        note(alert, style="red")
+    if told["dry_run"]:
+        note("dry run: nothing was written")

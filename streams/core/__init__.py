@@ -1,1 +1,0 @@
-"""The domain logic as pure functions: same input, same output; no clock, no I/O."""

@@ -1,1 +1,0 @@
-"""Extraction of events from turns: what of a turn is worth remembering."""

@@ -1,1 +1,0 @@
-"""Deterministic vetoes: what must not be lost when two texts are merged."""

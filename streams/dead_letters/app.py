@@ -1,0 +1,124 @@
+"""The dead letters of a store or a cluster: read, requeued or dropped."""
+
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager
+
+from schemas.codec import DEAD_LETTER, EVENT, INPUT, Unreadable
+from schemas.decisions import Reject
+from schemas.outcomes import DeadLetter, Settled
+from schemas.topics import DEAD_LETTERS, EVENTS
+from streams.dead_letters.flow import (
+    Inputs,
+    Letter,
+    Letters,
+    Readable,
+    input_record,
+    settled_records,
+)
+from streams.model.ports import Fatal, Log, Poison, Record
+from streams.store.app import wiring
+from streams.store.app.reading import records
+from streams.store.app.settings import Settings
+from streams.store.world.store_directory import StoreDirectory
+
+_TOGETHER = 100
+"""Letters settled per append: each holds an event of up to 1 MiB."""
+
+
+class DeadLetters:
+    """Reads the topic, and settles letters if it was opened for writing."""
+
+    def __init__(self, log: Log, place: str) -> None:
+        """`place` says where the log is."""
+        self._log = log
+        self.place = place
+
+    async def all(self) -> list[Letter]:
+        """Return every letter, settled ones included, in the order of the log."""
+        letters = Letters()
+        async for record in records(self._log, DEAD_LETTERS.name):
+            letters.add(record.partition, _read(record))
+        return letters.all()
+
+    async def requeue(
+        self, wanted: Sequence[tuple[Letter, Readable]], done: Callable[[Letter], None]
+    ) -> None:
+        """Publish what the letters hold, then settle them; `done` receives each one in the log.
+
+        If interrupted, a record may be published while its letter is still open; publishing it
+        again has no further effect.
+        """
+        partitions = await self._log.partitions(EVENTS.name)
+        for start in range(0, len(wanted), _TOGETHER):
+            some = wanted[start : start + _TOGETHER]
+            again = [input_record(letter, what, partitions) for letter, what in some]
+            settled = [r for letter, _ in some for r in settled_records(letter, "requeued")]
+            await self._log.append([*again, *settled])
+            for letter, _ in some:
+                done(letter)
+
+    async def drop(self, letters: Sequence[Letter], done: Callable[[Letter], None]) -> None:
+        """Settle letters whose events are not wanted; the letters stay in the topic."""
+        for start in range(0, len(letters), _TOGETHER):
+            some = letters[start : start + _TOGETHER]
+            await self._log.append(
+                [r for letter in some for r in settled_records(letter, "dropped")]
+            )
+            for letter in some:
+                done(letter)
+
+
+async def why_set_aside(log: Log, reject: Reject) -> Poison:
+    """Return why an event became a dead letter."""
+    async for record in records(log, DEAD_LETTERS.name):
+        letter = _read(record)
+        if isinstance(letter, DeadLetter) and letter.id == reject.dead_letter_id:
+            return Poison(letter.error, letter.field)
+    return Poison(f"was set aside as dead letter {reject.dead_letter_id}")
+
+
+def inputs(*, embedded: bool) -> Inputs:
+    """Return the codec of what may be requeued: a store has no consumer of turns."""
+    return EVENT if embedded else INPUT
+
+
+@asynccontextmanager
+async def opened(
+    settings: Settings, *, embedded: bool, writable: bool = False
+) -> AsyncGenerator[DeadLetters]:
+    """Open the embedded store, or the cluster's log.
+
+    Raises NoStore if there is no store, or, for writing, if another process writes it.
+    """
+    if embedded:
+        with _local_log(StoreDirectory(settings.store), writable=writable) as log:
+            yield DeadLetters(log, str(settings.store))
+        return
+    if writable:
+        await wiring.partitions(settings.kafka)
+    cluster = wiring.kafka_log(settings)
+    try:
+        yield DeadLetters(cluster, f"{settings.kafka.bootstrap}")
+    finally:
+        await cluster.close()
+
+
+@contextmanager
+def _local_log(directory: StoreDirectory, *, writable: bool) -> Generator[Log]:
+    manifest = directory.require()
+    if not writable:
+        with closing(wiring.log(directory, read_only=True)) as log:
+            yield log
+        return
+    with (
+        directory.written_by_us(manifest),
+        closing(wiring.log(directory, read_only=False)) as log,
+    ):
+        yield log
+
+
+def _read(record: Record) -> DeadLetter | Settled:
+    try:
+        return DEAD_LETTER.decode(record.value or b"")
+    except Unreadable as error:
+        raise Fatal(f"{record.place} is no dead letter: {error}") from error

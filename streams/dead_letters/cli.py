@@ -1,0 +1,300 @@
+"""`memsieve dead-letters`: what could not be used, looked at, published again or given up."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from streams.dead_letters.app import inputs, opened
+from streams.dead_letters.flow import Inputs, Letter, Readable, again, given_up, readable
+from streams.model.ports import Poison
+from streams.stage.flow.dead_letters import EVENT_BYTES_MAX, original
+from streams.store.cli import options
+from streams.store.cli.console import more, note, say, say_bytes, say_json, say_object
+
+_TEXT_WIDTH = 100
+_SHOWN_MAX = 4_000
+
+_app = typer.Typer(help="Records that could not be used.", no_args_is_help=True)
+
+Identities = Annotated[
+    list[str] | None, typer.Argument(metavar="ID", help="Of dead letters; or its beginning.")
+]
+AllOpen = Annotated[bool, typer.Option("--all-open", help="All that are open.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; do nothing.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(_app, name="dead-letters")
+
+
+@_app.command(name="list")
+def list_(
+    *,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Also those that were requeued or dropped.")
+    ] = False,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    limit: options.Limit = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List what could not be used: where it was, what is wrong, what to do."""
+    letters = asyncio.run(_letters(options.source(config, store, kafka)))
+    found = [letter for letter in letters if all_ or letter.state == "open"]
+    shown = found[: options.limit_of(limit, as_json=as_json)]
+    if as_json:
+        say_json(letter_json(letter) for letter in shown)
+        return
+    for letter in shown:
+        show_letter(letter)
+    more(len(found) - len(shown), "dead letter", "dead letters")
+    if not found:
+        note("no open dead letters; --all shows the others" if letters else "no dead letters")
+
+
+@_app.command()
+def show(
+    identity: Annotated[
+        str, typer.Argument(metavar="ID", help="Of a dead letter; or its beginning.")
+    ],
+    *,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    value: Annotated[
+        bool, typer.Option("--value", help="Write the original bytes, and nothing else.")
+    ] = False,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Tell everything about a dead letter.
+
+    To mend it: memsieve dead-letters show ID --value > event.json
+    """
+    if value and as_json:
+        raise options.UsageError("--value and --json are two ways to print: give one of them")
+    if value and sys.stdout.isatty():
+        raise options.UsageError("--value writes bytes as they are: send them to a file, > FILE")
+    letter = asyncio.run(_letter(options.source(config, store, kafka), identity))
+    if value:
+        _write_value(letter)
+    elif as_json:
+        say_object(letter_json(letter))
+    else:
+        for name, text in _told(letter):
+            say(f"{name:<10} {text}".rstrip())
+
+
+@_app.command()
+def requeue(
+    identities: Identities = None,
+    *,
+    all_open: AllOpen = False,
+    mended: Annotated[
+        Path | None,
+        typer.Option(
+            "--with", metavar="FILE", help="Publish the event or turn in this file instead."
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    config: options.Config = None,
+) -> None:
+    """Publish dead letters' events and turns again, as they were or as they were mended.
+
+    Each keeps its id: what was decided meanwhile is not decided twice. What would only fail again
+    is left open, and the reason told.
+    """
+    named = _named(identities, all_open=all_open)
+    source = options.source(config, store, kafka)
+    wanted = inputs(embedded=source.embedded)
+    with_ = None if mended is None else _mended(mended, named, wanted)
+    asyncio.run(_requeue(source, named, with_, wanted, dry_run=dry_run))
+
+
+@_app.command()
+def drop(
+    identities: Identities = None,
+    *,
+    all_open: AllOpen = False,
+    dry_run: DryRun = False,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    config: options.Config = None,
+) -> None:
+    """Give dead letters up: they are no longer open. Nothing is deleted."""
+    named = _named(identities, all_open=all_open)
+    asyncio.run(_drop(options.source(config, store, kafka), named, dry_run=dry_run))
+
+
+def letter_json(letter: Letter) -> dict[str, Any]:
+    """Return all that is known of a dead letter."""
+    content = letter.content.model_dump(mode="json")
+    return {**content, "seen": letter.seen, "state": letter.state}
+
+
+def show_letter(letter: Letter) -> None:
+    """Print a dead letter as one of a list."""
+    content = letter.content
+    again_ = f"  ({letter.seen} times)" if letter.seen > 1 else ""
+    state = "" if letter.state == "open" else f"  {letter.state}"
+    say(f"{_origin(letter)}  {content.stage.value}{again_}{state}  {content.id}")
+    say(f"  {content.error}")
+    begin = original(content)[:_TEXT_WIDTH].decode("utf-8", "backslashreplace")
+    say(f"  {content.value_size:,} bytes: {begin}", style="dim")
+
+
+def _told(letter: Letter) -> Iterator[tuple[str, str]]:
+    """Yield what a person is told, name by name."""
+    content = letter.content
+    yield "letter", content.id
+    yield "state", f"{letter.state}, seen {letter.seen}x, attempts {content.attempts}"
+    yield "origin", _origin(letter)
+    yield "stage", content.stage.value
+    if content.field is not None:
+        yield "field", content.field
+    yield "error", content.error
+    if content.position is not None:
+        place = content.position
+        yield "position", f"{place.topic}/{place.partition}/{place.offset}"
+    if content.key is not None:
+        yield "key", _cut(content.key)
+    for name, text in content.headers:
+        yield "header", _cut(f"{name}: {text}" if text is not None else name)
+    value = original(content)
+    some = f", of which {len(value):,} were kept" if content.value_size > len(value) else ""
+    yield "value", f"{content.value_size:,} bytes{some}"
+    yield "", _cut(value.decode("utf-8", "backslashreplace"))
+
+
+def _origin(letter: Letter) -> str:
+    return letter.content.origin or ""
+
+
+def _cut(text: str) -> str:
+    """Show the beginning of what is too long to read."""
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}… (--json shows all)"
+
+
+def _write_value(letter: Letter) -> None:
+    value = original(letter.content)
+    if letter.content.value_size > len(value):
+        note(f"only the first {len(value):,} of {letter.content.value_size:,} bytes were kept")
+    say_bytes(value)
+
+
+def _named(identities: Sequence[str] | None, *, all_open: bool) -> list[str]:
+    """Return the ids that were given; none where all are meant."""
+    named = list(identities or ())
+    if bool(named) == all_open:
+        raise options.UsageError("give the ids of dead letters, or --all-open")
+    return named
+
+
+def _mended(path: Path, named: Sequence[str], inputs: Inputs) -> Readable:
+    if len(named) != 1:
+        raise options.UsageError("--with mends one dead letter: give one ID")
+    try:
+        with path.open("rb") as file:
+            found = readable(file.read(EVENT_BYTES_MAX + 1), inputs)
+    except OSError as error:
+        raise options.UsageError(f"--with {path}: {error.strerror}") from error
+    if isinstance(found, Poison):
+        raise options.UsageError(f"--with {path}: {found}")
+    return found
+
+
+async def _letters(source: options.Source) -> list[Letter]:
+    async with opened(source.settings, embedded=source.embedded) as target:
+        return await target.all()
+
+
+async def _letter(source: options.Source, identity: str) -> Letter:
+    async with opened(source.settings, embedded=source.embedded) as target:
+        return _only(await target.all(), identity, target.place)
+
+
+async def _requeue(
+    source: options.Source,
+    named: Sequence[str],
+    mended: Readable | None,
+    inputs: Inputs,
+    *,
+    dry_run: bool,
+) -> None:
+    async with opened(source.settings, embedded=source.embedded, writable=not dry_run) as target:
+        chosen = _chosen(await target.all(), named, target.place)
+        judged = [(letter, again(letter, mended, inputs)) for letter in chosen]
+        wanted = [(letter, what) for letter, what in judged if isinstance(what, Readable)]
+        if dry_run:
+            for letter, _ in wanted:
+                _tell("would be requeued", letter)
+        else:
+            with _told_at_the_end("requeued") as done:
+                await target.requeue(wanted, done)
+    refused = [(letter, what) for letter, what in judged if isinstance(what, Poison)]
+    if wanted and source.embedded and not dry_run:
+        note("decided at the next memsieve run")
+    _close("requeued", refused, asked=len(chosen), named=bool(named))
+
+
+async def _drop(source: options.Source, named: Sequence[str], *, dry_run: bool) -> None:
+    async with opened(source.settings, embedded=source.embedded, writable=not dry_run) as target:
+        chosen = _chosen(await target.all(), named, target.place)
+        judged = [(letter, given_up(letter)) for letter in chosen]
+        wanted = [letter for letter, reason in judged if reason is None]
+        if dry_run:
+            for letter in wanted:
+                _tell("would be dropped", letter)
+        else:
+            with _told_at_the_end("dropped") as done:
+                await target.drop(wanted, done)
+    refused = [(letter, reason) for letter, reason in judged if reason is not None]
+    _close("dropped", refused, asked=len(chosen), named=bool(named))
+
+
+@contextmanager
+def _told_at_the_end(what: str) -> Generator[Callable[[Letter], None]]:
+    """Tell what was done when all is done, or where it breaks off.
+
+    Before that a reader that leaves early, such as `head`, would end the command in the middle.
+    """
+    done = list[Letter]()
+    try:
+        yield done.append
+    finally:
+        for letter in done:
+            _tell(what, letter)
+
+
+def _chosen(letters: Sequence[Letter], named: Sequence[str], place: str) -> list[Letter]:
+    """Return the letters that are named, each once, or all that are open."""
+    if not named:
+        return [letter for letter in letters if letter.state == "open"]
+    chosen = [_only(letters, identity, place) for identity in named]
+    return list({letter.content.id: letter for letter in chosen}.values())
+
+
+def _only(letters: Sequence[Letter], identity: str, place: str) -> Letter:
+    by_id = {letter.content.id: letter for letter in letters}
+    return options.only(by_id, identity, what="dead letter", place=place)
+
+
+def _tell(what: str, letter: Letter) -> None:
+    say(f"{what}  {letter.content.id}  {_origin(letter)}")
+
+
+def _close(what: str, refused: Sequence[tuple[Letter, Poison]], *, asked: int, named: bool) -> None:
+    """Tell what was not done, and fail where it was asked for by name or nothing was done."""
+    if not asked:
+        note("no open dead letters")
+    for letter, reason in refused:
+        say(f"not {what}  {letter.content.id}  {_origin(letter)}: {reason}")
+    if refused and (named or len(refused) == asked):
+        raise options.UsageError(f"dead letters not {what}: {len(refused):,} of {asked:,}")

@@ -1,0 +1,165 @@
+"""Finds the open dead letters and republishes their content."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from schemas.codec import DEAD_LETTER, INPUT, Codec, Unreadable
+from schemas.events import Event
+from schemas.outcomes import DeadLetter, Settled, Stage
+from schemas.topics import DEAD_LETTERS, EVENTS, TURNS
+from schemas.turns import Turn
+from streams.model.ports import Outgoing, Poison
+from streams.stage.flow.dead_letters import (
+    ATTEMPTS_HEADER,
+    ORIGIN_HEADER,
+    ROW_HEADER,
+    original,
+    oversized,
+)
+from streams.stage.flow.incoming import addressed
+
+State = Literal["open", "requeued", "dropped"]
+Inputs: TypeAlias = Codec[Event | Turn] | Codec[Event]
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A dead letter as recorded in its topic: how often it was seen, and its state.
+
+    `partitions` are those that hold it.
+    """
+
+    content: DeadLetter
+    seen: int
+    state: State
+    partitions: Sequence[int]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The state of a letter in one partition."""
+
+    newest: DeadLetter
+    seen: int
+    state: State
+
+    def settled(self, record: Settled) -> "_Place":
+        """Settle the attempts that the record covers; a later failure stays open."""
+        return self if self.newest.attempts > record.attempts else replace(self, state=record.how)
+
+
+class Letters:
+    """The fold of the topic: a letter is open until it is settled, and again when it is rewritten.
+
+    The records of one partition are added in order; across partitions there is no order, so a
+    letter is open if any partition says so.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, dict[int, _Place]] = {}
+
+    def add(self, partition: int, record: DeadLetter | Settled) -> None:
+        if isinstance(record, DeadLetter):
+            places = self._places.setdefault(record.id, {})
+            seen = places[partition].seen if partition in places else 0
+            places[partition] = _Place(record, seen + 1, "open")
+        else:  # the letter itself may have expired
+            places = self._places.get(record.dead_letter_id, {})
+            if partition in places:
+                places[partition] = places[partition].settled(record)
+
+    def all(self) -> list[Letter]:
+        """Return each letter once, in the order of first appearance."""
+        return [_letter(places) for places in self._places.values()]
+
+
+def _letter(places: dict[int, _Place]) -> Letter:
+    states: list[State] = [place.state for place in places.values()]
+    return Letter(
+        content=max(
+            (place.newest for place in places.values()), key=lambda letter: letter.attempts
+        ),
+        seen=sum(place.seen for place in places.values()),
+        state="open" if "open" in states else states[-1],
+        partitions=list(places),
+    )
+
+
+@dataclass(frozen=True)
+class Readable:
+    """The bytes of a usable event or turn, and their decoded content."""
+
+    value: bytes
+    said: Event | Turn
+
+
+def readable(value: bytes, inputs: Inputs = INPUT) -> Readable | Poison:
+    """Decode what is to be published, or return why it would fail again."""
+    if too_long := oversized(value):
+        return too_long
+    try:
+        return Readable(value, inputs.decode(value))
+    except Unreadable as error:
+        return Poison(str(error), error.field)
+
+
+def again(
+    letter: Letter, mended: Readable | None = None, inputs: Inputs = INPUT
+) -> Readable | Poison:
+    """Return what to republish for a letter, its own bytes or mended ones, or why not.
+
+    A letter that was requeued and has not failed since is not published twice. `inputs` are the
+    kinds of records that consumers read there.
+    """
+    if letter.state == "requeued":
+        return Poison("was requeued already; should it fail again, it is open again")
+    return mended or _unchanged(letter.content, inputs)
+
+
+def _unchanged(letter: DeadLetter, inputs: Inputs) -> Readable | Poison:
+    value = original(letter)
+    if letter.value_size > len(value):
+        return Poison(
+            f"only the first {len(value):,} of its {letter.value_size:,} bytes were kept; publish "
+            "it from where it came, or give the whole record --with FILE"
+        )
+    found = readable(value, inputs)
+    if isinstance(found, Readable):
+        return found
+    if letter.stage is Stage.READ:
+        return Poison(
+            "is a row of a file and no event; mend the file and run it again, or give an event "
+            "--with FILE"
+        )
+    return Poison(f"would only fail again: {found}; mend it, and give it --with FILE")
+
+
+def given_up(letter: Letter) -> Poison | None:
+    """Return why a letter cannot be dropped; None if it can."""
+    return None if letter.state == "open" else Poison(f"was {letter.state} already")
+
+
+def input_record(letter: Letter, readable: Readable, partitions: int) -> Outgoing:
+    """Return the record that republishes an event or turn, with its origin in the headers.
+
+    The topics of events and of turns both have `partitions` partitions.
+    """
+    content = letter.content
+    kept = dict(content.headers)
+    headers = {
+        ORIGIN_HEADER: content.origin,
+        ROW_HEADER: kept.get(ROW_HEADER),
+        ATTEMPTS_HEADER: str(content.attempts),
+    }
+    told = tuple((name, text.encode()) for name, text in headers.items() if text is not None)
+    topic = TURNS if isinstance(readable.said, Turn) else EVENTS
+    return addressed(readable.said.scope, readable.value, partitions, told, topic=topic)
+
+
+def settled_records(letter: Letter, how: Literal["requeued", "dropped"]) -> list[Outgoing]:
+    """Return the records that settle a letter, one in each partition that holds it."""
+    content = letter.content
+    record = Settled(dead_letter_id=content.id, how=how, attempts=content.attempts)
+    value = DEAD_LETTER.encode(record)
+    return [Outgoing(DEAD_LETTERS.name, partition, None, value) for partition in letter.partitions]

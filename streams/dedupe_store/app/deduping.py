@@ -1,0 +1,236 @@
+"""Deduplication of another program's store: a report, or a deduplicated copy next to it.
+
+Rows are decided on as in `memsieve run`, in order and in memory, and then consolidated. A row is
+dropped only if another row, or a text merged from several, says what it says; unreadable rows are
+kept unchanged. The source is never written to.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from schemas.base import MemoryId, PolicyId, ScopeName
+from schemas.codec import Unreadable
+from schemas.decisions import Change, Decision
+from schemas.events import Remember
+from schemas.memories import Memory
+from streams.clock.system import SystemClock
+from streams.consolidate.app.consolidated import Consolidated
+from streams.consolidate.app.consolidating import Asked, Consolidation
+from streams.consolidate.app.proposing import InMemory
+from streams.consolidate.core.redundancy import THRESHOLDS, Crowding, Removal
+from streams.consolidate.world import Passes
+from streams.dedupe_store.core import Columns, event_of, name_of, written
+from streams.model.bands import Bands
+from streams.model.embedding import Vector
+from streams.model.policy import Policy
+from streams.store.app.policies import with_bands
+from streams.store.app.rehearsing import Means, Rehearsal, for_repeats
+from streams.store.app.settings import ConsolidateSettings
+
+_DECIMALS = 4
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the source, numbered from 1; `said` is its event, or why it has none."""
+
+    number: int
+    content: Mapping[str, Any]
+    said: Remember | Unreadable
+
+    @property
+    def name(self) -> str:
+        return name_of(self.content, self.number)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that became one memory; `stays` is the row whose other columns are kept."""
+
+    memory: Memory
+    vector: Vector | None
+    stays: Row
+    rows: tuple[Row, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "scope": self.memory.scope,
+            "stays": self.stays.name,
+            "text_after": self.memory.text,
+            "members": [
+                {"id": row.name, "text": row.said.text}
+                for row in self.rows
+                if isinstance(row.said, Remember)
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Deduped:
+    """The result for a source: each of its rows is in a group or in `refused`."""
+
+    place: str
+    policy: PolicyId
+    columns: Columns
+    rows: int
+    groups: tuple[Group, ...]
+    refused: tuple[Row, ...]
+    kinds: Mapping[str, int]
+    crowding: Crowding
+    consolidated: Consolidated
+
+    @cached_property
+    def removal(self) -> Removal:
+        return Removal(events=self.rows - len(self.refused), live=len(self.groups))
+
+    def copies(self) -> list[tuple[Row, dict[str, Any], Vector | None]]:
+        """Return the rows of the copy in the order of the source, each with its memory's vector."""
+        kept: list[tuple[Row, dict[str, Any], Vector | None]] = [
+            (row, dict(row.content), None) for row in self.refused
+        ]
+        for group in self.groups:
+            names = [row.name for row in group.rows]
+            content = written(group.stays.content, self.columns, group.memory.text, names)
+            kept.append((group.stays, content, group.vector))
+        return sorted(kept, key=lambda one: one[0].number)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result for programs, with stable keys."""
+        rate = self.removal.removal_rate
+        return {
+            "place": self.place,
+            "policy": self.policy,
+            "rows": self.rows,
+            "refused": [{"row": row.name, "why": str(row.said)} for row in self.refused],
+            "pairs": {f"{at:.2f}": self.crowding.pairs[at] for at in THRESHOLDS},
+            "decisions": dict(self.kinds),
+            "consolidated": self.consolidated.groups,
+            "memories_before": self.removal.events,
+            "memories_after": self.removal.live,
+            "removed_count": self.removal.removed,
+            "removal_rate": None if rate is None else round(rate, _DECIMALS),
+            "status": self.removal.status,
+            "groups": [group.as_json() for group in self.groups if len(group.rows) > 1],
+        }
+
+
+def between(policy: Policy, *, upper: float | None, lower: float | None) -> Policy:
+    """Return a policy whose bands `match` and `review` start at `upper` and `lower`."""
+
+    def changed(bands: Bands) -> Bands:
+        match = bands.match if upper is None else upper
+        review = min(bands.review, match) if lower is None else lower
+        return Bands(match=match, review=review, log=min(bands.log, review))
+
+    return policy if upper is lower is None else with_bands(policy, changed)
+
+
+async def dedupe(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Columns,
+    policy: Policy,
+    means: Means,
+    *,
+    place: str,
+    batch_records: int,
+    done: Callable[[int], None] = lambda _: None,
+) -> Deduped:
+    """Return the result of deduplicating rows; change nothing.
+
+    The policy's brake is off, since a store full of repetitions is the use case. `done` receives
+    the number of rows decided on since its last call.
+    """
+    known, chosen = means.knowing(), for_repeats(policy)
+    read = [_read(content, columns, number) for number, content in enumerate(rows, 1)]
+    said = [(row, row.said) for row in read if isinstance(row.said, Remember)]
+    rehearsal = Rehearsal(chosen, known)
+    events = [event for _, event in said]
+    decided = await rehearsal.hear(events, batch_records=batch_records, done=done)
+    consolidated = await Consolidation(
+        InMemory(rehearsal),
+        chosen,
+        known.judging,
+        ConsolidateSettings(seconds_max=float("inf")),
+        Passes(None),
+        SystemClock(),
+    ).run(Asked(now=True))
+    stored = {one.memory.id: one async for one in rehearsal.index.scan()}
+    memories = {identity: one.memory for identity, one in stored.items()}
+    standing: dict[MemoryId, list[Row]] = {}
+    unmade: list[Row] = []
+    for (row, _), decision in zip(said, decided, strict=True):
+        made = _made(decision)
+        if made is None:
+            unmade.append(Row(row.number, row.content, Unreadable("it makes too large a decision")))
+        else:
+            standing.setdefault(_stands(made, memories), []).append(row)
+    groups = [
+        Group(
+            memories[identity],
+            stored[identity].vector,
+            _kept(memories[identity], members),
+            tuple(members),
+        )
+        for identity, members in standing.items()
+    ]
+    return Deduped(
+        place=place,
+        policy=policy.id,
+        columns=columns,
+        rows=len(read),
+        groups=tuple(groups),
+        refused=(*(row for row in read if isinstance(row.said, Unreadable)), *unmade),
+        kinds=Counter(decision.kind for decision in decided),
+        crowding=await _crowding(events, known),
+        consolidated=consolidated,
+    )
+
+
+def _read(content: Mapping[str, Any], columns: Columns, number: int) -> Row:
+    try:
+        return Row(number, content, event_of(content, columns, number))
+    except Unreadable as error:
+        return Row(number, content, error)
+
+
+def _made(decision: Decision) -> MemoryId | None:
+    """Return the memory that holds an event according to its decision; None if there is none."""
+    return decision.memory.id if isinstance(decision, Change) else None
+
+
+def _stands(identity: MemoryId, memories: Mapping[MemoryId, Memory]) -> MemoryId:
+    """Return the live memory that now stands for a memory: the end of its supersession chain."""
+    superseded = memories[identity].superseded
+    while superseded is not None and superseded.by is not None:
+        identity = superseded.by
+        superseded = memories[identity].superseded
+    return identity
+
+
+def _kept(memory: Memory, rows: Sequence[Row]) -> Row:
+    """Return the newest row with the memory's text; if no row has it, the newest row."""
+    newest_first = sorted(rows, key=lambda row: (_said_at(row), row.number), reverse=True)
+    says_it = (
+        row
+        for row in newest_first
+        if isinstance(row.said, Remember) and row.said.text == memory.text
+    )
+    return next(says_it, newest_first[0])
+
+
+def _said_at(row: Row) -> float:
+    return row.said.occurred_at.timestamp() if isinstance(row.said, Remember) else 0.0
+
+
+async def _crowding(events: Sequence[Remember], means: Means) -> Crowding:
+    """Count the near-duplicate pairs, scope by scope."""
+    by_scope: dict[ScopeName, list[str]] = {}
+    for event in events:
+        by_scope.setdefault(event.scope, []).append(event.text)
+    crowding = Crowding()
+    for texts in by_scope.values():
+        crowding.add([one.vector for one in await means.embedder.embed(texts)])
+    return crowding

@@ -1,0 +1,225 @@
+"""`memsieve dedupe`: another program's store, reported on or copied without what it says twice."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from streams.consolidate.core.redundancy import ALERT
+from streams.dedupe_store.app import deduping
+from streams.dedupe_store.app.deduping import Deduped
+from streams.dedupe_store.core import Columns
+from streams.dedupe_store.world.exports import rows_of
+from streams.model.embedding import Vector
+from streams.model.policy import Policy
+from streams.model.ports import Fatal, Poison
+from streams.stage.core.mapping import scope_template
+from streams.store.app import policies, wiring
+from streams.store.app.rehearsing import means
+from streams.store.app.settings import Settings
+from streams.store.cli import options, rows
+from streams.store.cli.console import note, quoted, say, say_object
+from streams.store.cli.options import UsageError
+from streams.store.cli.progress import Meter
+
+_WIDTH = 120
+"""Characters of a text that are shown; `--json` has all of them."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="dedupe")(dedupe)
+
+
+def dedupe(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help=(
+                "JSON Lines or CSV; a JSON export of Chroma or mem0; a Qdrant server's URL, or a "
+                "directory of Qdrant's Python client."
+            ),
+        ),
+    ],
+    *,
+    from_collection: Annotated[
+        str | None,
+        typer.Option("--from-collection", help="Of Qdrant: which one. [the only one]"),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the copy as JSON Lines.")
+    ] = None,
+    collection: Annotated[
+        str | None,
+        typer.Option("--collection", help="Write the copy into this new collection of the server."),
+    ] = None,
+    upper: Annotated[
+        float | None,
+        typer.Option("--upper", min=0, max=1, help="Where band `match` begins. [the policy's]"),
+    ] = None,
+    lower: Annotated[
+        float | None,
+        typer.Option("--lower", min=0, max=1, help="Where band `review` begins. [the policy's]"),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell, whatever else is asked for.")
+    ] = False,
+    text_field: rows.TextField = None,
+    scope_field: rows.ScopeField = None,
+    time_field: rows.TimeField = None,
+    policy: options.Policy = None,
+    model: options.Model = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find what a store of another program says twice, and write a copy that says it once.
+
+    The source is only read. Its columns are found by their usual names, or as the options say; all
+    others are carried along. A text that was made of several names them in `merged_from`. Rows that
+    cannot be used are copied as they are. Vectors are made anew, with --model.
+    """
+    if sum((out is not None, collection is not None)) > 1:
+        raise UsageError("--out and --collection are two places: give one of them")
+    if out is not None and out.exists():
+        raise UsageError(f"--out {out} is there already: name another file")
+    if collection is not None and not _is_server(source):
+        raise UsageError("--collection is for the server of a URL: write the copy with --out FILE")
+    if from_collection is not None and _is_file(source):
+        raise UsageError("--from-collection is for Qdrant: a server's URL, or a directory")
+    settings = options.load(config, policy=policy, embedder__model=model)
+    chosen = _policy(settings, upper, lower)
+    scope = None if scope_field is None else scope_template(scope_field)
+    columns = Columns(text=text_field, scope=scope, time=time_field)
+    done = asyncio.run(
+        _dedupe(source, from_collection, None if dry_run else collection, columns, chosen, settings)
+    )
+    written = None if dry_run else _write(out, done) or collection
+    told = {**done.as_json(), "written": written}
+    if as_json:
+        say_object(told)
+    else:
+        _show(told)
+
+
+def _policy(settings: Settings, upper: float | None, lower: float | None) -> Policy:
+    policy = policies.load(settings.policy)
+    policies.require_model(policy, wiring.named_model(settings.embedder))
+    try:
+        return deduping.between(policy, upper=upper, lower=lower)
+    except ValidationError as error:
+        raise UsageError(
+            "--upper and --lower: " + error.errors()[0]["msg"].removeprefix("Value error, ")
+        ) from error
+
+
+async def _dedupe(
+    source: str,
+    from_collection: str | None,
+    collection: str | None,
+    columns: Columns,
+    policy: Policy,
+    settings: Settings,
+) -> Deduped:
+    if _is_file(source):
+        return await _made(_of_file(source), columns, policy, settings, source)
+    async with wiring.foreign_collections(settings, source) as there:
+        name = await there.named(from_collection)
+        found = await there.rows(name)
+        done = await _made(found, columns, policy, settings, f"{source} {name}")
+        if collection is not None:
+            await there.write(collection, _with_vectors(done))
+        return done
+
+
+def _is_file(source: str) -> bool:
+    return not (_is_server(source) or Path(source).is_dir())
+
+
+def _is_server(source: str) -> bool:
+    return source.startswith(("http://", "https://"))
+
+
+def _with_vectors(done: Deduped) -> list[tuple[dict[str, Any], Vector]]:
+    """Return the rows of the copy. Raises UsageError where one has no vector."""
+    copies = done.copies()
+    found = [(content, vector) for _, content, vector in copies if vector is not None]
+    if len(found) < len(copies):
+        raise UsageError(
+            f"{len(copies) - len(found):,} points cannot be read, such as {done.refused[0].name}: "
+            f"{done.refused[0].said}; name their columns, or write --out FILE, which has them as "
+            "they are"
+        )
+    return found
+
+
+async def _made(
+    found: Sequence[Mapping[str, Any]],
+    columns: Columns,
+    policy: Policy,
+    settings: Settings,
+    place: str,
+) -> Deduped:
+    async with means(settings, note) as given:
+        with Meter("rows") as meter:
+            return await deduping.dedupe(
+                found,
+                columns,
+                policy,
+                given,
+                place=place,
+                batch_records=settings.run.batch_records,
+                done=lambda count: meter.advance(count, len(found)),
+            )
+
+
+def _of_file(source: str) -> list[Mapping[str, Any]]:
+    """Read an export, or lines. Raises UsageError where a line is no row."""
+    [lines] = rows.sources([source])
+    try:
+        if source.endswith(".json") and (listed := rows_of(Path(source))) is not None:
+            return list(listed)
+        found: list[Mapping[str, Any]] = []
+        for line in lines.lines(None):
+            if isinstance(line.row, Poison):
+                raise UsageError(f"{source}:{line.number}: {line.row}")
+            found.append(line.row)
+    except Fatal as error:
+        raise UsageError(str(error)) from error
+    return found
+
+
+def _write(out: Path | None, done: Deduped) -> str | None:
+    if out is None:
+        return None
+    lines = (json.dumps(content, ensure_ascii=False) + "\n" for _, content, _ in done.copies())
+    options.write("--out", out, "".join(lines))
+    return str(out)
+
+
+def _show(told: dict[str, Any]) -> None:
+    say(f"{told['place']}: {told['rows']:,} rows, {told['policy']}", style="bold")
+    for at, count in told["pairs"].items():
+        say(f"  {count:>8,} pairs at a cosine of {at} or more")
+    for group in told["groups"]:
+        say(
+            f"{group['scope']}: {len(group['members'])} rows, now {quoted(group['text_after'], _WIDTH)}"
+        )
+        for one in group["members"]:
+            say(f"    {one['id']}  {quoted(one['text'], _WIDTH)}", style="dim")
+    for one in told["refused"]:
+        say(f"  {one['row']} is left as it is: {one['why']}", style="yellow")
+    share = "" if told["removal_rate"] is None else f" ({told['removal_rate']:.1%} fewer)"
+    say(
+        f"{told['memories_before']:,} memories, {told['memories_after']:,} afterwards{share}",
+        style="bold",
+    )
+    if (told["removal_rate"] or 0.0) > ALERT:
+        note("more than half of the rows would go: look at the groups closely", style="yellow")
+    if told["written"] is None:
+        note("nothing was written: --out FILE or --collection NAME writes a copy")
+    else:
+        note(f"written to {told['written']}; the source is as it was")

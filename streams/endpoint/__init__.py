@@ -1,0 +1,1 @@
+"""Requests to an OpenAI-compatible endpoint, for embedders and judges."""

@@ -1,0 +1,1 @@
+"""Events taken from the turns of an agent."""

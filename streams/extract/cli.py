@@ -1,0 +1,230 @@
+"""`memsieve extract`: turns of an agent become events."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from schemas.codec import EVENT
+from schemas.events import Remember
+from schemas.memories import Memory
+from schemas.outcomes import DeadLetter
+from streams.clock.system import SystemClock
+from streams.extract.app.extracting import Counts, Extraction
+from streams.extract.core.notes import Notes
+from streams.extract.flow.extract import Taken
+from streams.extract.world.extracted_files import EventLines, SetAside
+from streams.store.app import wiring
+from streams.store.app.reading import reading
+from streams.store.app.settings import Settings
+from streams.store.cli import options, rows
+from streams.store.cli.console import note, say, say_bytes, say_json, say_object
+from streams.store.cli.options import UsageError
+from streams.store.cli.progress import Meter
+from streams.store.world.files import FileSource
+
+CODE = 9
+"""The exit code where turns were set aside."""
+
+_STDOUT = "-"
+_REFUSED_SHOWN = 10
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="extract")(extract)
+
+
+def extract(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="TURNS", help="JSON Lines of turns, gzipped or not; - is standard input."
+        ),
+    ],
+    *,
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Add the events to this file; those that are there are not made again. - prints.",
+        ),
+    ] = _STDOUT,
+    scope: rows.TurnsScope = None,
+    llm: Annotated[
+        bool, typer.Option("--llm", help="Let the language model of the settings word memories.")
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="Ask this model of llm.base_url. [extraction.model]"),
+    ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option("--store", help="A store whose memories the model is to see."),
+    ] = None,
+    rejects: Annotated[
+        Path | None,
+        typer.Option(
+            "--rejects",
+            help="Write turns that were set aside here, as dead letters. [OUT.rejects.jsonl]",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Tell which triggers fire; make no events.")
+    ] = False,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Take what is worth remembering from turns, as events for `run` or `publish`.
+
+    Cheap signs say which turns are looked at. Then each sentence that states something becomes an
+    event; with --llm a language model words one memory of the turn, seeing what is known already.
+    What only repeats text that was recalled into the prompt becomes none. Given again, the command
+    adds only what is missing.
+    """
+    settings = options.load(
+        config, extraction__llm=llm or None, extraction__model=model, store=store
+    )
+    if not settings.extraction.llm and (model is not None or store is not None):
+        raise UsageError("--model and --store are for a language model: give --llm, too")
+    if as_json and out == _STDOUT and not dry_run:
+        raise UsageError("--json and the events both want standard output: give --out FILE")
+    wanted = rows.turns_scope(scope)
+    [source] = rows.sources([file], "jsonl")
+    rejected: Path | None = None
+    if dry_run:
+        looked = Extraction(settings.extraction, Notes(), scope=wanted)
+        counts = _look(source, looked, as_json=as_json)
+    else:
+        known = asyncio.run(_memories(settings)) if store is not None else []
+        with ExitStack() as stack:
+            output = _output(stack, out, rejects)
+            notes = Notes(known, output.events, settings.extraction.known_max)
+            asks = settings.extraction.llm
+            asked = wiring.llm_extractor(settings, SystemClock()) if asks else None
+            extraction = Extraction(settings.extraction, notes, model=asked, scope=wanted)
+            counts = asyncio.run(_take(source, extraction, output))
+            rejected = output.rejected
+        if as_json:
+            say_object({**asdict(counts), "rejects": rejected and str(rejected)})
+    if not as_json:
+        tell = note if out == _STDOUT and not dry_run else say
+        _show(counts, tell)
+        if counts.refused and not dry_run:
+            _show_rejects(rejected, tell)
+    if counts.refused:
+        raise typer.Exit(CODE)
+
+
+async def _memories(settings: Settings) -> list[Memory]:
+    async with reading(settings, embedded=True) as reader:
+        return await reader.memories()
+
+
+def _look(source: FileSource, extraction: Extraction, *, as_json: bool) -> Counts:
+    counts = Counts()
+    looked = (_looked(extraction.look(source, line), counts) for line in source.lines(None))
+    if as_json:
+        say_json(looked)
+        return counts
+    for told in looked:
+        say(f"{told['place']}  {told['turn_id'] or told['refused']}")
+        for one in told["triggers"]:
+            say(f"  {one['trigger']:<14} {one['why']}")
+    return counts
+
+
+def _looked(taken: Taken, counts: Counts) -> dict[str, Any]:
+    counts.add(taken)
+    return {
+        "place": taken.place,
+        "turn_id": None if taken.turn is None else taken.turn.turn_id,
+        "triggers": [{"trigger": one.trigger, "why": one.why} for one in taken.fired],
+        "refused": None if taken.letter is None else taken.letter.error,
+    }
+
+
+async def _take(source: FileSource, extraction: Extraction, output: "_Output") -> Counts:
+    counts = Counts()
+    try:
+        with Meter("turns") as meter:
+            for line in source.lines(None):
+                taken = await extraction.take(source, line)
+                counts.add(taken)
+                output.write(taken)
+                meter.reach(counts.turns, _about(source, counts.turns))
+    finally:
+        await extraction.close()
+    return counts
+
+
+def _about(source: FileSource, turns: int) -> int:
+    """Guess how many turns a source has, by its bytes; 0 where that cannot be told."""
+    place = source.progress()
+    return round(turns * place.total / place.done) if place.total and place.done else 0
+
+
+class _Output:
+    """Where events and what was set aside go, turn by turn."""
+
+    def __init__(self, lines: EventLines | None, aside: SetAside | None) -> None:
+        self._lines = lines
+        self._aside = aside
+        self._refused = 0
+
+    @property
+    def events(self) -> list[Remember]:
+        """What was taken before."""
+        if self._lines is None:
+            return []
+        return [event for event in self._lines.events if isinstance(event, Remember)]
+
+    @property
+    def rejected(self) -> Path | None:
+        """Where that lies what was set aside; None where nothing was, or nobody keeps it."""
+        return self._aside.path if self._aside is not None and self._refused else None
+
+    def write(self, taken: Taken) -> None:
+        if taken.events and self._lines is not None:
+            self._lines.append(taken.events)
+        elif taken.events:
+            say_bytes(b"".join(EVENT.encode(event) + b"\n" for event in taken.events))
+        if taken.letter is not None:
+            self._set_aside(taken.letter)
+
+    def _set_aside(self, letter: DeadLetter) -> None:
+        self._refused += 1
+        if self._refused <= _REFUSED_SHOWN:
+            note(f"set aside: {letter.origin}: {letter.error}")
+        if self._aside is not None:
+            self._aside.add(letter)
+
+
+def _output(stack: ExitStack, out: str, rejects: Path | None) -> _Output:
+    if out == _STDOUT:
+        return _Output(None, None if rejects is None else SetAside(rejects))
+    if out.endswith(".gz"):
+        raise UsageError(f"--out {out}: events are added as they are; name it without .gz")
+    lines = stack.enter_context(EventLines(Path(out)))
+    return _Output(lines, SetAside(rejects or Path(f"{out}.rejects.jsonl")))
+
+
+def _show(counts: Counts, tell: Callable[[str], None]) -> None:
+    tell(f"turns      {counts.turns:>8,}")
+    share = f"   {counts.triggered / counts.turns:.0%}" if counts.turns else ""
+    tell(f"triggered  {counts.triggered:>8,}{share}")
+    for trigger, turns in sorted(counts.by_trigger.items()):
+        tell(f"  {trigger:<14}{turns:>8,}")
+    tell(f"events     {counts.events:>8,}   taken now")
+    tell(f"known      {counts.known:>8,}   taken before")
+    tell(f"declined   {counts.declined:>8,}   the model found nothing to remember")
+    tell(f"set aside  {counts.refused:>8,}   could not be used; give the command again to retry")
+
+
+def _show_rejects(file: Path | None, tell: Callable[[str], None]) -> None:
+    where = "are kept nowhere: name a file with --rejects" if file is None else f"lie in {file}"
+    tell(f"{'':<21}they {where}")

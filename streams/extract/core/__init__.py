@@ -1,0 +1,1 @@
+"""Its rules: nothing but their arguments."""

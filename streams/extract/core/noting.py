@@ -1,0 +1,60 @@
+"""Builds the event of a turn, with the place, time and turn in which something was learnt."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import JsonValue
+
+from schemas.events import Remember
+from schemas.turns import Place, Turn
+from streams.extract.core.triggers import Fired, score_change
+from streams.model.identity import turn_event_id
+from streams.model.places import LOCATION_NAME, SCORE
+
+
+def event_of(
+    turn: Turn,
+    fired: Sequence[Fired],
+    *,
+    taken: str,
+    fields: Mapping[str, Any],
+    notes: Mapping[str, JsonValue] = MappingProxyType({}),
+) -> Remember:
+    """Return an event of a turn with the given fields; `taken` makes it unique within the turn.
+
+    Everything else comes from the turn. The place is where the action was taken, not where it led.
+    `notes` are added as metadata.
+    """
+    metadata: dict[str, JsonValue] = {
+        "turn_id": turn.turn_id,
+        "triggers": [str(one.trigger) for one in fired],
+        **_state(turn),
+        **notes,
+    }
+    return Remember(
+        event_id=turn_event_id(turn.scope, turn.turn_id, taken),
+        scope=turn.scope,
+        occurred_at=turn.occurred_at,
+        turn=turn.number,
+        session=turn.session,
+        metadata=metadata,
+        **fields,
+    )
+
+
+def place_of(turn: Turn) -> Place | None:
+    """Return where the action was taken; None if that is unknown."""
+    if turn.state is None:
+        return None
+    return turn.state.location_before or turn.state.location_after
+
+
+def _state(turn: Turn) -> dict[str, JsonValue]:
+    place = place_of(turn)
+    told: dict[str, JsonValue] = {
+        "location": None if place is None else place.id,
+        LOCATION_NAME: None if place is None else place.name,
+        SCORE: score_change(turn.state),
+    }
+    return {name: value for name, value in told.items() if value is not None}

@@ -1,0 +1,85 @@
+"""Events without a language model: one per sentence, verbatim.
+
+Taken are a user's sentences that fire a trigger, and a world's that are informative. What a model
+says by itself is not taken, because nothing supports it.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from schemas.events import Remember
+from schemas.turns import Turn
+from streams.extract.core.hearing import Heard, words
+from streams.extract.core.noting import event_of
+from streams.extract.core.triggers import (
+    Fired,
+    Trigger,
+    score_change,
+    taken,
+    talk_triggers,
+    without_request,
+)
+from streams.text.function_words import FUNCTION_WORDS
+
+_WORDS_MIN = 3
+_CONTENT_WORDS_MIN = 2
+"""Shorter sentences are exclamations ("Taken.", "Oh no!") or depend on their context."""
+
+_REFUSAL = re.compile(
+    r"\b(?:can(?:no|['\u2019])t|can not|could(?:n['\u2019]t| not)|won['\u2019]t|will not"
+    r"|do(?:es)?n['\u2019]t (?:work|budge|move|open|fit)|unable|impossible|refuses|fails|nothing happens"
+    r"|not allowed|error)\b",
+    re.IGNORECASE,
+)
+_TALK_CATEGORIES = {
+    Trigger.PREFERENCE: "PREFERENCE",
+    Trigger.FACT: "FACT",
+    Trigger.CORRECTION: "FACT",
+    Trigger.REMEMBER: "NOTE",
+}
+"""In order of precedence: the first that fired gives the category."""
+
+
+def events_of(turn: Turn, heard: Sequence[Heard], fired: Sequence[Fired]) -> tuple[Remember, ...]:
+    """Return an event for each distinct informative sentence; none if no trigger fired."""
+    on = {one.trigger for one in fired}
+    found = {event.event_id: event for said in heard for event in _event(turn, said, fired, on)}
+    return tuple(found.values())
+
+
+def is_informative(sentence: str) -> bool:
+    """Return whether a sentence makes a self-contained statement."""
+    said = words(sentence)
+    content = [word for word in said if word not in FUNCTION_WORDS]
+    asks = sentence.rstrip("\"')\u201d\u2019 ").endswith("?")
+    return len(said) >= _WORDS_MIN and len(content) >= _CONTENT_WORDS_MIN and not asks
+
+
+def _event(turn: Turn, said: Heard, fired: Sequence[Fired], on: set[Trigger]) -> Iterator[Remember]:
+    sentence = said.sentence
+    category: str | None = None
+    if said.by == "user":
+        category = _of_talk(sentence, on)
+        sentence = without_request(sentence).removesuffix("?").strip()
+    elif said.by == "world" and on - _TALK_CATEGORIES.keys():
+        category = _of_world(turn, sentence, on)
+    if category is not None and is_informative(sentence):
+        fields = {"text": sentence, "category": category, "source": said.by}
+        yield event_of(turn, fired, taken=" ".join(words(sentence)), fields=fields)
+
+
+def _of_talk(sentence: str, on: set[Trigger]) -> str | None:
+    found = set(talk_triggers(sentence)) & on
+    return next((name for one, name in _TALK_CATEGORIES.items() if one in found), None)
+
+
+def _of_world(turn: Turn, sentence: str, on: set[Trigger]) -> str:
+    """Guess a category from what happened: the strongest trigger decides."""
+    change = score_change(turn.state) or 0
+    if Trigger.DEATH in on or (Trigger.SCORE in on and change < 0):
+        return "DANGER"
+    if Trigger.SCORE in on or (Trigger.INVENTORY in on and taken(turn.state)):
+        return "SUCCESS"
+    if Trigger.LOCATION in on or Trigger.FIRST_VISIT in on:
+        return "DISCOVERY"
+    return "FAILURE" if _REFUSAL.search(sentence) else "NOTE"

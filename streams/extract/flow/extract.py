@@ -1,0 +1,140 @@
+"""Turns become events: sentence by sentence, or in the words of a language model."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from schemas.events import Remember
+from schemas.outcomes import DeadLetter
+from schemas.turns import Turn
+from streams.extract.core import sentences, synthesis
+from streams.extract.core.looking import Looked
+from streams.extract.core.notes import Notes
+from streams.extract.core.synthesis import Declined, Known, Material, Refused
+from streams.extract.core.triggers import Fired
+from streams.model.ports import Extracting, NoAnswer, NoServer, Poison
+
+OVER_BUDGET = NoAnswer("over budget")
+_SILENT = frozenset({OVER_BUDGET.reason, "unreachable", "rate limited", "timeout"})
+_REFUSES_US = frozenset({"http 401", "http 403", "http 404"})
+
+
+Made: TypeAlias = tuple[Remember, ...] | Declined | Refused
+"""The events made from a turn, or why there are none."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The result of a turn: events, or why there are none.
+
+    `place` is the turn's location as shown to a person. `known` counts its events that were taken
+    before. `letter` holds what could not be used.
+    """
+
+    place: str
+    looked: Looked | None = None
+    events: tuple[Remember, ...] = ()
+    known: int = 0
+    declined: str | None = None
+    letter: DeadLetter | None = None
+
+    @property
+    def turn(self) -> Turn | None:
+        return None if self.looked is None else self.looked.turn
+
+    @property
+    def fired(self) -> tuple[Fired, ...]:
+        return () if self.looked is None else self.looked.fired
+
+    @property
+    def kind(self) -> str:
+        """The result as one word."""
+        if self.letter is not None:
+            return "set-aside"
+        if self.events:
+            return "events"
+        return "known" if self.known else "nothing" if self.fired else "untriggered"
+
+
+@dataclass
+class Asking:
+    """The state of asking a model about a turn: how many answers were rejected, and why."""
+
+    answers: int = 0
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes events from turns.
+
+    Without a `model`, sentences are taken verbatim. The model gets `attempts_max` answers per turn
+    and may ask to retire `retired_max` memories.
+    """
+
+    model: Extracting | None = None
+    attempts_max: int = 2
+    retired_max: int = 3
+
+    async def made(self, looked: Looked, known: Sequence[Known], asking: Asking) -> Made | NoAnswer:
+        """Return the events of a turn, or why there are none; none if no trigger fired.
+
+        Returns NoAnswer if the model was not asked or said nothing: a retry with the same `asking`
+        may succeed later. Raises NoServer if the model's server refuses the request.
+        """
+        if self.model is None or not looked.fired:
+            return sentences.events_of(looked.turn, looked.heard, looked.fired)
+        material = Material(
+            turn=looked.turn,
+            fired=looked.fired,
+            earlier=looked.earlier,
+            known=tuple(known),
+            recalled=looked.recalled,
+            retired_max=self.retired_max,
+        )
+        while asking.answers < self.attempts_max:
+            answer = await self.model.extract(material, asking.refused)
+            if isinstance(answer, Remember):
+                return (answer,)
+            if isinstance(answer, Declined):
+                return answer
+            if isinstance(answer, NoAnswer) and _is_silent(answer):
+                return answer
+            asking.answers += 1
+            asking.refused = answer.reason
+        return Refused(f"the language model gave no answer that can be taken: {asking.refused}")
+
+    async def close(self) -> None:
+        if self.model is not None:
+            await self.model.close()
+
+    def is_known(self, turn: Turn, notes: Notes) -> bool:
+        """Return whether a model has made an event from a turn before, in whatever words."""
+        return self.model is not None and notes.taken(turn.scope, synthesis.event_id_of(turn))
+
+
+def outcome(
+    taken: Taken, made: Made, notes: Notes, letter: Callable[[Poison], DeadLetter]
+) -> Taken:
+    """Return a turn with the events made from it; new events are added to the notes.
+
+    `letter` describes the turn if nothing could be made from it.
+    """
+    if isinstance(made, Refused):
+        return replace(taken, letter=letter(Poison(made.reason)))
+    if isinstance(made, Declined):
+        return replace(taken, declined=made.reason)
+    events = tuple(event for event in made if not notes.taken(event.scope, event.event_id))
+    for event in events:
+        notes.add(event)
+    return replace(taken, events=events, known=len(made) - len(events))
+
+
+def _is_silent(answer: NoAnswer) -> bool:
+    """Return whether a model gave no answer at all. Raises NoServer if it refuses the request."""
+    if answer.reason in _REFUSES_US:
+        raise NoServer(
+            f"the language model refuses us ({answer.reason}): check llm.base_url, llm.model and "
+            "llm.api_key"
+        )
+    return answer.reason in _SILENT or answer.reason.startswith("http ")

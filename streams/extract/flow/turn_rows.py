@@ -1,0 +1,76 @@
+"""Rows of a file become turns on memory.turns."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+from schemas.base import Scope, ScopeName
+from schemas.codec import TURN, Unreadable
+from schemas.outcomes import DeadLetter, Stage
+from schemas.topics import TURNS
+from schemas.turns import Turn
+from streams.extract.core.noting import place_of
+from streams.model.ports import Line, Outgoing, Poison, Source
+from streams.stage.flow.dead_letters import ORIGIN_HEADER, describe, letter_record
+from streams.stage.flow.incoming import addressed
+
+_LOCATION = "{location}"
+_SCOPE: TypeAdapter[ScopeName] = TypeAdapter(Scope)
+
+
+def scope_of_turns(template: str) -> str:
+    """Check the default scope of turns. Raises ValueError if it is invalid."""
+    try:
+        _SCOPE.validate_python(template.replace(_LOCATION, "0"))
+    except ValidationError as error:
+        raise ValueError(error.errors()[0]["msg"]) from error
+    if set("{}") & set(template.replace(_LOCATION, "")):
+        raise ValueError("only {location} is filled in")
+    return template
+
+
+def read_turn(line: Line, scope: str | None) -> Turn:
+    """Read a line's turn; kind, version and scope are filled in. Raises Poison or Unreadable.
+
+    `scope` is the scope of turns without one; `{location}` in it stands for the place's number.
+    """
+    if isinstance(line.row, Poison):
+        raise line.row
+    row: Mapping[str, Any] = {"kind": "turn", "schema_version": 1, **line.row}
+    if scope is None or "scope" in row:
+        return TURN.decode(to_json(row))
+    turn = TURN.decode(to_json({**row, "scope": scope.replace(_LOCATION, "0")}))
+    if _LOCATION not in scope:
+        return turn
+    place = place_of(turn)
+    if place is None:
+        raise Unreadable(
+            "state.location_before is missing, and the scope is to be made of it; add it, or a "
+            "scope",
+            "state.location_before",
+        )
+    return TURN.decode(to_json({**row, "scope": scope.replace(_LOCATION, str(place.id))}))
+
+
+def row_letter(content: bytes, place: str, stage: Stage, error: Poison | Unreadable) -> DeadLetter:
+    """Describe a line that failed; `place` is its location as shown to a person."""
+    poison = error if isinstance(error, Poison) else Poison(str(error), error.field)
+    return describe(value=content, stage=stage, poison=poison, origin=place)
+
+
+def turn_records(
+    lines: Sequence[Line], *, source: Source, scope: str | None, partitions: int
+) -> list[Outgoing]:
+    """Return what a source's lines publish: a turn each, or a dead letter naming the line."""
+    return [_record(line, f"{source.place}:{line.number}", scope, partitions) for line in lines]
+
+
+def _record(line: Line, place: str, scope: str | None, partitions: int) -> Outgoing:
+    try:
+        turn = read_turn(line, scope)
+    except (Poison, Unreadable) as error:
+        return letter_record(row_letter(line.content, place, Stage.READ, error), 0)
+    origin = (ORIGIN_HEADER, place.encode("utf-8", "backslashreplace"))
+    return addressed(turn.scope, TURN.encode(turn), partitions, (origin,), topic=TURNS)

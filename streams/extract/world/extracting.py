@@ -1,0 +1,65 @@
+"""A language model that extracts a memory from a turn; the core checks its answers."""
+
+from pathlib import Path
+
+from schemas.events import Remember
+from streams.extract.core import synthesis
+from streams.extract.core.synthesis import Declined, Material, Refused
+from streams.judges.answers import object_of
+from streams.judges.chat import Chat, Question
+from streams.judges.prompting import Fenced, Prompt
+from streams.model.ports import NoAnswer
+
+_TOKENS_MAX = (
+    synthesis.REASONING_CHARACTERS + synthesis.TITLE_CHARACTERS + synthesis.TEXT_CHARACTERS + 400
+)
+"""A text has at most a token per character; the rest is for ids, short fields and JSON's signs."""
+
+
+class LlmExtractor:
+    """Asks for one memory of a turn.
+
+    Answers to the same question may differ in wording, depending on `temperature`.
+    """
+
+    def __init__(self, chat: Chat, prompt: Path | None = None, *, temperature: float) -> None:
+        """Raise Unusable if the prompt in that file cannot be used."""
+        self._chat = chat
+        self._temperature = temperature
+        places = {"begin", "end", "retired_max", "text_max", "title_max", "reasoning_max"}
+        self._prompt = Prompt.load("extract", prompt, frozenset({*places, "reason_max"}))
+
+    async def extract(
+        self, material: Material, refused: str | None = None
+    ) -> Remember | Declined | Refused | NoAnswer:
+        """Return the event that the model makes from a turn, or why there is none.
+
+        `refused` says why the previous answer was rejected. Never raises because of a turn's
+        content.
+        """
+        fenced = Fenced.of(synthesis.shown(material, refused), self._prompt)
+        values = {
+            "begin": fenced.begin,
+            "end": fenced.end,
+            "retired_max": str(material.retired_max),
+            "text_max": str(synthesis.TEXT_CHARACTERS),
+            "title_max": str(synthesis.TITLE_CHARACTERS),
+            "reasoning_max": str(synthesis.REASONING_CHARACTERS),
+            "reason_max": str(synthesis.REASON_CHARACTERS),
+        }
+        question = Question(
+            scope=material.turn.scope,
+            instructions=self._prompt.filled(values),
+            data=fenced.text,
+            schema=synthesis.ANSWER,
+            tokens_max=_TOKENS_MAX + synthesis.REASON_CHARACTERS * material.retired_max,
+            temperature=self._temperature,
+        )
+        answer = await self._chat.ask(question)
+        if isinstance(answer, NoAnswer):
+            return answer
+        fields = object_of(answer, required=synthesis.REQUIRED, optional=synthesis.OPTIONAL)
+        return fields if isinstance(fields, NoAnswer) else synthesis.understood(fields, material)
+
+    async def close(self) -> None:
+        await self._chat.close()

@@ -1,1 +1,0 @@
-"""The application flow: one file per step of the stream; effects through ports only."""

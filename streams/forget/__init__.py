@@ -1,0 +1,1 @@
+"""Memories forgotten for good, and a tenant's data exported."""

@@ -1,0 +1,1 @@
+"""It put together: opens what it needs, and runs it."""

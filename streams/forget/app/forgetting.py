@@ -1,0 +1,434 @@
+"""Forgetting: what must go is planned from the log, requested, and removed from every copy."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from schemas.base import MemoryId, ScopeName
+from schemas.decisions import Change, Decision, Merge, OnEvent, Verdict
+from schemas.events import Forgotten
+from schemas.memories import Standing
+from schemas.topics import DECISIONS
+from streams.clock.system import SystemClock
+from streams.forget.core import (
+    Doubt,
+    Found,
+    Kin,
+    Plan,
+    Said,
+    States,
+    doubts,
+    kin_of,
+    on_event,
+    planned,
+    repeating,
+    states,
+    still_told,
+    texts_of,
+    to_look_up,
+)
+from streams.model.embedding import Vector, pack, unpack
+from streams.model.neighbours import Stored, rank
+from streams.model.policy import Policy
+from streams.model.ports import Embedder, Fatal, Record, SearchableLog
+from streams.model.scope import tenant
+from streams.stage.core.lineage import Wish
+from streams.stage.core.tombstones import Key, Texts, cleared, tombstone, tombstone_of
+from streams.stage.flow.decisions import (
+    DECISION_ID_HEADER,
+    FENCE_HEADER,
+    MEMORY_ID_HEADER,
+    QUOTED_ID_HEADER,
+    Fences,
+    is_decision,
+    read_decision,
+    scope_of,
+)
+from streams.stage.flow.judging import Judging, Question
+from streams.store.app import policies, wiring
+from streams.store.app.awaiting import Asking, Reply, decisions_of, is_out_of_date
+from streams.store.app.embedding import Chosen, for_store
+from streams.store.app.processes import EmbeddedPipeline
+from streams.store.app.reading import StoreReader, opened, records
+from streams.store.app.requests import decided_by, existing_store
+from streams.store.app.settings import InvalidSettings, Settings
+from streams.store.world.store_directory import StoreDirectory
+
+_SAYS_IT = {Verdict.SAME, Verdict.REFINED_BY, Verdict.UNSURE}
+"""Verdicts on a later event that make it go with a forgotten text, even when in doubt."""
+
+
+class Unknown(Exception):
+    """Nothing has the requested id, scope or tenant."""
+
+
+@dataclass(frozen=True)
+class Means:
+    """The dependencies of planning."""
+
+    key: Key
+    policy: Policy
+    embedder: Embedder
+    judging: Judging
+
+
+@dataclass
+class _Gathered:
+    """The decision records of one scope found so far, by partition and offset."""
+
+    records: dict[tuple[int, int], Record] = field(default_factory=dict[tuple[int, int], Record])
+
+    def add(self, found: Sequence[Record]) -> None:
+        self.records |= {(one.partition, one.offset): one for one in found}
+
+    def read(self, fences: Fences) -> list[Found]:
+        """Return the decisions in log order."""
+        found: list[Found] = []
+        for (_, offset), record in sorted(self.records.items()):
+            decision = _decision(record, fences)
+            if decision is not None:
+                found.append(Found(offset, decision, fences.admit(record)))
+        return found
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be forgotten: one memory by its id, a whole scope, or a whole tenant."""
+
+    memory: MemoryId | None = None
+    scope: ScopeName | None = None
+    tenant: str | None = None
+
+    def holds(self, scope: ScopeName) -> bool:
+        """Return whether the whole of a scope is to be forgotten."""
+        return scope == self.scope or (self.tenant is not None and tenant(scope) == self.tenant)
+
+
+async def in_full(wanted: Wanted, reader: StoreReader) -> Wanted:
+    """Return `wanted` with a memory's id prefix expanded to the full id.
+
+    Raises Unknown if no memory matches, and Ambiguous if several do.
+    """
+    if wanted.memory is None:
+        return wanted
+    named = await reader.memory_named(wanted.memory)
+    if named is None:
+        raise Unknown(f"no memory in {reader.place} has the id {wanted.memory}")
+    return Wanted(memory=named)
+
+
+async def plans(
+    log: SearchableLog, wanted: Wanted, means: Means, wish: Wish, *, indexed: bool
+) -> list[Plan]:
+    """Plan how to forget what is wanted; return no plan for what is already forgotten.
+
+    Raises Unknown if it does not exist. `indexed`: the log finds records by header without a full
+    scan.
+    """
+    fences = await _fences(log)
+    if wanted.memory is not None:
+        return await _plans_of_memory(log, wanted.memory, fences, means, wish, indexed=indexed)
+    by_scope = await _by_scope(log, fences, wanted.holds)
+    if not by_scope:
+        raise Unknown(f"there is no scope {wanted.scope or f'of tenant {wanted.tenant}'}")
+    found: list[Plan] = []
+    for decisions in by_scope.values():
+        state = states(decisions)
+        told = still_told(decisions, state, means.key)
+        again = set(told.values())
+        if left := [i for i, stored in state.items() if _has_text(stored) or i in again]:
+            found.append(await _planned(decisions, left, state, told, means, wish))
+    return found
+
+
+async def left_over(
+    log: SearchableLog, forgotten: Sequence[Plan], means: Means, wish: Wish
+) -> list[Plan]:
+    """Plan how to forget what still repeats text that these plans have forgotten.
+
+    It entered the log between a plan and the decision on it.
+    """
+    scopes = {plan.requests[0].scope for plan in forgotten}
+    gone = {identity for plan in forgotten for identity in plan.kin.gone}
+    found: list[Plan] = []
+    for decisions in (await _by_scope(log, await _fences(log), scopes.__contains__)).values():
+        state = states(decisions)
+        told = still_told(decisions, state, means.key)
+        if left := sorted(gone.intersection(told.values())):
+            found.append(await _planned(decisions, left, state, told, means, wish))
+    return found
+
+
+async def _plans_of_memory(
+    log: SearchableLog,
+    named: MemoryId,
+    fences: Fences,
+    means: Means,
+    wish: Wish,
+    *,
+    indexed: bool,
+) -> list[Plan]:
+    first = await log.find(DECISIONS.name, MEMORY_ID_HEADER, [named])
+    decisions = (_decision(record, fences) for record in first)
+    scopes = {one.event.scope for one in decisions if one is not None}
+    if not scopes:
+        raise Unknown(f"no memory has the id {named}")
+    found = await _related(log, named, fences) if indexed else []
+    state = states(found)
+    if named not in state or not _has_text(state[named]):  # no header finds what repeats it
+        [found] = (await _by_scope(log, fences, scopes.__contains__)).values()
+        state = states(found)
+    if named not in state:
+        raise Unknown(f"no memory has the id {named}")
+    told = still_told(found, state, means.key)
+    plan = await _planned(found, [named], state, told, means, wish)
+    return [plan] if _has_text(state[named]) or plan.decisions else []
+
+
+def _has_text(stored: Stored) -> bool:
+    return stored.memory.status is not Standing.FORGOTTEN
+
+
+async def _planned(
+    found: Sequence[Found],
+    named: Sequence[MemoryId],
+    state: States,
+    told: Mapping[int, MemoryId],
+    means: Means,
+    wish: Wish,
+) -> Plan:
+    kin = kin_of(found, named, state)
+    texts = texts_of(found, kin.gone)
+    cut = repeating(found, kin, [text for said in texts.values() for text in said])
+    own = await _own(doubts(found, kin), kin, state, means)
+    own |= {offset for offset, text in cut.items() if not text}
+    said = Said(own, cut, {offset for offset, gone in told.items() if gone in kin.gone})
+    repeated = [one.decision.event.text for one in found if one.offset in cut]
+    left = [
+        _left(
+            state[identity], Texts(texts[identity], repeated) if identity in texts else None, means
+        )
+        for identity in kin.every
+        if identity in state
+    ]
+    return planned(found, kin, state, said, left, wish)
+
+
+def _left(stored: Stored, texts: Texts | None, means: Means) -> Forgotten:
+    """Return what is kept of a memory: a tombstone, or nothing if its facts may be said again."""
+    memory, vector, model = stored.memory, _vector(stored), means.embedder.model
+    if memory.status is Standing.FORGOTTEN:
+        return Forgotten(
+            memory_id=memory.id,
+            version=memory.version,
+            tombstone=tombstone_of(memory),
+            embedding=pack(vector, model),
+        )
+    if texts is None:
+        return cleared(memory, vector.shape[0], model)
+    reading = means.judging.readings.of(memory.text)
+    return tombstone(means.key, memory, vector, texts, reading, model)
+
+
+def _vector(stored: Stored) -> Vector:
+    if stored.vector is None:
+        raise TypeError(f"memory {stored.memory.id} has no vector in the log")
+    return stored.vector
+
+
+async def _own(doubtful: Sequence[Doubt], kin: Kin, state: States, means: Means) -> set[int]:
+    """Return the offsets of doubtful decisions whose events say what a forgotten memory says."""
+    gone = [state[identity] for identity in sorted(kin.gone)]
+    asked: list[tuple[int, Question]] = []
+    for doubt in doubtful:
+        vector = await _vector_of(doubt, means.embedder)
+        rules = means.policy.rules(doubt.event.scope)
+        near = rank(vector, gone, bands=rules.bands, floor=-1.0, limit=len(gone))
+        asked += [(doubt.found.offset, Question(doubt.event, one, rules)) for one in near]
+    judged = await means.judging.judge([question for _, question in asked])
+    found = zip(asked, judged, strict=True)
+    return {offset for (offset, _), one in found if one.verdict in _SAYS_IT}
+
+
+async def _vector_of(doubt: Doubt, embedder: Embedder) -> Vector:
+    """Return the vector of an event's text, taken from its decision if that holds it."""
+    decision = doubt.found.decision
+    made = decision.event_embedding if isinstance(decision, Merge) else None
+    if isinstance(decision, Change) and not isinstance(decision, Merge):
+        made = decision.embedding
+    if made is not None and made.model == embedder.model:
+        return unpack(made)
+    [embedded] = await embedder.embed([doubt.event.text])
+    return embedded.vector
+
+
+async def _related(log: SearchableLog, named: MemoryId, fences: Fences) -> list[Found]:
+    """Return all decisions related to a memory, found by following ids until none is new."""
+    gathered, looked_up, ahead = _Gathered(), set[MemoryId](), {named}
+    while ahead:
+        for header in (MEMORY_ID_HEADER, QUOTED_ID_HEADER):
+            gathered.add(await log.find(DECISIONS.name, header, sorted(ahead)))
+        looked_up |= ahead
+        found = gathered.read(fences)
+        kin = kin_of(found, [named], states(found))
+        ahead = to_look_up(found, kin) - looked_up
+    ids = [one.decision.decision_id for one in gathered.read(fences)]
+    gathered.add(await log.find(DECISIONS.name, DECISION_ID_HEADER, ids))
+    return gathered.read(fences)
+
+
+async def _fences(log: SearchableLog) -> Fences:
+    return Fences(await log.find_beginning(DECISIONS.name, [FENCE_HEADER], ""))
+
+
+async def _by_scope(
+    log: SearchableLog, fences: Fences, holds: Callable[[ScopeName], bool]
+) -> dict[ScopeName, list[Found]]:
+    """Return the decisions of the scopes that `holds` selects, by a scan of the whole log."""
+    gathered: dict[ScopeName, _Gathered] = {}
+    async for record in records(log, DECISIONS.name):
+        if is_decision(record) and holds(scope := scope_of(record)):
+            gathered.setdefault(scope, _Gathered()).add([record])
+    return {scope: one.read(fences) for scope, one in gathered.items()}
+
+
+def _decision(record: Record, fences: Fences) -> OnEvent | None:
+    """Return a record's decision on an event. Raises Fatal if it counts but cannot be read."""
+    if not is_decision(record):
+        return None
+    try:
+        return on_event(read_decision(record))
+    except Fatal:
+        if fences.admit(record):
+            raise
+        return None
+
+
+@dataclass(frozen=True)
+class Forgot:
+    """The plans and the decisions on them; for a cluster, `replies` say where the requests are."""
+
+    plans: Sequence[Plan]
+    decided: Sequence[Decision] = ()
+    replies: Sequence[Reply] = ()
+
+
+async def foreseen(
+    settings: Settings, wanted: Wanted, wish: Wish, report: Callable[[str], None], *, embedded: bool
+) -> Forgot:
+    """Return how something would be forgotten; change nothing."""
+    chosen = _chosen(settings, report, embedded=embedded)
+    async with (
+        _means(settings, chosen, embedded=embedded, for_show=True) as means,
+        opened(settings, embedded=embedded) as log,
+    ):
+        return Forgot(await plans(log, wanted, means, wish, indexed=embedded))
+
+
+async def forget_in_store(
+    settings: Settings, wanted: Wanted, wish: Wish, report: Callable[[str], None]
+) -> Forgot:
+    """Forget something in an embedded store at once.
+
+    Raises Unknown, and NoStore if another process writes the store. This process holds the store,
+    so nothing changes between planning and deciding.
+    """
+    StoreDirectory(settings.store).require()
+    chosen = for_store(settings, report)
+    async with (
+        _means(settings, chosen, embedded=True) as means,
+        existing_store(settings, chosen, report) as pipeline,
+        opened(settings, embedded=True) as log,
+    ):
+        return await forget_with(pipeline, log, means, wanted, wish)
+
+
+async def forget_with(
+    pipeline: EmbeddedPipeline, log: SearchableLog, means: Means, wanted: Wanted, wish: Wish
+) -> Forgot:
+    """Do as `forget_in_store` for a store that is already held and has the key of `means`."""
+    found = await plans(log, wanted, means, wish, indexed=True)
+    asked = [request for plan in found for request in plan.requests]
+    return Forgot(found, await decided_by(pipeline, asked))
+
+
+async def ask_to_forget(
+    settings: Settings,
+    wanted: Wanted,
+    wish: Wish,
+    seconds: float,
+    report: Callable[[str], None],
+) -> Forgot:
+    """Ask a cluster to forget something; return what was decided within `seconds`.
+
+    Requests refused because their memories changed after planning are planned and sent again;
+    later records that repeat the forgotten text are requested too. Raises Unknown.
+    """
+    chosen = _chosen(settings, report, embedded=False)
+    asking = Asking(settings, seconds, report)
+    made: list[Plan] = []
+    replies: list[Reply] = []
+    async with (
+        _means(settings, chosen, embedded=False) as means,
+        opened(settings, embedded=False) as log,
+    ):
+        found = await plans(log, wanted, means, wish, indexed=False)
+        while found:
+            new = await asking.ask([request for plan in found for request in plan.requests])
+            goes_on = asking.goes_on(new)
+            if goes_on:
+                found, new = _heeded(found, new)
+            made += found
+            replies += new
+            wish = replace(wish, at=SystemClock().now())
+            if goes_on:
+                found = await plans(log, wanted, means, wish, indexed=False)
+            elif asking.has_time(new):
+                found = await left_over(log, found, means, wish)
+            else:
+                break
+    return Forgot(made, decisions_of(replies), replies)
+
+
+def _heeded(found: Sequence[Plan], replies: Sequence[Reply]) -> tuple[list[Plan], list[Reply]]:
+    """Leave out plans and replies that were refused as out of date."""
+    refused = {one.event.event_id for one in replies if is_out_of_date(one.decision)}
+    plans_made = [
+        plan for plan in found if refused.isdisjoint(one.event_id for one in plan.requests)
+    ]
+    return plans_made, [one for one in replies if one.event.event_id not in refused]
+
+
+def _chosen(settings: Settings, report: Callable[[str], None], *, embedded: bool) -> Chosen:
+    if embedded:
+        return for_store(settings, report)
+    policy = policies.load(settings.policy)
+    embedder = wiring.embedder(settings.embedder, report)
+    policies.require_model(policy, embedder.model)
+    return Chosen(settings, policy, embedder)
+
+
+@asynccontextmanager
+async def _means(
+    settings: Settings, chosen: Chosen, *, embedded: bool, for_show: bool = False
+) -> AsyncGenerator[Means]:
+    key = _key(settings, embedded=embedded, for_show=for_show)
+    async with wiring.judging(settings, SystemClock()) as judging:
+        yield Means(key, chosen.policy, chosen.embedder, judging)
+
+
+def _key(settings: Settings, *, embedded: bool, for_show: bool) -> Key:
+    """Return the key of a log; create a store's own if it has none, unless only for show."""
+    directory = StoreDirectory(settings.store) if embedded else None
+    key = wiring.forget_key(settings.forget, directory)
+    if key is None and directory is not None and not for_show:
+        wiring.new_key(directory)
+        key = wiring.forget_key(settings.forget, directory)
+    if key is None and for_show:
+        return Key(b"")
+    if key is None:
+        raise InvalidSettings(
+            "forget.key is not set: set it to a secret of 32 characters or more, the same for all "
+            "services and commands"
+        )
+    return key

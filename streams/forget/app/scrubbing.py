@@ -1,0 +1,168 @@
+"""Scrubbing: removes the remains of forgotten memories for good, outside the log's decisions.
+
+An index keeps deleted bytes for a while, and records that only mention other records are not looked
+up when something is forgotten. So this reads all of them, and rewrites log and index.
+"""
+
+import base64
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from schemas.base import MemoryId, ScopeName
+from schemas.codec import APPLIED, DEAD_LETTER, REVIEW, Unreadable
+from schemas.decisions import Erase
+from schemas.memories import Memory, Standing
+from schemas.outcomes import DeadLetter, Settled
+from schemas.topics import CHANGES, DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
+from streams.log.local_broker import LocalBroker
+from streams.model.ports import Log, Outgoing, Record
+from streams.replay.app import rematerialising
+from streams.stage.core.tombstones import Key, tombstone_of
+from streams.stage.flow.decisions import KIND_HEADER, read_decision
+from streams.stage.flow.forgetting import erase
+from streams.store.app import wiring
+from streams.store.app.reading import records
+from streams.store.app.settings import Settings
+from streams.store.world.store_directory import StoreDirectory
+
+_QUOTED = re.compile(r'"([^"\r\n]+)"')
+_ERASE = Erase.model_fields["kind"].default.encode()
+
+
+@dataclass
+class _Forgotten:
+    """The forgotten memories, and the fingerprints of their texts by scope."""
+
+    memories: set[MemoryId] = field(default_factory=set[MemoryId])
+    fingerprints: dict[ScopeName, set[str]] = field(default_factory=dict[ScopeName, set[str]])
+
+    def add(self, memory: Memory) -> None:
+        if memory.status is Standing.FORGOTTEN:
+            self.memories.add(memory.id)
+            found = tombstone_of(memory)
+            known = self.fingerprints.setdefault(memory.scope, set())
+            known.update(() if found is None else found.fingerprints)
+
+
+async def scrub(settings: Settings, report: Callable[[str], None]) -> int:
+    """Remove the remains of forgotten memories from an embedded store; return how many records.
+
+    Idempotent, and safe to kill: the next call removes what is left. It reads the log once and
+    rewrites log and index. Raises NoStore if another process writes the store.
+    """
+    directory = StoreDirectory(settings.store)
+    made = directory.require()
+    key = wiring.forget_key(settings.forget, directory)
+    with directory.written_by_us(made), closing(wiring.log(directory, read_only=False)) as log:
+        report("looking for what is left")
+        taken = 0 if key is None else await _take(log, key)
+        report("rewriting the log")
+        log.vacuum()
+    if made.index.durable:
+        report("rewriting the index")
+        await rematerialising.rebuild_index(settings, embedded=True, report=lambda _, __: None)
+    return taken
+
+
+async def _take(log: LocalBroker, key: Key) -> int:
+    """Erase the records that reveal anything of forgotten memories; return their number."""
+    forgotten = await _forgotten(log)
+    taken = 0
+    for topic, tells in _TELLS.items():
+        gone: dict[int, list[Record]] = {}
+        async for record in records(log, topic):
+            if tells(record, forgotten, key):
+                gone.setdefault(record.partition, []).append(record)
+        for partition, found in gone.items():
+            if topic == DEAD_LETTERS.name:
+                await _drop(log, found)
+            await log.erase(topic, partition, [record.offset for record in found])
+            taken += len(found)
+    return taken
+
+
+async def _drop(log: LocalBroker, found: Sequence[Record]) -> None:
+    """Settle dead letters as dropped, and erase the events that they repeat."""
+    letters = [_letter(record) for record in found]
+    settled = [_dropped(*one) for one in zip(found, letters, strict=True)]
+    await log.append(settled)
+    sources = (one.position for one in letters if one.position is not None)
+    await erase(log, [source for source in sources if source.topic == EVENTS.name])
+
+
+def _letter(record: Record) -> DeadLetter:
+    letter = DEAD_LETTER.decode(record.value or b"")
+    if not isinstance(letter, DeadLetter):
+        raise TypeError(f"{record.place} is no dead letter")
+    return letter
+
+
+def _dropped(record: Record, letter: DeadLetter) -> Outgoing:
+    """Return the record that marks a dead letter as deliberately dropped."""
+    settled = Settled(dead_letter_id=letter.id, how="dropped", attempts=letter.attempts)
+    value = DEAD_LETTER.encode(settled)
+    return Outgoing(DEAD_LETTERS.name, record.partition, record.key, value)
+
+
+async def _forgotten(log: Log) -> _Forgotten:
+    found = _Forgotten()
+    async for record in records(log, DECISIONS.name):
+        if dict(record.headers).get(KIND_HEADER) == _ERASE:
+            decision = read_decision(record)
+            for one in decision.memories if isinstance(decision, Erase) else ():
+                found.add(one.memory)
+    return found
+
+
+def _change_tells(record: Record, forgotten: _Forgotten, _: Key) -> bool:
+    memory = APPLIED.decode(record.value or b"").memory
+    return memory.id in forgotten.memories and memory.status is not Standing.FORGOTTEN
+
+
+def _review_tells(record: Record, forgotten: _Forgotten, _: Key) -> bool:
+    review = REVIEW.decode(record.value or b"")
+    return not forgotten.memories.isdisjoint((review.newer.id, review.older.id))
+
+
+def _letter_tells(record: Record, forgotten: _Forgotten, key: Key) -> bool:
+    """Return whether a dead letter's bytes contain a forgotten text."""
+    try:
+        letter = DEAD_LETTER.decode(record.value or b"")
+    except Unreadable:
+        return False
+    said = base64.b64decode(letter.value) if isinstance(letter, DeadLetter) else b""
+    return any(
+        key.fingerprint(scope, text) in known
+        for text in _texts_in(said)
+        for scope, known in forgotten.fingerprints.items()
+    )
+
+
+def _texts_in(said: bytes) -> Iterator[str]:
+    """Yield the strings of JSON, even if truncated; of other bytes, lines and quoted strings."""
+    try:
+        yield from _texts(from_json(said, allow_partial="trailing-strings"))
+    except ValueError:
+        text = said.decode("utf-8", "replace")
+        yield from text.splitlines()
+        yield from (quoted.group(1) for quoted in _QUOTED.finditer(text))
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
+
+
+_TELLS: Mapping[str, Callable[[Record, _Forgotten, Key], bool]] = {
+    CHANGES.name: _change_tells,
+    REVIEWS.name: _review_tells,
+    DEAD_LETTERS.name: _letter_tells,
+}

@@ -1,0 +1,207 @@
+"""`memsieve forget`, `scrub` and `export`: memories that nothing says any more."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from schemas.base import MemoryId, ScopeName
+from schemas.decisions import Marker
+from streams.clock.system import SystemClock
+from streams.forget.app import exporting, scrubbing
+from streams.forget.app.forgetting import (
+    Forgot,
+    Unknown,
+    Wanted,
+    ask_to_forget,
+    foreseen,
+    forget_in_store,
+    in_full,
+)
+from streams.forget.core import Plan
+from streams.stage.core.explain import outcome, why
+from streams.stage.core.lineage import Wish
+from streams.store.app.awaiting import is_out_of_date, undecided
+from streams.store.app.reading import Ambiguous, reading
+from streams.store.app.requests import author_of
+from streams.store.cli import options
+from streams.store.cli.console import note, quoted, say, say_object
+from streams.store.cli.replies import heard, places, require_decided
+
+_TEXT_WIDTH = 80
+
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="A directory for the files.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(forget)
+    app.command()(scrub)
+    app.command()(export)
+
+
+def forget(
+    identity: Annotated[
+        str | None, typer.Argument(metavar="ID", help="Of a memory; or its beginning.")
+    ] = None,
+    *,
+    scope: Annotated[
+        str | None, typer.Option("--scope", help="All memories of this one scope.")
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="All memories of all scopes of a tenant.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would be forgotten.")
+    ] = False,
+    later: Annotated[
+        bool,
+        typer.Option("--later", help="Leave it to memsieve scrub to write index and log anew."),
+    ] = False,
+    author: options.Author = None,
+    note_: options.Note = "",
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    wait: options.Wait = options.WAIT_SECONDS,
+    as_json: options.AsJson = False,
+) -> None:
+    """Forget a memory and all that it stands for: nothing that is kept says it any more.
+
+    What stands for it now goes as well, and whatever else was said in that is decided on again,
+    without it. A tombstone keeps it from coming back, and tells nothing. This cannot be undone. A
+    store forgets at once, a cluster's services when the request's turn comes; where something has
+    changed by then it is planned anew and asked again. How long its topics keep the bytes,
+    docs/operations.md tells.
+    """
+    wanted = _wanted(identity, scope, tenant)
+    source = options.source(config, store, kafka, policy=policy)
+    wish = Wish(author_of(source.settings, author), SystemClock().now(), note_)
+    try:
+        forgot = heard(source, _forget(source, wanted, wish, wait, dry_run=dry_run))
+    except Unknown as error:
+        raise options.NotFound(f"{error}: memsieve memories") from error
+    except Ambiguous as error:
+        raise options.UsageError(str(error)) from error
+    if source.embedded and not (dry_run or later):
+        asyncio.run(scrubbing.scrub(source.settings, note))
+    if as_json:
+        say_object(_json(forgot))
+    else:
+        for line in _told(forgot, dry_run=dry_run):
+            say(line)
+    require_decided(forgot.replies, wait)
+    if any(isinstance(one, Marker) or is_out_of_date(one) for one in forgot.decided):
+        raise options.UsageError("not all of it is forgotten: give the command again")
+
+
+def scrub(
+    *, store: options.Store = None, config: options.Config = None, as_json: options.AsJson = False
+) -> None:
+    """Take what is left of forgotten memories from a store's files: for what forget --later left.
+
+    Log and index are written anew, which takes a while where they are large.
+    """
+    source = options.source(config, store, None)
+    taken = asyncio.run(scrubbing.scrub(source.settings, note))
+    if as_json:
+        say_object({"records": taken})
+    else:
+        say(f"records {taken:,} taken from the log; log and index are rewritten")
+
+
+def export(
+    *,
+    tenant: Annotated[str, typer.Option("--tenant", help="The first segment of its scopes.")],
+    out: Out,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write all that is known of a tenant into files: memories, and the decisions with the events.
+
+    For whoever asks for their data, and before it is forgotten.
+    """
+    source = options.source(config, store, kafka)
+    found = asyncio.run(_export(source, tenant, out))
+    if found is None:
+        raise options.NotFound(f"there is no tenant {tenant}: memsieve memories")
+    if as_json:
+        say_object({"memories": found.memories, "decisions": found.decisions, "out": str(out)})
+    else:
+        say(f"memories {found.memories:,}, decisions {found.decisions:,} written to {out}")
+
+
+def _wanted(identity: str | None, scope: str | None, tenant: str | None) -> Wanted:
+    if sum(one is not None for one in (identity, scope, tenant)) != 1:
+        raise options.UsageError("give exactly one of ID, --scope and --tenant")
+    if not (identity or scope or tenant):
+        raise options.UsageError("what to forget is empty")
+    return Wanted(
+        memory=None if identity is None else MemoryId(identity),
+        scope=None if scope is None else ScopeName(scope),
+        tenant=tenant,
+    )
+
+
+async def _forget(
+    source: options.Source, wanted: Wanted, wish: Wish, wait: int, *, dry_run: bool
+) -> Forgot:
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        wanted = await in_full(wanted, reader)
+    if dry_run:
+        return await foreseen(source.settings, wanted, wish, note, embedded=source.embedded)
+    if source.embedded:
+        return await forget_in_store(source.settings, wanted, wish, note)
+    return await ask_to_forget(source.settings, wanted, wish, wait, note)
+
+
+async def _export(source: options.Source, tenant: str, out: Path) -> exporting.Exported | None:
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        return await exporting.export(reader, tenant, out)
+
+
+def _told(forgot: Forgot, *, dry_run: bool) -> Iterator[str]:
+    """Tell what is forgotten; only where nothing is done yet in its own words."""
+    if not forgot.plans:
+        yield "it is forgotten already"
+    for plan in forgot.plans:
+        yield from _planned(plan, with_words=dry_run)
+    for one in forgot.decided:
+        yield f"{one.kind}: {outcome(one)}, because {why(one)}"
+    yield from places(forgot.replies)
+
+
+def _planned(plan: Plan, *, with_words: bool) -> Iterator[str]:
+    for identity in plan.kin.every:
+        memory = plan.memories[identity]
+        yield f"{_WHAT[identity in plan.kin.gone]}  {memory.id}"
+        if with_words:
+            yield f"        {quoted(memory.text, _TEXT_WIDTH)}"
+    for event in plan.own if with_words else ():
+        yield f"with it {quoted(event.text, _TEXT_WIDTH)}"
+    for event in plan.again:
+        yield f"stays   {quoted(event.text, _TEXT_WIDTH)}"
+    yield (
+        f"memories {len(plan.kin.gone):,} forgotten, "
+        f"{len(plan.kin.every) - len(plan.kin.gone):,} decided anew from "
+        f"{len(plan.again):,} events; records {plan.decisions:,} erased"
+    )
+
+
+_WHAT = {True: "forget", False: "anew  "}
+
+
+def _json(forgot: Forgot) -> dict[str, Any]:
+    return {
+        "forgotten": sorted({i for plan in forgot.plans for i in plan.kin.gone}),
+        "decided_anew": [e.event_id for plan in forgot.plans for e in plan.again],
+        "said_it_too": [e.event_id for plan in forgot.plans for e in plan.own],
+        "records": sum(plan.decisions for plan in forgot.plans),
+        "decisions": [one.decision_id for one in forgot.decided],
+        "published": [one.place for one in forgot.replies],
+        "undecided": [one.event.event_id for one in undecided(forgot.replies)],
+    }

@@ -1,0 +1,441 @@
+"""What must be erased to forget a memory, and what remains without it.
+
+A fact lives on in the memories that superseded it. So all of those go with it, and their other
+events are decided again without it.
+"""
+
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TypeAlias
+
+from schemas.base import MemoryId
+from schemas.decisions import (
+    Change,
+    Decision,
+    Erase,
+    Fence,
+    Ignore,
+    Marker,
+    Merge,
+    OnEvent,
+    Replace,
+)
+from schemas.events import (
+    ERASURES_MAX,
+    MEMBERS_MAX,
+    STATED_MAX,
+    Erasure,
+    Forget,
+    Forgotten,
+    Remember,
+)
+from schemas.memories import Memory, Standing, Target
+from streams.model import wordings
+from streams.model.identity import request_id
+from streams.model.neighbours import Stored
+from streams.stage.core.ledger import advance, effects, memory_of, quoted, touched
+from streams.stage.core.lineage import Wish
+from streams.stage.core.tombstones import Key, recognisable, tombstone_of, without, words_of
+
+_TOMBSTONE_BYTES = 4_096
+_MEMORIES_BYTES = 524_288
+"""Half of an event's maximum size is for tombstones with their vectors."""
+
+States: TypeAlias = Mapping[MemoryId, Stored]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A record of the decisions topic; `counts` if its owner held the partition's fence."""
+
+    offset: int
+    decision: OnEvent
+    counts: bool
+
+
+@dataclass(frozen=True)
+class Kin:
+    """Memories related to what is to be forgotten.
+
+    `gone` are the named memories and all that they superseded. `standing` are their successors, and
+    `others` is what those superseded as well. `products` were once made from gone memories but no
+    longer supersede them.
+    """
+
+    gone: frozenset[MemoryId]
+    standing: frozenset[MemoryId]
+    others: frozenset[MemoryId]
+    products: frozenset[MemoryId]
+
+    @property
+    def every(self) -> list[MemoryId]:
+        """All related memories, the forgotten ones first."""
+        groups = (self.gone, self.standing, self.products, self.others)
+        return list(dict.fromkeys(i for group in groups for i in sorted(group)))
+
+    @property
+    def telling(self) -> frozenset[MemoryId]:
+        """The memories whose texts may say what is to be forgotten."""
+        return self.gone | self.standing | self.products
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """An event that reached a forgotten memory's successor and may repeat the forgotten fact."""
+
+    found: Found
+    event: Remember
+
+
+@dataclass(frozen=True)
+class Said:
+    """What records say about the fact to be forgotten, by their offsets.
+
+    `own`: their events say nothing else. `cut`: the rest of their events' texts. `told`: they
+    arrived while it was being forgotten and mention it.
+    """
+
+    own: Collection[int]
+    cut: Mapping[int, str]
+    told: Collection[int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan to forget memories.
+
+    `memories` has all that the plan changes, in their current state; those in `stated` are only
+    restated. The events in `again` are decided again; those in `own` are erased with the memories.
+    """
+
+    requests: tuple[Forget, ...]
+    kin: Kin
+    memories: Mapping[MemoryId, Memory]
+    stated: tuple[MemoryId, ...]
+    again: tuple[Remember, ...]
+    own: tuple[Remember, ...]
+    decisions: int
+
+
+def on_event(decision: Decision | Fence) -> OnEvent | None:
+    """Return a decision that contains its event; None for any other record."""
+    return None if isinstance(decision, Fence | Marker) else decision
+
+
+def states(found: Iterable[Found]) -> dict[MemoryId, Stored]:
+    """Return the state of the memories that decisions touch, after applying them in order."""
+    state: dict[MemoryId, Stored] = {}
+    for one in found:
+        for effect in effects(one.decision) if one.counts else ():
+            identity = memory_of(effect)
+            after = advance(state.get(identity), effect, holed=True)
+            if after is not None:
+                state[identity] = after
+    return state
+
+
+def kin_of(found: Sequence[Found], named: Collection[MemoryId], state: States) -> Kin:
+    """Return the memories related to the named ones, as far as these decisions show."""
+    gone = _before(named, state)
+    standing = _behind(gone, state) - gone
+    others = _before(standing, state) - standing - gone
+    products = _made_of(found, gone) - gone - standing - others
+    return Kin(gone, frozenset(standing), frozenset(others), frozenset(products))
+
+
+def to_look_up(found: Sequence[Found], kin: Kin) -> set[MemoryId]:
+    """Return the memories whose decisions are needed: the kin, and those changed with them."""
+    beside = {i for one in _to_erase(found, kin) for i in touched(one.decision)}
+    return {*kin.every, *beside}
+
+
+def doubts(found: Sequence[Found], kin: Kin) -> list[Doubt]:
+    """Return the events that changed a forgotten memory's successor after it superseded that."""
+    joined = min((one.offset for one in found if _joins(one.decision, kin)), default=None)
+    if joined is None:
+        return []
+    return [
+        Doubt(one, one.decision.event)
+        for one in found
+        if one.counts
+        and one.offset >= joined
+        and isinstance(one.decision.event, Remember)
+        and isinstance(one.decision, Change)
+        and one.decision.memory.id in kin.standing
+    ]
+
+
+def texts_of(found: Sequence[Found], gone: Collection[MemoryId]) -> dict[MemoryId, list[str]]:
+    """Return all texts of the given memories, and the texts of the events that changed them."""
+    texts: dict[MemoryId, list[str]] = {identity: [] for identity in gone}
+    for one in found:
+        for effect in effects(one.decision):
+            if isinstance(effect, Stored) and effect.memory.id in texts:
+                texts[effect.memory.id] += wordings.texts_of(effect.memory)
+        event, decision = one.decision.event, one.decision
+        if isinstance(event, Remember) and isinstance(decision, Change):
+            texts.get(decision.memory.id, []).append(event.text)
+    return texts
+
+
+def repeating(found: Sequence[Found], kin: Kin, gone: Collection[str]) -> dict[int, str]:
+    """Return the remaining text of each event that repeats a sentence of the `gone` texts.
+
+    Keyed by the offset of its decision; only events of memories that stay are included.
+    """
+    words = {words_of(one) for text in gone for one in recognisable(text)}
+    stays = kin.standing | kin.others
+    left: dict[int, str] = {}
+    for one in found:
+        event, decision = one.decision.event, one.decision
+        concerns = isinstance(decision, Change) and decision.memory.id in stays
+        if concerns and isinstance(event, Remember):
+            text = without(event.text, lambda said: words_of(said) in words)
+            if text != event.text:
+                left[one.offset] = text
+    return left
+
+
+def still_told(found: Sequence[Found], state: States, key: Key) -> dict[int, MemoryId]:
+    """Return the forgotten memory that each remaining record mentions, by the record's offset.
+
+    Such records arrived while the request to forget was in progress: a repeated event that changed
+    nothing, a late write of a fenced-out owner, or a decision that quotes the memory. The first two
+    can be found only by their words.
+    """
+    forgotten = ((identity, tombstone_of(stored.memory)) for identity, stored in state.items())
+    graves = {identity: left for identity, left in forgotten if left is not None}
+    words = {code: identity for identity, left in graves.items() for code in left.fingerprints}
+    asked, told = _asked_before(found), dict[int, MemoryId]()
+    for one in found if graves else ():
+        if one.offset not in asked and (gone := _tells(one, graves, words, key)) is not None:
+            told[one.offset] = gone
+    return told
+
+
+def planned(
+    found: Sequence[Found],
+    kin: Kin,
+    state: States,
+    said: Said,
+    left: Sequence[Forgotten],
+    wish: Wish,
+) -> Plan:
+    """Return the plan to forget; `left` is what remains of each of the kin, in their order."""
+    decided = _to_erase(found, kin, said.told)
+    again = {one.offset for one in decided if _is_said_again(one, kin, state, said.own)}
+    every = set(kin.every)
+    erasures = [_Lost(_erasure(one, every, again), _beside(one, every, state)) for one in decided]
+    erasures += [_Lost(before, ()) for one in decided for before in _erased_before(one, every)]
+    stated = {identity for one in erasures for identity in one.beside}
+    on = [(one.offset, one.decision.event) for one in decided if one.counts]
+    events = [(offset, event) for offset, event in on if isinstance(event, Remember)]
+    return Plan(
+        requests=tuple(_requests(left, erasures, state, wish)),
+        kin=kin,
+        memories={i: state[i].memory for i in (*kin.every, *sorted(stated)) if i in state},
+        stated=tuple(sorted(stated)),
+        again=tuple(
+            event.model_copy(update={"text": said.cut.get(offset, event.text)})
+            for offset, event in events
+            if offset in again
+        ),
+        own=tuple(event for offset, event in events if offset in said.own),
+        decisions=len(decided),
+    )
+
+
+@dataclass(frozen=True)
+class _Lost:
+    """A record to be erased, and the memories outside the kin that must be restated for it."""
+
+    erasure: Erasure
+    beside: tuple[MemoryId, ...]
+
+
+def _erasure(one: Found, every: Collection[MemoryId], again: Collection[int]) -> Erasure:
+    ids = touched(one.decision)
+    only_quotes = bool(ids) and not set(every) & set(ids)
+    return Erasure(
+        decision=one.offset,
+        event=one.decision.source.offset,
+        stays_for=tuple(ids) if only_quotes and isinstance(one.decision.event, Remember) else (),
+        again=one.offset in again,
+    )
+
+
+def _erased_before(one: Found, every: Collection[MemoryId]) -> list[Erasure]:
+    """Return the erasures listed in a record that is to be erased: they must stay accounted for.
+
+    An event that had stayed for a memory that goes now is erased as well.
+    """
+    before = one.decision.erased if isinstance(one.decision, Erase) else ()
+    return [
+        erasure.model_copy(
+            update={
+                "again": False,
+                "stays_for": () if set(erasure.stays_for) & set(every) else erasure.stays_for,
+            }
+        )
+        for erasure in before
+    ]
+
+
+def _beside(one: Found, every: Collection[MemoryId], state: States) -> tuple[MemoryId, ...]:
+    return tuple(i for i in touched(one.decision) if i not in every and i in state)
+
+
+def _before(named: Collection[MemoryId], state: States) -> frozenset[MemoryId]:
+    """Return memories and all that they superseded, transitively."""
+    taken: dict[MemoryId, list[MemoryId]] = {}
+    for identity, stored in state.items():
+        superseded = stored.memory.superseded
+        if superseded is not None and superseded.by is not None:
+            taken.setdefault(superseded.by, []).append(identity)
+    return _reached(named, taken)
+
+
+def _behind(named: Collection[MemoryId], state: States) -> frozenset[MemoryId]:
+    """Return memories and their successors, transitively."""
+    by = {
+        identity: [stored.memory.superseded.by]
+        for identity, stored in state.items()
+        if stored.memory.superseded is not None and stored.memory.superseded.by is not None
+    }
+    return _reached(named, by)
+
+
+def _made_of(found: Sequence[Found], gone: Collection[MemoryId]) -> frozenset[MemoryId]:
+    """Return the given memories and all that were ever made from them, transitively."""
+    into: dict[MemoryId, list[MemoryId]] = {}
+    for one in found:
+        if isinstance(one.decision, Replace | Merge):
+            for target in one.decision.targets:
+                into.setdefault(target.memory_id, []).append(one.decision.memory.id)
+    return _reached(gone, into)
+
+
+def _reached(
+    start: Collection[MemoryId], ways: Mapping[MemoryId, Sequence[MemoryId]]
+) -> frozenset[MemoryId]:
+    reached, ahead = set(start), list(start)
+    while ahead:
+        for identity in ways.get(ahead.pop(), ()):
+            if identity not in reached:
+                reached.add(identity)
+                ahead.append(identity)
+    return frozenset(reached)
+
+
+def _joins(decision: OnEvent, kin: Kin) -> bool:
+    """Return whether a decision let another memory supersede a forgotten one."""
+    if not isinstance(decision, Replace | Merge) or decision.memory.id not in kin.standing:
+        return False
+    targets = {target.memory_id for target in decision.targets}
+    return bool(targets & kin.gone)
+
+
+def _to_erase(found: Sequence[Found], kin: Kin, beside: Collection[int] = ()) -> list[Found]:
+    """Return the records that mention what is to be forgotten or share a decision id with one.
+
+    Include the records at the offsets `beside`; exclude those that an earlier request erased.
+    """
+    every, telling, asked = set(kin.every), kin.telling, _asked_before(found)
+    of_kin = {one.decision.decision_id for one in found if every & _told(one.decision)}
+    return [
+        one
+        for one in found
+        if one.offset not in asked
+        and (
+            one.offset in beside
+            or one.decision.decision_id in of_kin
+            or telling & set(quoted(one.decision))
+        )
+    ]
+
+
+def _tells(
+    one: Found, graves: Container[MemoryId], words: Mapping[str, MemoryId], key: Key
+) -> MemoryId | None:
+    """Return the forgotten memory that a record quotes, or repeats without effect; None if none."""
+    event, unheeded = one.decision.event, not one.counts or isinstance(one.decision, Ignore)
+    said = recognisable(event.text) if isinstance(event, Remember) and unheeded else ()
+    codes = (key.fingerprint(event.scope, text) for text in said)
+    found = (
+        *(identity for identity in quoted(one.decision) if identity in graves),
+        *(words[code] for code in codes if code in words),
+    )
+    return next(iter(found), None)
+
+
+def _asked_before(found: Sequence[Found]) -> set[int]:
+    """Return the offsets of erased decisions: until compaction, the log still shows them."""
+    return {
+        erasure.decision
+        for one in found
+        if one.counts and isinstance(one.decision, Erase)
+        for erasure in one.decision.erased
+    }
+
+
+def _told(decision: OnEvent) -> set[MemoryId]:
+    """Return the memories that a decision touches, except those that it forgets."""
+    if not isinstance(decision, Erase):
+        return set(touched(decision))
+    left = (one.memory for one in decision.memories)
+    return {memory.id for memory in left if memory.status is not Standing.FORGOTTEN}
+
+
+def _is_said_again(one: Found, kin: Kin, state: States, own: Collection[int]) -> bool:
+    """Return whether a record's event is decided again: it says something live, not forgotten."""
+    decision = one.decision
+    if not one.counts or one.offset in own or not isinstance(decision, Change):
+        return False
+    if not isinstance(decision.event, Remember) or decision.memory.id in kin.gone | kin.products:
+        return False
+    stands = {i for i in kin.standing if state[i].memory.live}
+    return bool(stands) and decision.memory.id in kin.standing | kin.others
+
+
+def _requests(
+    left: Sequence[Forgotten], lost: Sequence[_Lost], state: States, wish: Wish
+) -> Iterator[Forget]:
+    """Yield the requests, each within the size limits; the first ones have memories and records."""
+    memories, records = _few_memories(left), _few_records(lost)
+    versions = {i: state[i].memory.version for one in lost for i in one.beside}
+    scope = state[left[0].memory_id].memory.scope
+    for number, (gone, going) in enumerate(zip_longest(memories, records, fillvalue=())):
+        beside = sorted({identity for one in going for identity in one.beside})
+        named = gone or [left[0].model_copy(update={"version": left[0].version + number})]
+        about = [f"{one.memory_id}/{one.version}" for one in named]
+        yield Forget(
+            event_id=request_id(scope, "forget", wish.author, wish.at, *about),
+            scope=scope,
+            author=wish.author,
+            occurred_at=wish.at,
+            note=wish.note,
+            memories=tuple(named),
+            stated=tuple(Target(memory_id=i, version=versions[i]) for i in beside),
+            erased=tuple(one.erasure for one in going),
+        )
+        versions |= {identity: versions[identity] + 1 for identity in beside}
+
+
+def _few_memories(left: Sequence[Forgotten]) -> list[Sequence[Forgotten]]:
+    each = len(left[0].embedding.values) + _TOMBSTONE_BYTES
+    few = max(1, min(MEMBERS_MAX, _MEMORIES_BYTES // each))
+    return [left[at : at + few] for at in range(0, len(left), few)]
+
+
+def _few_records(lost: Sequence[_Lost]) -> list[Sequence[_Lost]]:
+    parts: list[list[_Lost]] = []
+    beside = set[MemoryId]()
+    for one in lost:
+        wider = beside | set(one.beside)
+        if not parts or len(parts[-1]) == ERASURES_MAX or len(wider) > STATED_MAX:
+            parts.append([])
+            wider = set(one.beside)
+        parts[-1].append(one)
+        beside = wider
+    return list(parts)

@@ -1,0 +1,1 @@
+"""The indexes: where memories are searched."""

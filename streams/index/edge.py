@@ -1,0 +1,275 @@
+"""Qdrant's engine in this process, on disk: the index of the embedded mode.
+
+One directory, one process: the engine locks it. With the keyword index on the scope, the cost of a
+search depends on its scope only; up to about 100,000 memories per scope need no graph.
+"""
+
+import asyncio
+import re
+import shutil
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import qdrant_edge as engine
+from pydantic import TypeAdapter, ValidationError
+
+from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
+from schemas.memories import LIVE, Standing
+from streams.index.following import new_token, raised
+from streams.index.payload import (
+    CONTENT_KEY,
+    CONTRADICTED,
+    DECISION_IDS,
+    KEYWORDS,
+    SCOPE,
+    STATUS,
+    VERSION,
+    contradicting,
+    from_payload,
+    remembered,
+    to_payload,
+    vectors_of,
+    with_contents,
+)
+from streams.model.fences import Reached
+from streams.model.neighbours import Known, Stored
+from streams.model.ports import FLOAT32_SLACK, Followed, Level, NoStore, Query
+
+_LEVEL = TypeAdapter(Level)
+_REMEDY = "delete this directory, and the next run builds it anew from the log"
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SEARCH_BATCH = 64
+"""Queries per call: the engine holds the GIL for a whole call, about 0.2 ms per query."""
+_WRITE_BATCH = 256
+_SCAN_PAGE = 1_000
+
+
+class EdgeIndex:
+    """Implements ports.Index."""
+
+    def __init__(self, path: Path, dimension: int) -> None:
+        """Open the index, or create it if the directory is absent or empty.
+
+        Raises NoStore if another process has it open, or if it is damaged.
+        """
+        self._path = path
+        self._dimension = dimension
+        self._level = path / "level.json"
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._shard = _open(path) if any(path.iterdir()) else _create(path, dimension)
+        except OSError as error:
+            raise NoStore(f"{path} cannot be used as the index: {error}") from error
+
+    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
+        found: list[list[Stored]] = []
+        for start in range(0, len(queries), _SEARCH_BATCH):
+            requests = [_request(query) for query in queries[start : start + _SEARCH_BATCH]]
+            with _meanings(self._path):
+                answers = self._shard.query_batch(engine.QueryBatchRequest(requests))
+                found.extend([_read(point) for point in points] for points in answers)
+            await asyncio.sleep(0)
+        return found
+
+    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
+        known: list[engine.PointId] = [i for i in ids if _UUID.fullmatch(i)]
+        with _meanings(self._path):
+            records = self._shard.retrieve(known, with_payload=True, with_vector=True)
+            found = [_read(record) for record in records]
+        return {stored.memory.id: stored for stored in found}
+
+    async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
+        has_content = engine.Filter(must=[_LIVE_ONLY, _any(CONTENT_KEY, list(keys))])
+        return with_contents(self._scroll(has_content, with_vector=False), keys)
+
+    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+        against = engine.Filter(must=[_LIVE_ONLY, _any(CONTRADICTED, list(ids))])
+        return contradicting(self._scroll(against, with_vector=False), ids)
+
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+        known = engine.Filter(must=[_any(DECISION_IDS, list(ids))])
+        return remembered(self._scroll(known, with_vector=False), ids)
+
+    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
+        gone = engine.Filter(must=[_is(STATUS, Standing.FORGOTTEN), _any(SCOPE, list(scopes))])
+        found: dict[ScopeName, list[Stored]] = {}
+        for stored in self._scroll(gone, with_vector=True):
+            found.setdefault(stored.memory.scope, []).append(stored)
+        return found
+
+    async def write(self, changes: Sequence[Stored]) -> None:
+        for start in range(0, len(changes), _WRITE_BATCH):
+            newer = self._newer(changes[start : start + _WRITE_BATCH])
+            points = [_point(change) for change in newer]
+            with _meanings(self._path):
+                if points:
+                    self._shard.update(engine.UpdateOperation.upsert_points(points))
+            await asyncio.sleep(0)
+
+    async def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
+        of_scope = None if scope is None else engine.Filter(must=[_is(SCOPE, scope)])
+        for stored in self._scroll(of_scope, with_vector=True):
+            yield stored
+
+    async def count(self) -> int:
+        with _meanings(self._path):
+            return self._shard.info().points_count
+
+    def optimise(self) -> bool:
+        """Build HNSW graphs for the scopes that have grown large; return whether there was one.
+
+        Their searches then use the graph instead of a full scan; later writes are scanned as before
+        until the next call. Holds the GIL for minutes if the scopes are large: not for a process
+        that serves.
+        """
+        with _meanings(self._path):
+            built = self._shard.optimize()
+            self._shard.flush()
+        return built
+
+    @property
+    def in_graphs(self) -> int:
+        """How many memories are covered by graphs."""
+        with _meanings(self._path):
+            return self._shard.info().indexed_vectors_count
+
+    async def level(self) -> Level | None:
+        try:
+            return _LEVEL.validate_json(self._level.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValidationError) as error:
+            raise NoStore(f"{self._level} is damaged; {_REMEDY}") from error
+
+    async def keep_level(self, partition: int, reached: Reached, *, since: Followed) -> Followed:
+        kept = raised(await self.level(), partition, reached, since, new_token())
+        content = _LEVEL.dump_json(Level(kept, await self.count()))
+        with _meanings(self._path):
+            self._shard.flush()
+            unfinished = self._level.with_suffix(".unfinished")
+            unfinished.write_bytes(content)
+            unfinished.replace(self._level)
+        return kept[partition]
+
+    async def clear(self) -> None:
+        self._level.unlink(missing_ok=True)
+        with _meanings(self._path):
+            self._shard.close()
+            shutil.rmtree(self._path)
+            self._shard = _create(self._path, self._dimension)
+
+    async def close(self) -> None:
+        with _meanings(self._path):
+            self._shard.flush()
+            self._shard.close()
+
+    def _newer(self, changes: Sequence[Stored]) -> list[Stored]:
+        """Return the changes that are newer than what is stored, or not stored at all.
+
+        The engine needs no condition: no other process has it open, and no other task runs before
+        they are written.
+        """
+        versions = self._versions([change.memory.id for change in changes])
+        return [
+            change
+            for change in changes
+            if versions.get(change.memory.id, 0) < change.memory.version
+        ]
+
+    def _versions(self, ids: Sequence[MemoryId]) -> dict[str, int]:
+        version = engine.PayloadSelector.Include([VERSION])
+        with _meanings(self._path):
+            records = self._shard.retrieve(list(ids), with_payload=version, with_vector=False)
+            return {str(record.id): (record.payload or {})[VERSION] for record in records}
+
+    def _scroll(self, condition: engine.Filter | None, *, with_vector: bool) -> Iterator[Stored]:
+        """Yield what matches the condition, ordered by id."""
+        offset: engine.PointId | None = None
+        while True:
+            request = engine.ScrollRequest(
+                offset=offset,
+                limit=_SCAN_PAGE,
+                filter=condition,
+                with_payload=True,
+                with_vector=with_vector,
+            )
+            with _meanings(self._path):
+                records, offset = self._shard.scroll(request)
+                found = [_read(record) for record in records]
+            yield from found
+            if offset is None:
+                return
+
+
+def _create(path: Path, dimension: int) -> engine.EdgeShard:
+    """Create an index next to its path and rename it: a kill leaves none, or a complete one."""
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    # Per-tenant graphs only (m=0): an index over all scopes would never be searched.
+    graph = engine.HnswIndexConfig(m=0, ef_construct=100, full_scan_threshold=10_000, payload_m=16)
+    by_nearest = engine.MultiVectorConfig(engine.MultiVectorComparator.MaxSim)
+    vectors = engine.EdgeVectorParams(
+        size=dimension, distance=engine.Distance.Cosine, multivector_config=by_nearest
+    )
+    shard = engine.EdgeShard.create(
+        str(unfinished), engine.EdgeConfig(vectors=vectors, hnsw_config=graph)
+    )
+    for field in KEYWORDS:
+        params = engine.KeywordIndexParams(is_tenant=field == SCOPE)
+        shard.update(engine.UpdateOperation.create_field_index(field, params))
+    shard.flush()
+    shard.close()
+    unfinished.replace(path)
+    return _open(path)
+
+
+def _open(path: Path) -> engine.EdgeShard:
+    with _meanings(path):
+        return engine.EdgeShard.load(str(path))
+
+
+@contextmanager
+def _meanings(path: Path) -> Generator[None]:
+    """Translate the engine's failures; it raises nothing more specific than Exception."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of the engine is not even an Exception
+        if "WouldBlock" in str(error):
+            raise NoStore(f"{path} is in use by another process; wait until it ends") from error
+        reason = " ".join(str(error).split())
+        raise NoStore(f"{path} is damaged ({reason}); {_REMEDY}") from error
+
+
+def _point(change: Stored) -> engine.Point:
+    rows = [vector.tolist() for vector in vectors_of(change)]
+    return engine.Point(change.memory.id, rows, to_payload(change))
+
+
+def _request(query: Query) -> engine.QueryRequest:
+    return engine.QueryRequest(
+        limit=query.limit,
+        query=engine.Query.Nearest(query.vector.tolist()),
+        filter=engine.Filter(must=[_is(SCOPE, query.scope), _LIVE_ONLY]),
+        score_threshold=query.floor - FLOAT32_SLACK,
+        with_payload=True,
+        with_vector=True,
+    )
+
+
+def _is(field: str, value: str) -> engine.FieldCondition:
+    return engine.FieldCondition(field, match=engine.MatchValue(value))
+
+
+def _any(field: str, values: list[str]) -> engine.FieldCondition:
+    return engine.FieldCondition(field, match=engine.MatchAny(values))
+
+
+_LIVE_ONLY = _any(STATUS, sorted(LIVE))
+
+
+def _read(point: engine.ScoredPoint | engine.Record) -> Stored:
+    return from_payload(point.payload, point.vector)

@@ -1,0 +1,38 @@
+"""Tracks how far an index has followed the log, and detects that it was replaced."""
+
+import secrets
+
+from schemas.topics import DECISIONS
+from streams.model.fences import Reached
+from streams.model.ports import UNFOLLOWED, Followed, Level, Transient
+
+
+def new_token() -> str:
+    """Create the unique token of an index, stored with the first level that it keeps."""
+    return secrets.token_hex(8)
+
+
+def raised(
+    level: Level | None, partition: int, reached: Reached, since: Followed, index: str
+) -> dict[int, Followed]:
+    """Return the levels that an index with `level` keeps next. Raises like Index.keep_level.
+
+    `index` is its token, used if it has none yet.
+    """
+    kept = {} if level is None else dict(level.partitions)
+    before = kept.get(partition, UNFOLLOWED)
+    require_followed(partition, before, since)
+    if not before.index or before.reached.offset < reached.offset:
+        kept[partition] = Followed(reached, before.index or index)
+    return kept
+
+
+def require_followed(partition: int, kept: Followed, since: Followed) -> None:
+    """Raise Transient if `kept` belongs to another index than `since`, or is behind it."""
+    if kept.index == since.index and kept.reached.offset >= since.reached.offset:
+        return
+    raise Transient(
+        f"the index has followed {DECISIONS.name}/{partition} to {kept.reached.offset:,}, and is "
+        f"not the one that had to {since.reached.offset:,}: it was made anew or swapped; what it "
+        "lacks is applied first"
+    )

@@ -1,0 +1,124 @@
+"""The payload of a memory in Qdrant, for the embedded engine and the server alike.
+
+One point per memory, with a vector for each wording: a multivector, compared by the nearest one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from schemas.base import ContentKey, DecisionId, MemoryId
+from schemas.memories import Memory
+from streams.model.embedding import Vector
+from streams.model.neighbours import Known, Stored
+from streams.model.ports import NoStore
+
+SCOPE, CONTENT_KEY, STATUS, DECISION_IDS = "scope", "content_key", "status", "decision_ids"
+CONTRADICTED = "contradicted"
+VERSION = "version"
+KEYWORDS = (SCOPE, CONTENT_KEY, STATUS, DECISION_IDS, CONTRADICTED)
+"""The fields to filter by, each with an index; the scope is the tenant."""
+
+_CONTENTS = "decided_on"
+_MEMORY = "memory"
+_CONTRADICTED_AT = "contradicted_at"
+_WORDED_AT = "worded_at"
+SEARCHED = (_MEMORY,)
+"""The payload fields that a search needs."""
+WHOLE = (_MEMORY, DECISION_IDS, _CONTENTS, CONTRADICTED, _CONTRADICTED_AT, _WORDED_AT)
+"""The payload fields from which a memory is restored."""
+
+
+def to_payload(stored: Stored) -> dict[str, Any]:
+    """Return the fields that the engine filters by, and the memory as one JSON text.
+
+    The engine's own JSON would round large numbers.
+    """
+    memory = stored.memory
+    return {
+        SCOPE: memory.scope,
+        CONTENT_KEY: list(memory.content_keys),
+        STATUS: memory.status.value,
+        VERSION: memory.version,
+        DECISION_IDS: [identity for identity, _ in stored.decided],
+        _CONTENTS: [key for _, key in stored.decided],
+        CONTRADICTED: [identity for identity, _ in stored.contradicted],
+        _CONTRADICTED_AT: [version for _, version in stored.contradicted],
+        _WORDED_AT: stored.worded_at,
+        _MEMORY: memory.model_dump_json(),
+    }
+
+
+def vectors_of(stored: Stored) -> list[Vector]:
+    """Return the vectors to write for a memory: its text's first, then its variants'.
+
+    Raises TypeError if one is missing.
+    """
+    if not stored.is_whole:
+        raise TypeError(f"memory {stored.memory.id} is written without a vector of each wording")
+    return list(stored.wordings.values())
+
+
+def from_payload(payload: Mapping[str, Any] | None, vectors: object) -> Stored:
+    """Read a point; `vectors` is None if they were not requested.
+
+    Raises NoStore if another program wrote it.
+    """
+    try:
+        fields = payload or {}
+        memory = Memory.model_validate_json(fields[_MEMORY])
+        vector, variants = _read(memory, vectors)
+        pairs = zip(fields.get(DECISION_IDS, ()), fields.get(_CONTENTS, ()), strict=True)
+        decided = tuple((DecisionId(identity), ContentKey(key)) for identity, key in pairs)
+        others = zip(fields.get(CONTRADICTED, ()), fields.get(_CONTRADICTED_AT, ()), strict=True)
+        contradicted = tuple((MemoryId(identity), int(version)) for identity, version in others)
+        worded_at = int(fields.get(_WORDED_AT, 1))
+    except (KeyError, TypeError, ValueError, ValidationError) as error:
+        raise NoStore(
+            "the index holds a point that memsieve did not write: give memsieve one of its own"
+        ) from error
+    return Stored(memory, vector, decided, variants, contradicted, worded_at)
+
+
+def with_contents(
+    found: Iterable[Stored], keys: Sequence[ContentKey]
+) -> dict[ContentKey, list[Stored]]:
+    """Return memories grouped by those of the keys that one of their wordings has."""
+    held: dict[ContentKey, list[Stored]] = {}
+    wanted = set(keys)
+    for stored in found:
+        for key in wanted.intersection(stored.memory.content_keys):
+            held.setdefault(key, []).append(stored)
+    return held
+
+
+def contradicting(found: Iterable[Stored], ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+    """Return memories by those of the ids that they were found to contradict."""
+    held: dict[MemoryId, list[Stored]] = {}
+    wanted = set(ids)
+    for stored in found:
+        for identity, _ in stored.contradicted:
+            if identity in wanted:
+                held.setdefault(identity, []).append(stored)
+    return held
+
+
+def _read(memory: Memory, vectors: object) -> tuple[Vector | None, dict[ContentKey, Vector]]:
+    if vectors is None:
+        return None, {}
+    vector, *others = np.asarray(vectors, dtype=np.float32)
+    keys = (variant.content_key for variant in memory.variants)
+    return vector, dict(zip(keys, others, strict=True))
+
+
+def remembered(found: Iterable[Stored], ids: Sequence[DecisionId]) -> dict[DecisionId, Known]:
+    """Return what memories hold about these decisions."""
+    contents: dict[DecisionId, ContentKey] = {}
+    holders: dict[DecisionId, set[MemoryId]] = {}
+    for stored in found:
+        for identity, content in stored.decided:
+            contents[identity] = content
+            holders.setdefault(identity, set()).add(stored.memory.id)
+    return {i: Known(contents[i], frozenset(holders[i])) for i in ids if i in contents}

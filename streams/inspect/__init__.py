@@ -1,0 +1,1 @@
+"""Memories and decisions listed, and explained."""

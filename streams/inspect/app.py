@@ -1,0 +1,119 @@
+"""Explanations in words: a decision's reason, its story, a memory's life."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from schemas.base import MemoryId
+from schemas.decisions import Change, Decision, Ignore, Marker, Revision
+from schemas.memories import Memory
+from streams.changes.core.history import Version, differences, said_by
+from streams.stage.core.explain import explain, outcome, why
+from streams.stage.core.ledger import touched
+from streams.store.app.reading import Entry, StoreReader
+
+_AGAIN_MAX = 10
+
+
+@dataclass(frozen=True)
+class Told:
+    """A decision, with its reason and its effect in words.
+
+    `memory` is the memory after the decision, the first if there are several; None if there is
+    none.
+    """
+
+    decision: Decision
+    reason: str
+    effect: str
+    memory: Memory | None
+
+
+def told(decision: Decision, first: Decision | None = None) -> Told:
+    """Describe a decision. `first` is the original one if its event was decided on before."""
+    return Told(decision, why(decision), outcome(decision), _about(first or decision))
+
+
+def _about(decision: Decision) -> Memory | None:
+    if isinstance(decision, Change):
+        return decision.memory
+    return decision.memories[0].memory if isinstance(decision, Revision) else None
+
+
+@dataclass(frozen=True)
+class ToldVersion:
+    """A version of a memory: why it was made, by whom, and what it changed."""
+
+    version: Version
+    reason: str
+    by: str | None
+    differences: list[str]
+
+
+def told_version(version: Version) -> ToldVersion:
+    """Describe a version in words."""
+    decision = version.decision
+    by = said_by(decision.event) or None
+    return ToldVersion(version, why(decision), by, differences(version))
+
+
+async def explained(
+    reader: StoreReader, identity: str, what: str, entries: Sequence[Entry]
+) -> list[str]:
+    """Return the story of what an id names, line by line.
+
+    `what` is the kind of thing and `entries` are its decisions, as StoreReader.about returns them.
+    """
+    if what == "memory":
+        return [line async for line in _memory(reader, identity, entries)]
+    return [line async for line in _decisions(reader, entries)]
+
+
+async def story(reader: StoreReader, decision: Decision) -> list[str]:
+    """Return the story of one decision, line by line, with the texts it was based on."""
+    near = () if isinstance(decision, Marker) else decision.evidence.neighbours
+    concerned = [*touched(decision), *(neighbour.memory_id for neighbour in near)]
+    return explain(decision, await reader.versions(concerned), reader.policy(decision))
+
+
+async def _decisions(reader: StoreReader, entries: Sequence[Entry]) -> AsyncIterator[str]:
+    """Yield the story of each decision, and one line for all repeated deliveries."""
+    stories = [entry for entry in entries if not isinstance(entry.decision, Ignore)]
+    for count, entry in enumerate(stories or entries[:1]):
+        if count:
+            yield ""
+        for line in await story(reader, entry.decision):
+            yield line
+    again = [f"{e.partition}/{e.offset}" for e in entries if isinstance(e.decision, Ignore)]
+    if stories and again:
+        yield ""
+        yield f"delivered again and ignored, at {', '.join(again[:_AGAIN_MAX])}{_beyond(again)}"
+
+
+def _beyond(again: Sequence[str]) -> str:
+    rest = len(again) - _AGAIN_MAX
+    return f" and {rest:,} more" if rest > 0 else ""
+
+
+async def _memory(
+    reader: StoreReader, identity: str, entries: Sequence[Entry]
+) -> AsyncIterator[str]:
+    """Yield a memory's life: its current state, and every decision that led to it."""
+    full = next(i for e in entries for i in touched(e.decision) if i.startswith(identity))
+    memory = await reader.memory(MemoryId(full))
+    if memory is not None:
+        yield f"memory     {memory.id}"
+        yield f"scope      {memory.scope}"
+        yield f'it says    "{memory.text}"'
+        for variant in memory.variants:
+            yield f'also       "{variant.text}" (seen {variant.seen}x)'
+        if memory.folded:
+            yield f"           and {memory.folded:,} more wordings that only the log has"
+        yield f"version    {memory.version}, seen {memory.observation_count}x"
+        if memory.superseded:
+            yield f"retired    superseded by {memory.superseded.by}: {memory.superseded.reason}"
+        yield ""
+    yield "its decisions, oldest first; explain one by its id:"
+    for entry in entries:
+        decision = entry.decision
+        yield f"  {decision.decision_id}  {decision.kind}: {outcome(decision)}"
+        yield f"    because {why(decision)}"

@@ -1,0 +1,266 @@
+"""Commands that read a store: memories, decisions, explain."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Annotated, Any, TypeVar, cast
+
+import typer
+from pydantic_core import from_json
+
+from schemas.decisions import KINDS, Marker, Reject
+from schemas.memories import Memory, Standing
+from schemas.outcomes import DeadLetter
+from streams.changes.core.history import standing
+from streams.dead_letters.app import opened
+from streams.dead_letters.cli import letter_json, show_letter
+from streams.dead_letters.flow import Letter
+from streams.inspect.app import explained
+from streams.stage.core.explain import why
+from streams.stage.flow.dead_letters import original
+from streams.store.app.conflicts import KeptMemory, among, kept
+from streams.store.app.reading import Ambiguous, Entry, in_order, reading
+from streams.store.cli import options
+from streams.store.cli.conflicts import show_conflict
+from streams.store.cli.console import more, note, quoted, say, say_json
+
+Item = TypeVar("Item")
+
+_TEXT_WIDTH = 100
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="memories")(memories)
+    app.command(name="decisions")(decisions)
+    app.command(name="explain")(explain)
+
+
+def memories(
+    *,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    scope: options.ScopeBelow = None,
+    retired: Annotated[
+        bool, typer.Option("--retired", help="Show superseded memories, too.")
+    ] = False,
+    limit: options.Limit = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the memories that are kept, by scope and age."""
+    every = asyncio.run(_memories(options.source(config, store, kafka)))
+    found = [
+        memory
+        for memory in every
+        if options.below(memory.scope, scope) and (retired or memory.live)
+    ]
+    shown = found[: options.limit_of(limit, as_json=as_json)]
+    if as_json:
+        say_json(memory.model_dump(mode="json") for memory in shown)
+        return
+    for memory, above in zip(shown, [None, *shown], strict=False):
+        _show_memory(memory, above)
+    more(len(found) - len(shown), "memory", "memories")
+    _none(found, "memories")
+
+
+def decisions(
+    *,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    scope: options.ScopeBelow = None,
+    kind: Annotated[
+        str | None, typer.Option("--kind", help="Only insert, merge, replace, reinforce, …")
+    ] = None,
+    limit: options.Limit = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the decisions, oldest first; with a limit, the newest of them."""
+    source = options.source(config, store, kafka)
+    wanted = options.limit_of(limit, as_json=as_json)
+    found, older, by_id = asyncio.run(
+        _decisions(source, scope, _kind(kind), wanted, with_letters=not as_json)
+    )
+    if as_json:
+        say_json(_decision_json(entry) for entry in found)
+        return
+    if older:
+        note("there are older decisions: raise --limit to see them")
+    for entry in found:
+        _show_decision(entry, by_id)
+    _none(found, "decisions")
+
+
+def explain(
+    identity: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="Of a decision, an event, a memory or a dead letter; or its beginning.",
+        ),
+    ],
+    *,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Tell why something was decided: what it was compared with, and by which rule."""
+    asyncio.run(_explain(options.source(config, store, kafka), identity, as_json=as_json))
+
+
+async def _memories(source: options.Source) -> list[KeptMemory]:
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        state = await reader.state()
+    known = among(state.values())
+    return [kept(memory, known) for memory in in_order(state)]
+
+
+async def _explain(source: options.Source, identity: str, *, as_json: bool) -> None:
+    if not identity:
+        raise options.UsageError("ID is empty")
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        try:
+            what, entries = await reader.about(identity)
+        except Ambiguous as error:
+            raise options.UsageError(str(error)) from error
+        if not entries:
+            await _explain_letter(source, identity, reader.place, as_json=as_json)
+        elif as_json:
+            say_json(_decision_json(entry) for entry in entries)
+        else:
+            for line in await explained(reader, identity, what, entries):
+                say(line)
+
+
+async def _explain_letter(
+    source: options.Source, identity: str, place: str, *, as_json: bool
+) -> None:
+    """Tell of the dead letter that has the id, or whose event gave itself that id."""
+    for letter in await _letters(source):
+        if letter.content.id.startswith(identity) or _event_id(letter) == identity:
+            if as_json:
+                say_json([letter_json(letter)])
+            else:
+                show_letter(letter)
+            return
+    raise options.NotFound(
+        f"no decision, event, memory or dead letter in {place} has the id {identity}; if it was "
+        "published just now, it may wait to be decided: memsieve doctor"
+    )
+
+
+async def _letters(source: options.Source) -> list[Letter]:
+    async with opened(source.settings, embedded=source.embedded) as target:
+        return await target.all()
+
+
+def _event_id(letter: Letter) -> str | None:
+    """Return the id that a record which could not be used gave itself, if it can be read."""
+    try:
+        value: object = from_json(original(letter.content))
+    except ValueError:
+        return None
+    said = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    identity = said.get("event_id")
+    return identity if isinstance(identity, str) else None
+
+
+async def _decisions(
+    source: options.Source,
+    scope: str | None,
+    kind: str | None,
+    limit: int | None,
+    *,
+    with_letters: bool,
+) -> tuple[Sequence[Entry], bool, Mapping[str, DeadLetter]]:
+    """Return the newest entries that fit, whether older ones do, and the dead letters they name."""
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        newest = limit + 1 if limit is not None and scope is kind is None else None
+        entries = _fitting(reader.decisions(newest), scope, kind)
+        fitting = [entry async for entry in entries]
+        found = _newest(fitting, limit)
+    rejected = with_letters and any(isinstance(entry.decision, Reject) for entry in found)
+    letters = await _letters(source) if rejected else []
+    return (
+        found,
+        len(fitting) > len(found),
+        {letter.content.id: letter.content for letter in letters},
+    )
+
+
+def _newest(entries: list[Entry], limit: int | None) -> list[Entry]:
+    """Return the last entries, those of several partitions side by side by their offsets."""
+    ordered = sorted(entries, key=lambda entry: (entry.offset, entry.partition))
+    return ordered if limit is None else ordered[-limit:]
+
+
+def _kind(kind: str | None) -> str | None:
+    if kind is not None and kind not in KINDS:
+        raise options.UsageError(f"--kind {kind}: write {', '.join(KINDS)}")
+    return kind
+
+
+def _none(found: Sequence[object], what: str) -> None:
+    if not found:
+        note(f"no {what}")
+
+
+async def _fitting(
+    entries: AsyncIterator[Entry], scope: str | None, kind: str | None
+) -> AsyncIterator[Entry]:
+    async for entry in entries:
+        decision = entry.decision
+        here = (
+            scope is None
+            if isinstance(decision, Reject)
+            else options.below(decision.scope, scope)
+            if isinstance(decision, Marker)
+            else options.below(decision.event.scope, scope)
+        )
+        if here and kind in {None, decision.kind}:
+            yield entry
+
+
+def _decision_json(entry: Entry) -> dict[str, Any]:
+    place = {"partition": entry.partition, "offset": entry.offset}
+    return {**place, "why": why(entry.decision), **entry.decision.model_dump(mode="json")}
+
+
+def _show_decision(entry: Entry, letters: Mapping[str, DeadLetter]) -> None:
+    decision = entry.decision
+    place = f"{entry.partition}/{entry.offset}" if entry.partition else str(entry.offset)
+    if isinstance(decision, Reject):
+        letter = letters.get(decision.dead_letter_id)
+        say(
+            f"{place:>6}  {decision.kind:<10}{letter.origin if letter else ''}".rstrip(),
+            style="red",
+        )
+        say(f"        {letter.error if letter else why(decision)}", style="dim")
+        return
+    if isinstance(decision, Marker):
+        say(f"{place:>6}  {decision.kind:<10}{decision.scope}")
+        say(f"        {why(decision)}", style="dim")
+        return
+    say(f"{place:>6}  {decision.kind:<10}{decision.event.scope}")
+    say(f"        {quoted(decision.event.text, _TEXT_WIDTH)}")
+    near = decision.evidence.neighbours
+    nearest = f" (nearest {near[0].similarity:.3f}, {near[0].band.value})" if near else ""
+    say(f"        {why(decision)}{nearest}", style="dim")
+
+
+def _show_memory(memory: KeptMemory, above: Memory | None) -> None:
+    if above is None or above.scope != memory.scope:
+        say(memory.scope, style="bold")
+    times = f"seen {memory.observation_count}x"
+    retired = "" if memory.live else f", {standing(memory)}"
+    if memory.status is Standing.TENTATIVE:
+        times += ", tentative"
+    if memory.unchecked is not None:
+        times += f", unchecked ({memory.unchecked})"
+    say(f"  {quoted(memory.text)}")
+    for variant in memory.variants:
+        say(f"    also {quoted(variant.text)}", style="dim")
+    say(f"    {memory.id}  {times}, last {memory.last_seen_at:%Y-%m-%d}{retired}", style="dim")
+    for conflict in memory.conflicts:
+        show_conflict(conflict, "    ")

@@ -1,0 +1,1 @@
+"""The judges: what tells whether two texts are one fact."""

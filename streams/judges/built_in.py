@@ -1,0 +1,93 @@
+"""The built-in judge: trained models, offline and deterministic.
+
+A cascade. Trees over words and cosine judge every pair; a cross-encoder reads those that may be one
+memory. One linear model weighs both results, with the cosine and the guards' findings.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from schemas.decisions import Verdict
+from streams.judges.cross_encoder import CrossEncoder
+from streams.judges.models import PACKAGED, cheap
+from streams.model.ports import NoAnswer
+from streams.model.verdict import Opinion, Pair
+from streams.text.judge.features import features
+from streams.text.judge.prepared import Prepared, prepare
+from streams.text.judge.weighing import RELATIONS, Row, Told, one_memory
+from streams.text.reading import Readings
+
+_OPEN = 0.4
+"""Pairs that the cheap models rate less likely to be one memory skip the cross-encoder: 1 % of the
+development pairs that become one are among them. Reading a pair costs as much as an embedding."""
+
+_PREPARED = 2_048
+"""The cache size for prepared texts, at about 25 KB each."""
+
+_LONGEST = 2_000
+"""The longest text that is judged, in characters: the models were trained on sentences, and the
+cost grows with the product of both lengths."""
+
+_DECIMALS = 5
+"""Enough to rank, and no more than arithmetic on another processor reproduces."""
+
+
+class BuiltInVerifier:
+    """Implements ports.Verifier with the models in `judge/`; needs no embedding model.
+
+    Raises NoModel on first use if one of its files is missing or damaged.
+    """
+
+    name = "built-in"
+
+    def __init__(self, readings: Readings, folder: Path = PACKAGED) -> None:
+        self._readings = readings
+        self._folder = folder
+        self._prepared = lru_cache(_PREPARED)(self._prepare)
+
+    async def verify(self, pairs: Sequence[Pair]) -> list[Opinion | NoAnswer]:
+        opinions: list[Opinion | NoAnswer] = []
+        for pair in pairs:
+            opinions.append(self._judge(pair))
+            await asyncio.sleep(0)  # reading takes milliseconds: let other tasks run
+        return opinions
+
+    async def close(self) -> None:
+        await asyncio.sleep(0)
+
+    def _judge(self, pair: Pair) -> Opinion:
+        if max(len(pair.event.text), len(pair.memory.text)) > _LONGEST:
+            return Opinion(Verdict.UNSURE, self.name)
+        decision = cheap(self._folder).decision
+        told = Told(pair.similarity, self._trees(pair), None, pair.findings)
+        probabilities = decision.cheap.probabilities(told)
+        if pair.deep and one_memory(probabilities) >= _OPEN:
+            cross = self._cross_encoder.logits(pair.event.text, pair.memory.text)
+            if cross is not None:
+                probabilities = decision.deep.probabilities(replace(told, cross=cross))
+        return _opinion(probabilities)
+
+    def _trees(self, pair: Pair) -> Row:
+        event, memory = self._prepared(pair.event.text), self._prepared(pair.memory.text)
+        row = features(event, memory, pair.similarity, self._readings.lexicon)
+        # One pair per run: a pair's result never depends on the other pairs asked.
+        [told] = cheap(self._folder).trees.run(["probabilities"], {"features": row})
+        return told.astype(float)
+
+    def _prepare(self, text: str) -> Prepared:
+        return prepare(self._readings.of(text), self._readings.lexicon, cheap(self._folder).words)
+
+    @cached_property
+    def _cross_encoder(self) -> CrossEncoder:
+        return CrossEncoder(self._folder)
+
+
+def _opinion(row: Row) -> Opinion:
+    probabilities = {
+        verdict: round(float(p), _DECIMALS) for verdict, p in zip(RELATIONS, row, strict=True)
+    }
+    likeliest = max(RELATIONS, key=lambda verdict: probabilities[verdict])
+    return Opinion(likeliest, BuiltInVerifier.name, probabilities)

@@ -1,0 +1,1 @@
+"""Policies measured, fitted and compared; stores analysed."""

@@ -1,0 +1,183 @@
+"""Grades the decisions on a stream whose clusters are known, one by one."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from schemas.base import DecisionId, MemoryId, ScopeName
+from schemas.decisions import Change, Ignore, Insert, Merge, Reinforce, Replace
+from schemas.memories import Memory
+from streams.lab.app.evaluated import Item, Row
+from streams.lab.app.labelled import LabelledEvent
+from streams.lab.core.grading import (
+    KEPT,
+    Grade,
+    Truth,
+    asks,
+    dropped,
+    grade,
+    outcome,
+    score,
+    together,
+)
+from streams.model.embedding import Vector
+from streams.model.neighbours import Stored
+from streams.stage.core.ledger import fold
+
+
+@dataclass(frozen=True)
+class ByThreshold:
+    """The baseline's result for an event: its grade, and the first event of its cluster."""
+
+    grade: Grade
+    found: str
+
+
+@dataclass
+class _Shelf:
+    """The events of a scope that the threshold baseline kept."""
+
+    vectors: np.ndarray[tuple[int, int], np.dtype[np.float32]]
+    kept: list[LabelledEvent] = field(default_factory=list[LabelledEvent])
+    facts: set[str] = field(default_factory=set[str])
+
+    def put(self, one: LabelledEvent, vector: Vector) -> None:
+        if len(self.kept) == len(self.vectors):
+            self.vectors = np.resize(self.vectors, (2 * len(self.vectors), len(vector)))
+        self.vectors[len(self.kept)] = vector
+        self.kept.append(one)
+        self.facts.add(one.fact)
+
+
+def by_threshold(
+    stream: Sequence[LabelledEvent], vectors: Sequence[Vector], threshold: float
+) -> Iterator[ByThreshold]:
+    """Treat an event as known if a kept event of its scope is at least that similar."""
+    shelves: dict[ScopeName, _Shelf] = {}
+    for one, vector in zip(stream, vectors, strict=True):
+        shelf = shelves.setdefault(one.event.scope, _Shelf(np.zeros((64, len(vector)), np.float32)))
+        near = shelf.vectors[: len(shelf.kept)] @ vector
+        best = int(near.argmax()) if len(near) else -1
+        if best >= 0 and near[best] >= threshold:
+            known = shelf.kept[best]
+            truth = Truth.ONE if known.fact == one.fact else Truth.TWO
+            yield ByThreshold(grade(truth, dropped(one.event.text, known.event.text)), known.place)
+            continue
+        truth = Truth.ONE if one.fact in shelf.facts else Truth.TWO
+        yield ByThreshold(grade(truth, KEPT), one.place)
+        shelf.put(one, vector)
+
+
+class Clusters:
+    """The facts that each memory states, and the memory that each event ended up in."""
+
+    def __init__(self) -> None:
+        self._state = dict[MemoryId, Stored]()
+        self._facts: dict[MemoryId, frozenset[str]] = {}
+        self._stated: dict[tuple[ScopeName, str], set[MemoryId]] = {}
+        self._ended: dict[DecisionId, MemoryId] = {}
+        self._rows: list[tuple[Row, MemoryId, ByThreshold]] = []
+
+    def take(self, one: LabelledEvent, decision: Change | Ignore, cosine: ByThreshold) -> None:
+        """Grade and apply the next decision of the stream."""
+        if isinstance(decision, Ignore):
+            ended = self._ended[decision.decision_id]
+        else:
+            ended = self._ended[decision.decision_id] = decision.memory.id
+        if one.cluster is not None:
+            self._rows.append((self._row(one, decision, cosine), ended, cosine))
+        if not isinstance(decision, Ignore):
+            facts = self._facts_after(one, decision)
+            fold(self._state, decision)
+            self._state_facts(one.event.scope, decision.memory.id, facts)
+
+    def rows(self) -> list[Row]:
+        """Return the rows, each in the cluster of the live memory that stands for it at the end."""
+        return [
+            replace(row, items=(Item(row.label, self._successor(ended), cosine.found),))
+            for row, ended, cosine in self._rows
+        ]
+
+    def live(self) -> int:
+        return sum(stored.memory.live for stored in self._state.values())
+
+    def _row(self, one: LabelledEvent, decision: Change | Ignore, cosine: ByThreshold) -> Row:
+        compared = decision.evidence.neighbours[0] if decision.evidence.neighbours else None
+        targets = self._targets(decision)
+        shown = targets or ([self._state[compared.memory_id].memory] if compared else [])
+        return Row(
+            place=one.place,
+            id=one.id,
+            set=one.set,
+            kind=one.kind,
+            label=one.fact,
+            event=one.event.text,
+            memory=shown[0].text if shown else "",
+            decision=decision.kind,
+            reason=decision.evidence.reason.value,
+            result="" if isinstance(decision, Ignore) else decision.memory.text,
+            similarity=compared.similarity if compared else None,
+            compared=compared,
+            score=score(compared) if compared else None,
+            one=one.fact in self._facts[compared.memory_id] if compared else None,
+            review=asks(decision),
+            ours=self._grade(one, decision, targets),
+            cosine=cosine.grade,
+            made_of=decision.evidence.merge,
+        )
+
+    def _grade(
+        self, one: LabelledEvent, decision: Change | Ignore, targets: Sequence[Memory]
+    ) -> Grade:
+        """Grade a decision against each memory it changed; a kept event against its whole scope."""
+        if not targets:
+            stated = self._stated.get((one.event.scope, one.fact), ())
+            said = any(self._state[i].memory.live for i in stated)
+            return grade(Truth.ONE if said else Truth.TWO, KEPT)
+        return together(
+            grade(
+                Truth.ONE if one.fact in self._facts[memory.id] else Truth.TWO,
+                outcome(decision, one.event, memory),
+            )
+            for memory in targets
+        )
+
+    def _targets(self, decision: Change | Ignore) -> list[Memory]:
+        """Return the memories that a decision changes, in their state before it."""
+        match decision:
+            case Insert():
+                ids: list[MemoryId] = []
+            case Reinforce():
+                ids = [decision.target.memory_id]
+            case Replace() | Merge():
+                ids = [target.memory_id for target in decision.targets]
+            case Ignore():
+                ids = [self._ended[decision.decision_id]]
+        return [self._state[identity].memory for identity in ids]
+
+    def _facts_after(self, one: LabelledEvent, decision: Change) -> frozenset[str]:
+        """Return the clusters whose facts the decision's memory states."""
+        stated = set[str]()
+        event_stands = isinstance(decision, Insert)
+        for memory in self._targets(decision):
+            made = outcome(decision, one.event, memory)
+            event_stands |= made.event_stands
+            if made.memory_stands:
+                stated |= self._facts[memory.id]
+        return frozenset(stated | {one.fact} if event_stands else stated)
+
+    def _state_facts(self, scope: ScopeName, identity: MemoryId, facts: frozenset[str]) -> None:
+        self._facts[identity] = facts
+        for fact in facts:
+            self._stated.setdefault((scope, fact), set()).add(identity)
+
+    def _successor(self, identity: MemoryId) -> str:
+        """Return the live memory that superseded a memory; the last one known if none is live."""
+        seen = {identity}
+        while (superseded := self._state[identity].memory.superseded) is not None:
+            if superseded.by is None or superseded.by in seen or superseded.by not in self._state:
+                break
+            identity = superseded.by
+            seen.add(identity)
+        return identity

@@ -1,0 +1,128 @@
+"""`memsieve analyze`: how much of a store or a file says the same, and whether it is healthy."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from streams.lab.app import analysis
+from streams.lab.app.analysis import Analysis
+from streams.store.app import wiring
+from streams.store.app.reading import reading
+from streams.store.app.settings import Settings
+from streams.store.cli import options, rows
+from streams.store.cli.console import note, say, say_object
+from streams.store.cli.progress import Meter
+
+_STYLES = {"alert": "red", "high": "yellow", "healthy": "green"}
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="analyze")(analyze)
+
+
+def analyze(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="STORE|FILE", help="A store, or a file of rows with text and scope."
+        ),
+    ],
+    *,
+    model: options.Model = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Count the pairs of a scope that are nearly the same, and tell how a store has grown.
+
+    Of a store also: what deduplication has removed, overall and where it was most (5 to 20 % is
+    usual, over 50 % is too much), and whether a live memory stands for each retired one.
+    """
+    settings = options.load(config, embedder__model=model)
+    started = time.perf_counter()
+    found = asyncio.run(
+        _of_store(settings.model_copy(update={"store": Path(source)}))
+        if Path(source).is_dir()
+        else _of_file(source, settings)
+    )
+    seconds = time.perf_counter() - started
+    if as_json:
+        say_object({**found.as_json(), "duration_ms": round(seconds * 1_000)})
+    else:
+        _show(found.as_json())
+
+
+async def _of_store(settings: Settings) -> Analysis:
+    async with reading(settings, embedded=True) as reader:
+        return await analysis.of_store(reader)
+
+
+async def _of_file(source: str, settings: Settings) -> Analysis:
+    [file] = rows.sources([source])
+    embedder = wiring.embedder(settings.embedder, note)
+    with Meter("rows") as meter:
+        return await analysis.of_file(
+            file,
+            embedder,
+            batch_records=settings.run.batch_records,
+            done=lambda count: meter.advance(count, 0),
+        )
+
+
+def _show(told: dict[str, Any]) -> None:
+    say(f"{told['place']}, {told['model']}", style="bold")
+    say(f"{told['live']:,} live memories of {told['memories']:,}, in {told['scopes']:,} scopes")
+    say()
+    say(f"{'cosine':<10}{'pairs':>12}{'memories with such a neighbour':>36}", style="bold")
+    for one in told["pairs"]:
+        share = "-" if one["share"] is None else f"{one['share']:.1%}"
+        say(f">= {one['threshold']:<7.2f}{one['pairs']:>12,}{one['memories']:>27,}{share:>9}")
+    if told["health"] is not None:
+        _show_growth(told["growth"])
+        _show_health(told["health"])
+        _show_chains(told["supersession"], told["observations_average"])
+
+
+def _show_growth(growth: dict[str, Any]) -> None:
+    say()
+    reduction = growth["size_reduction"]
+    spared = "" if reduction is None else f": {reduction:.1%} fewer than without deduplication"
+    say(f"{growth['events']:,} events, {growth['live']:,} memories live{spared}", style="bold")
+    for day in growth["days"]:
+        say(
+            f"{day['day']}  {day['events']:>10,} events {day['memories']:>10,} memories "
+            f"{day['live']:>10,} live"
+        )
+
+
+def _show_health(health: dict[str, Any]) -> None:
+    say()
+    _show_removal("overall", health)
+    for scope in health["worst_scopes"]:
+        _show_removal(scope["scope"], scope)
+
+
+def _show_removal(name: str, one: dict[str, Any]) -> None:
+    if one["removal_rate"] is None:
+        return
+    say(
+        f"{name}: {one['removed_count']:,} of {one['memories_before']:,} removed "
+        f"({one['removal_rate']:.1%}, {one['status']}), {one['merge_rate']:.1%} merged or replaced",
+        style=_STYLES.get(one["status"], ""),
+    )
+
+
+def _show_chains(chains: dict[str, Any], observations: float | None) -> None:
+    say()
+    say(
+        f"{chains['superseded']:,} retired, at most {chains['depth_max']} steps from the live one; "
+        f"a live memory was seen {observations or 0:.2f} times on average"
+    )
+    if chains["without_live_successor"]:
+        say(
+            f"{chains['without_live_successor']:,} retired without a live successor, such as "
+            f"{chains['examples'][0]}: run memsieve verify",
+            style="red",
+        )

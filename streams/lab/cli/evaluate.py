@@ -1,0 +1,166 @@
+"""`memsieve evaluate`: how well a policy decides on rows whose truth is known."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.lab.app import labelled, report
+from streams.lab.app.evaluated import Evaluation, Measures, Row, measured
+from streams.lab.app.evaluation import evaluate as evaluated
+from streams.lab.app.labelled import Labelled
+from streams.lab.core.measures import Rate
+from streams.model.policy import Policy
+from streams.store.app import policies, wiring
+from streams.store.app.rehearsing import means
+from streams.store.app.settings import Settings
+from streams.store.cli import options, rows
+from streams.store.cli.console import note, say, say_object
+from streams.store.cli.progress import Meter
+
+_REFUSED_SHOWN = 10
+_NAMES = {
+    "found_rate": "found",
+    "hidden_rate": "hidden",
+    "kept_twice_rate": "kept twice",
+    "lost_rate": "lost",
+    "superseded_rate": "superseded by rule",
+    "displaced_rate": "displaced by rule",
+    "guard_veto_rate": "duplicates vetoed by guards",
+    "review_rate": "asked a person",
+}
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="evaluate")(evaluate)
+
+
+def evaluate(
+    files: rows.Files,
+    *,
+    policy: options.Policy = None,
+    model: options.Model = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a report to look at, in one file.")
+    ] = None,
+    rows_to: Annotated[
+        Path | None,
+        typer.Option("--rows", help="Write each row with its decision, as lines of JSON."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Read so many rows of each file at most.")
+    ] = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Measure a policy on labelled rows, beside a mere threshold on the cosine.
+
+    A row is a pair: a (new) and b (stored), texts or events, with a label: 1 (the same fact), 0
+    (two facts), null (skipped), or same, refines, refined-by, contradicts, distinct. Or it is of a
+    stream: text and cluster, the rows of a cluster stating one fact. set and kind group the rows.
+    Everything is decided as `run` does it, in memory.
+    """
+    settings = options.load(config, policy=policy, embedder__model=model)
+    chosen = policies.load(settings.policy)
+    policies.require_model(chosen, wiring.named_model(settings.embedder))
+    if html is not None:
+        report.require()
+    found = labelled.read(rows.sources(files), limit)
+    for refused in found.refused[:_REFUSED_SHOWN]:
+        note(f"left out: {refused}")
+    if len(found.refused) > _REFUSED_SHOWN:
+        note(f"and {len(found.refused) - _REFUSED_SHOWN:,} more rows were left out")
+    made = asyncio.run(_evaluate(found, chosen, settings))
+    if rows_to is not None:
+        lines = (json.dumps(row.as_json(), ensure_ascii=False) for row in made.rows)
+        options.write("--rows", rows_to, "".join(f"{line}\n" for line in lines))
+    if html is not None:
+        options.write("--html", html, report.page(made))
+    if as_json:
+        say_object(made.as_json())
+    else:
+        _show(made)
+    _tell_what_is_missing(found)
+
+
+async def _evaluate(found: Labelled, policy: Policy, settings: Settings) -> Evaluation:
+    total = len(found.pairs) + len(found.stream)
+    async with means(settings, note) as given:
+        with Meter("rows") as meter:
+            return await evaluated(
+                found,
+                policy,
+                given,
+                batch_records=settings.run.batch_records,
+                done=lambda count: meter.advance(count, total),
+            )
+
+
+def _show(made: Evaluation) -> None:
+    say(f"{made.policy} with {made.model}", style="bold")
+    say(
+        f"{made.read:,} rows read, {len(made.rows):,} measured, {made.skipped:,} without a label"
+        f"{f', {made.rejected:,} rejected' if made.rejected else ''}"
+    )
+    say()
+    ours, cosine = measured(made.rows, "ours"), measured(made.rows, "cosine")
+    say(f"{'':<28}{'decided so':>26}{f'cosine >= {made.threshold}':>26}", style="bold")
+    for name, title in _NAMES.items():
+        say(f"{title:<28}{_told(ours.rates[name]):>26}{_told(cosine.rates[name]):>26}")
+    say(f"{f'AUC, {ours.auc_rows:,} scored rows':<28}{_number(ours.auc)}{_number(cosine.auc)}")
+    for title, one, other in _b_cubed(ours, cosine):
+        say(f"{title:<28}{_number(one)}{_number(other)}")
+    if made.growth is not None:
+        told = made.growth.as_json()
+        say(
+            f"{told['memories_before']:,} events became {told['memories_after']:,} memories, in "
+            f"{made.growth.seconds:,.1f} s ({told['duration']})"
+        )
+    _show_groups("set", made.by(lambda row: row.set))
+    _show_groups("kind", made.by(lambda row: row.kind))
+
+
+def _show_groups(name: str, groups: dict[str, list[Row]]) -> None:
+    if not groups:
+        return
+    say()
+    say(f"{f'by {name}':<28}{'rows':>8}{'found':>26}{'hidden':>26}", style="bold")
+    for group, members in groups.items():
+        rates = measured(members, "ours").rates
+        found, hidden = rates["found_rate"], rates["hidden_rate"]
+        say(f"{group[:27]:<28}{len(members):>8,}{_told(found):>26}{_told(hidden):>26}")
+
+
+def _b_cubed(ours: Measures, cosine: Measures) -> list[tuple[str, float | None, float | None]]:
+    return [
+        (
+            f"clusters, B3 {name}",
+            None if ours.b3 is None else getattr(ours.b3, name),
+            None if cosine.b3 is None else getattr(cosine.b3, name),
+        )
+        for name in ("precision", "recall", "f1")
+    ]
+
+
+def _told(one: Rate) -> str:
+    """Write a rate with its interval."""
+    if one.value is None or one.interval is None:
+        return "-"
+    low, high = one.interval
+    return f"{one.value:.1%} ({low:.1%} to {high:.1%})"
+
+
+def _number(value: float | None) -> str:
+    return f"{'-' if value is None else f'{value:.3f}':>26}"
+
+
+def _tell_what_is_missing(found: Labelled) -> None:
+    """Say why a rate is missing, where the rows cannot give one."""
+    if not found.pairs and not found.stream:
+        note("no row has a label: there is nothing to measure, and every rate is null")
+        return
+    lacking = labelled.lacking(found)
+    if lacking:
+        note(f"no row {lacking}: rates that need one are null")

@@ -1,0 +1,236 @@
+"""Calibration of bands and thresholds on labelled pairs, for a maximum rate of hidden facts."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decisions import Compared, Verdict
+from streams.lab.core.grading import APART, ONE_FACT, Truth
+from streams.lab.core.measures import Rate, needed
+from streams.model.bands import Bands
+from streams.model.policy import JOINING, Policy, Rules
+from streams.model.verdict import objection, of_one_memory, vetoed
+from streams.text.judge.weighing import ONE_MEMORY
+
+Marks = NDArray[np.bool_]
+
+_STEPS = [step / 100 for step in range(50, 101)]
+"""The candidate thresholds for the probability of one memory: below one half, the judge itself
+considers the opposite more likely."""
+_COSINES = [step / 100 for step in range(100, -1, -1)]
+"""The candidate cosines for a band's bound; finer steps would fit the sample's noise."""
+_SHARE = 0.99
+"""The share that a band must contain: of the duplicates found (review), or of all (log)."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A labelled pair as judge and guards saw it, whatever its similarity.
+
+    `settled`: the verdict from the sentences alone. `vetoed`: a guard separated the pair.
+    `objected`: a guard found a difference, which counts if no verdict is sure.
+    """
+
+    truth: Truth
+    similarity: float
+    settled: Verdict | None = None
+    vetoed: bool = False
+    objected: bool = False
+    probabilities: Mapping[Verdict, float] | None = None
+
+
+def sample(truth: Truth, similarity: float, compared: Compared | None) -> Sample:
+    """Return a sample from a decision's evidence; without a comparison, the words were equal."""
+    if compared is None:
+        return Sample(truth, similarity, settled=Verdict.SAME)
+    silent = compared.probabilities is None and not compared.findings
+    return Sample(
+        truth,
+        similarity,
+        settled=compared.verdict if silent and compared.verdict is not Verdict.UNSURE else None,
+        vetoed=vetoed(compared),
+        objected=objection(compared.findings) is not None,
+        probabilities=compared.probabilities,
+    )
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The fitted thresholds, and their rates on the samples that they were fitted to."""
+
+    bands: Bands
+    one_memory_min: float
+    hidden: Rate
+    found: Rate
+
+
+class TooFew(ValueError):
+    """There are too few pairs of two facts to show that a rate is that low."""
+
+    def __init__(self, have: int, need: int) -> None:
+        super().__init__(f"{have} pairs of two facts in that half, {need} are needed")
+        self.have = have
+        self.need = need
+
+
+def fit(samples: Sequence[Sample], rules: Rules, wanted: float) -> Fit:
+    """Fit thresholds that find the most duplicates with hidden facts below the wanted rate.
+
+    The upper bound of the rate's interval counts. Ties go to the strictest thresholds. Raises
+    TooFew if the sample is too small to show the rate.
+    """
+    seen = Samples(samples, rules)
+    if int(seen.apart.sum()) < needed(wanted):
+        raise TooFew(int(seen.apart.sum()), needed(wanted))
+    match = _match(seen, wanted)
+    one_memory_min = _least(seen, match, wanted)
+    outcome = seen.outcome(match, one_memory_min)
+    review = min(match, _holding(seen.similarity[seen.one & outcome]))
+    bands = Bands(
+        match=match,
+        review=review,
+        log=min(review, _holding(seen.similarity[seen.one])),
+    )
+    return Fit(bands, one_memory_min, seen.hidden(outcome), seen.found(outcome))
+
+
+class Samples:
+    """The samples as columns."""
+
+    def __init__(self, samples: Sequence[Sample], rules: Rules) -> None:
+        self._rules = rules
+        self._samples = samples
+        self.similarity = np.array([one.similarity for one in samples], np.float64)
+        self.one = np.array([one.truth in ONE_FACT for one in samples], np.bool_)
+        self.apart = np.array([one.truth in APART for one in samples], np.bool_)
+        self.objected = np.array([one.objected for one in samples], np.bool_)
+
+    def hidden(self, joined: Marks) -> Rate:
+        return Rate(int((self.apart & joined).sum()), int(self.apart.sum()))
+
+    def found(self, joined: Marks) -> Rate:
+        return Rate(int((self.one & joined).sum()), int(self.one.sum()))
+
+    def outcome(self, match: float, one_memory_min: float) -> Marks:
+        """Return which pairs become one memory at these thresholds; see core/verdict.by_opinion."""
+        sure = self._judged & (self._p_one >= one_memory_min)
+        joined = sure & ~self._more if self._rules.with_verdict.refines == "keep-both" else sure
+        unsure = self._open & ~sure & ~self.objected
+        return self._settled | joined | self._acting(unsure, match)
+
+    def _acting(self, unsure: Marks, match: float) -> Marks:
+        """Return the unsure pairs that the policy joins anyway."""
+        near = self.similarity >= match
+        rule = self._rules.without_verdict
+        joins = np.zeros_like(unsure)
+        for act, there in ((rule.match, near), (rule.review, ~near)):
+            if act in JOINING:
+                joins |= unsure & there
+        return joins
+
+    @cached_property
+    def _p_one(self) -> NDArray[np.float64]:
+        told = (one.probabilities or {} for one in self._samples)
+        return np.array([of_one_memory(p) for p in told], np.float64)
+
+    @cached_property
+    def _more(self) -> Marks:
+        """Which pairs are more likely one fact with an addition than the same."""
+        told = (one.probabilities or {} for one in self._samples)
+        adding = (Verdict.REFINES, Verdict.OVERLAPS)
+        return np.array(
+            [max(ONE_MEMORY, key=lambda one, p=p: p.get(one, 0.0)) in adding for p in told],
+            np.bool_,
+        )
+
+    @cached_property
+    def _judged(self) -> Marks:
+        return np.array([one.probabilities is not None for one in self._samples], np.bool_)
+
+    @cached_property
+    def _open(self) -> Marks:
+        return np.array([one.settled is None and not one.vetoed for one in self._samples], np.bool_)
+
+    @cached_property
+    def _settled(self) -> Marks:
+        """The pairs that are duplicates by their words alone: no threshold changes that."""
+        known = {Verdict.SAME, Verdict.REFINED_BY}
+        return np.array([one.settled in known for one in self._samples], np.bool_)
+
+
+def _match(seen: Samples, wanted: float) -> float:
+    """Return the lowest cosine with few enough distinct facts, not caught by guards, above it."""
+    lowest = 1.0
+    for bound in _COSINES:
+        above = seen.apart & ~seen.objected & (seen.similarity >= bound)
+        if _upper(Rate(int(above.sum()), int(seen.apart.sum()))) > wanted:
+            break
+        lowest = bound
+    return lowest
+
+
+def _least(seen: Samples, match: float, wanted: float) -> float:
+    """Return the probability threshold that finds the most within the wanted rate."""
+    best, chosen = -1, 1.0
+    for least in reversed(_STEPS):
+        outcome = seen.outcome(match, least)
+        found = seen.found(outcome).count
+        if found > best and _upper(seen.hidden(outcome)) <= wanted:
+            best, chosen = found, least
+    return chosen
+
+
+def _holding(similarities: NDArray[np.float64]) -> float:
+    """Return the highest bound with nearly all of these at or above it, else 0; 1 if empty."""
+    if not len(similarities):
+        return 1.0
+    holding = (bound for bound in _COSINES if (similarities >= bound).mean() >= _SHARE)
+    return next(holding, 0.0)
+
+
+def _upper(rate: Rate) -> float:
+    return 1.0 if rate.interval is None else rate.interval[1]
+
+
+def fitted(base: Policy, found: Fit) -> dict[str, Any]:
+    """Return a policy's content with the fitted values in place of its own."""
+    content = base.model_dump(mode="json")
+    content["bands"] = found.bands.model_dump()
+    content["judges"]["one_memory_min"] = found.one_memory_min
+    nominate = content["nominate"]
+    nominate["similarity_min"] = min(nominate["similarity_min"], found.bands.log)
+    return content
+
+
+def as_toml(content: Mapping[str, Any], comment: Sequence[str] = ()) -> str:
+    """Return a policy's content as TOML that `parse` reads, with a comment on top."""
+    head = [f"# {line}" for line in comment]
+    return "\n".join([*head, "", *_table(content, ())]).lstrip() + "\n"
+
+
+def _table(content: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    """Yield the lines of a table, its values before its subtables; skip None: TOML has no null."""
+    given = {key: one for key, one in content.items() if one is not None}
+    values = {key: one for key, one in given.items() if not isinstance(one, dict)}
+    if path and (values or not content):
+        yield f"\n[{'.'.join(_key(part) for part in path)}]"
+    for key, value in values.items():
+        yield f"{_key(key)} = {_value(value)}"
+    for key, value in given.items():
+        if isinstance(value, dict):
+            yield from _table(cast("dict[str, Any]", value), (*path, key))
+
+
+def _key(name: str) -> str:
+    bare = name.replace("_", "").replace("-", "")
+    return name if bare.isascii() and bare.isalnum() else _value(name)
+
+
+def _value(value: object) -> str:
+    """Return a value as TOML: JSON strings, numbers and lists are valid TOML except for U+007F."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

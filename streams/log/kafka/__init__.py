@@ -1,0 +1,1 @@
+"""The log in Kafka; the only place that knows Kafka's libraries."""

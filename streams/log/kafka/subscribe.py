@@ -1,0 +1,256 @@
+"""A consumer group's member on FastStream: it delivers batches and rebalances, and never commits.
+
+No record is decoded before the assignee gets it: a parser that raises would lose its batch.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from faststream import AckPolicy
+from faststream.kafka import KafkaBroker, KafkaMessage
+from faststream.kafka.message import KafkaAckableMessage
+from faststream.kafka.schemas import Topic
+
+from streams.log.kafka.connection import Connection, bounded
+from streams.log.kafka.log import KafkaLog, record_of
+from streams.model.ports import Assignee, Fatal
+
+_GRACE_SECONDS = 2.0
+"""The current batch has already ended; this covers the little that follows it."""
+
+Raw: TypeAlias = "tuple[ConsumerRecord[bytes, bytes], ...]"
+
+
+@dataclass(frozen=True)
+class Fetching:
+    """How a member fetches records and sends heartbeats.
+
+    The settings of the same names document the reasons.
+    """
+
+    poll_milliseconds: int = 15
+    fetch_bytes_min: int = 1
+    fetch_wait_milliseconds: int = 100
+    heartbeats_per_session: int = 10
+    rebalance_margin_seconds: int = 30
+    poll_interval_seconds: int = 300
+
+
+class Membership:
+    """This process in the groups of a cluster: it only consumes; KafkaLog sends."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        session_seconds: int,
+        drain_seconds: float,
+        fetching: Fetching = Fetching(),
+    ) -> None:
+        """Prepare; `start` joins.
+
+        A member that is silent for `session_seconds` loses its partitions; one that drains may
+        delay a rebalance by `drain_seconds`.
+        """
+        self._connection = connection
+        self._fetching = fetching
+        self._session = session_seconds * 1_000
+        margin = fetching.rebalance_margin_seconds
+        self._rebalance = round((drain_seconds + margin) * 1_000)
+        # Joining a group takes until the slowest member has released its partitions or is expired.
+        patience = max(self._session, self._rebalance) + margin * 1_000
+        self._broker = KafkaBroker(
+            connection.bootstrap,
+            client_id="memsieve",
+            request_timeout_ms=max(patience, round(connection.request_seconds * 1_000)),
+            security=connection.security(),
+            consumer_only=True,
+            allow_auto_create_topics=False,
+            graceful_timeout=_GRACE_SECONDS,
+            logger=None,
+        )
+
+    def subscribe(self, topic: str, group: str, *, records_max: int) -> "Subscription":
+        """Prepare a group's member."""
+        return Subscription(
+            self._broker,
+            self._connection,
+            topic=topic,
+            group=group,
+            records_max=records_max,
+            session_milliseconds=self._session,
+            rebalance_milliseconds=self._rebalance,
+            fetching=self._fetching,
+        )
+
+    async def start(self) -> None:
+        """Join the groups, however long that takes; may be retried after a failure."""
+        try:
+            async with self._connection.meanings(bounded=False):
+                await self._broker.start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Leave the groups. Bounded in time."""
+        await bounded(self._broker.stop())
+
+
+class Subscription:
+    """Implements ports.Member: one group's member, subscribed to one topic."""
+
+    def __init__(
+        self,
+        broker: KafkaBroker,
+        connection: Connection,
+        *,
+        topic: str,
+        group: str,
+        records_max: int,
+        session_milliseconds: int,
+        rebalance_milliseconds: int,
+        fetching: Fetching,
+    ) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._group = group
+        self._assignee: Assignee | None = None
+        self._subscriber = broker.subscriber(
+            Topic(connection.named(topic), declare=False),
+            batch=True,
+            max_records=records_max,
+            batch_timeout_ms=fetching.poll_milliseconds,
+            group_id=connection.named(group),
+            ack_policy=AckPolicy.MANUAL,
+            no_reply=True,
+            auto_offset_reset="earliest",
+            partition_assignment_strategy=(RangePartitionAssignor,),
+            fetch_min_bytes=fetching.fetch_bytes_min,
+            fetch_max_wait_ms=fetching.fetch_wait_milliseconds,
+            session_timeout_ms=session_milliseconds,
+            heartbeat_interval_ms=session_milliseconds // fetching.heartbeats_per_session,
+            isolation_level="read_committed",
+            rebalance_timeout_ms=rebalance_milliseconds,
+            max_poll_interval_ms=fetching.poll_interval_seconds * 1_000,
+            listener=_Listener(self),
+            parser=self._parse,
+            decoder=_raw,
+        )
+        self._subscriber(self._handle)
+
+    def give_to(
+        self,
+        assignee: Assignee,
+        log: KafkaLog,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Set the receiver of the records, and send its commits through this member.
+
+        `report` gets the partitions that are assigned and revoked.
+        """
+        self._assignee = assignee
+        self._log = log
+        self._report = report
+
+    @property
+    def polling(self) -> bool:
+        """Whether the loop that fetches records is running."""
+        tasks = self._subscriber.tasks
+        return self._subscriber.running and any(not task.done() for task in tasks)
+
+    @property
+    def trouble(self) -> Fatal | None:
+        """Why the loop cannot continue: it met a record that its client cannot read."""
+        failed = [task.exception() for task in self._subscriber.tasks if _has_failed(task)]
+        if not failed:
+            return None
+        reason = f"{type(failed[0]).__name__} {failed[0]}"
+        return Fatal(
+            f"{self._topic} holds a record that Kafka's client cannot read ({reason}), behind what "
+            f"group {self._connection.named(self._group)} has committed: find it with another "
+            "client, and set the group's offset behind it"
+        )
+
+    def pause(self, partition: int) -> None:
+        place = self._connection.place(self._topic, partition)
+        if place in self._consumer.assignment():
+            self._consumer.pause(place)
+
+    def resume(self, partition: int, offset: int) -> None:
+        place = self._connection.place(self._topic, partition)
+        if place in self._consumer.assignment():
+            self._consumer.seek(place, offset)
+            self._consumer.resume(place)
+
+    def behind(self, partition: int, offset: int) -> int:
+        """Return how many records follow from the offset on, by the last known high watermark."""
+        place = self._connection.place(self._topic, partition)
+        known = place in self._consumer.assignment()
+        return max(0, (self._consumer.highwater(place) or 0) - offset) if known else 0
+
+    def assigned(self, places: set[TopicPartition]) -> None:
+        self._log.member(self._group, self._consumer)
+        self._report(f"{self._topic}: has partition(s) {_listed(places)}")
+        self.assignee.assigned([place.partition for place in places])
+
+    async def revoked(self, places: set[TopicPartition]) -> None:
+        if places:
+            self._report(f"{self._topic}: lets partition(s) {_listed(places)} go")
+        await self.assignee.revoked([place.partition for place in places])
+
+    @property
+    def assignee(self) -> Assignee:
+        if self._assignee is None:
+            raise Fatal(f"nobody takes the records of {self._topic}")
+        return self._assignee
+
+    @property
+    def _consumer(self) -> "AIOKafkaConsumer[bytes, bytes]":
+        consumer = cast("AIOKafkaConsumer[bytes, bytes] | None", self._subscriber.consumer)
+        if consumer is None:
+            raise Fatal(f"the subscription to {self._topic} has not begun")
+        return consumer
+
+    async def _parse(self, batch: Raw) -> KafkaAckableMessage:
+        return KafkaAckableMessage(
+            body=[record.value or b"" for record in batch],
+            headers={},
+            raw_message=batch,
+            message_id=f"{batch[0].offset}-{batch[-1].offset}",
+            consumer=self._consumer,
+        )
+
+    async def _handle(self, message: KafkaMessage) -> None:
+        batch = cast("Raw", message.raw_message)
+        await self.assignee.handle([record_of(record, self._topic) for record in batch])
+
+
+def _listed(places: set[TopicPartition]) -> str:
+    return ", ".join(str(place.partition) for place in sorted(places)) or "none"
+
+
+def _has_failed(task: asyncio.Task[Any]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is not None
+
+
+async def _raw(message: KafkaMessage) -> Any:  # noqa: ANN401 - whatever came
+    """Decode nothing. A coroutine, because FastStream would run a plain function in a thread."""
+    return message.raw_message
+
+
+class _Listener(ConsumerRebalanceListener):
+    """Passes rebalances on. A partition is assigned only after its last owner has released it."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        await self._subscription.revoked(revoked)
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self._subscription.assigned(assigned)

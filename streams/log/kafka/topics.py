@@ -1,0 +1,232 @@
+"""Creates the registry's topics in a cluster, and checks them before any of them is used."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import TopicAlreadyExistsError, for_code
+
+from schemas.topics import CHANGES, EVENTS, INPUTS, TOPICS, Topic
+from streams.log.kafka.connection import Connection
+from streams.log.kafka.log import REQUEST_BYTES_MAX
+from streams.model.ports import NoServer, NoStore
+
+EVENT_BYTES: Final = 1_048_576
+"""The default limit of clients; larger events are refused anyway."""
+
+_REPLICAS = 3
+_REPLICAS_IN_SYNC = 2
+_FOREVER = -1
+_LOOKED_AT = {
+    "cleanup.policy",
+    "max.message.bytes",
+    "message.timestamp.type",
+    "min.insync.replicas",
+    "retention.bytes",
+    "retention.ms",
+}
+_COMPACTED_WITHIN = timedelta(days=1)
+"""How long erased records may stay in a compacted topic, apart from the cleaning time itself."""
+_PAUSE_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Found:
+    """A topic as found in the cluster; `partitions` is 0 if it does not exist."""
+
+    name: str
+    partitions: int
+    replicas: int
+    settings: Mapping[str, str]
+    problems: Sequence[str]
+
+
+async def create(connection: Connection, partitions: int, replicas: int | None) -> list[str]:
+    """Create the missing topics; return their names.
+
+    `replicas` None means three, or the number of brokers if there are fewer.
+    """
+    async with connection.meanings(), _Admin(connection) as admin:
+        there = await _described(admin, connection)
+        _require_partitions(connection, there, partitions)
+        wanted = replicas or min(_REPLICAS, len((await admin.describe_cluster())["brokers"]))
+        missing = [topic for topic in TOPICS if connection.named(topic.name) not in there]
+        for topic in missing:
+            await _create(admin, connection.named(topic.name), topic, partitions, wanted)
+        # Every broker must learn of a new topic first.
+        while len(await _described(admin, connection)) < len(TOPICS):  # noqa: ASYNC110
+            await asyncio.sleep(_PAUSE_SECONDS)
+    return [connection.named(topic.name) for topic in missing]
+
+
+async def inspect(connection: Connection, partitions: int | None = None) -> list[Found]:
+    """Return each topic with its problems, if any.
+
+    `partitions` is the required number for events, turns and decisions; None for any equal number.
+    """
+    async with connection.meanings(), _Admin(connection) as admin:
+        there = await _described(admin, connection)
+        settings = await _settings(admin, [name for name in there if there[name]])
+    events = there.get(connection.named(EVENTS.name), [])
+    wanted = partitions or len(events)
+    return [
+        _found(topic, connection.named(topic.name), there, settings, wanted) for topic in TOPICS
+    ]
+
+
+async def require(connection: Connection) -> int:
+    """Return the partitions of events, turns and decisions. Raises NoStore for a wrong layout."""
+    found = await inspect(connection)
+    problems = [f"{topic.name} {problem}" for topic in found for problem in topic.problems]
+    if problems:
+        raise NoStore(f"the topics cannot be used: {'; '.join(problems)}")
+    return found[0].partitions
+
+
+def _found(
+    topic: Topic,
+    name: str,
+    there: Mapping[str, Sequence[Mapping[str, Any]]],
+    settings: Mapping[str, Mapping[str, str]],
+    wanted: int,
+) -> Found:
+    partitions = there.get(name, [])
+    replicas = min((len(partition["replicas"]) for partition in partitions), default=0)
+    found = {key: value for key, value in settings.get(name, {}).items() if key in _LOOKED_AT}
+    problems = list(_problems(topic, len(partitions), found, wanted))
+    return Found(name, len(partitions), replicas, found, problems)
+
+
+def _problems(
+    topic: Topic, partitions: int, settings: Mapping[str, str], wanted: int
+) -> Sequence[str]:
+    if not partitions:
+        return ["does not exist: memsieve topics create"]
+    problems: list[str] = []
+    if topic.partitions == "as events" and wanted and partitions != wanted:
+        problems.append(
+            f"has {partitions} partitions and not {wanted}: turns, events and decisions pair up by "
+            "partition, and a scope's partition follows from their number; it cannot be changed: "
+            "begin anew under another kafka.prefix"
+        )
+    if wrong := _wrong_cleanup(topic, settings.get("cleanup.policy", "delete")):
+        problems.append(wrong)
+    problems += [
+        f"forgets records, and it is the source of truth: set {limit}=-1"
+        for limit in ("retention.ms", "retention.bytes")
+        if topic.retention is None and settings.get(limit, "-1") != str(_FOREVER)
+    ]
+    wanted_size = EVENT_BYTES if topic in INPUTS else REQUEST_BYTES_MAX
+    if _size(settings) < wanted_size:
+        problems.append(f"refuses large records: set max.message.bytes={REQUEST_BYTES_MAX}")
+    return problems
+
+
+def _require_partitions(
+    connection: Connection, there: Mapping[str, Sequence[object]], wanted: int
+) -> None:
+    """Raise NoStore before creating topics that would not match the existing ones."""
+    for topic in (topic for topic in TOPICS if topic.partitions == "as events"):
+        found = len(there.get(connection.named(topic.name), ()))
+        if found not in {0, wanted}:
+            raise NoStore(
+                f"{connection.named(topic.name)} has {found} partitions and not {wanted}: give "
+                f"--partitions {found}, or begin anew under another kafka.prefix"
+            )
+
+
+def _cleanup(topic: Topic) -> str:
+    return "compact" if topic.compacted else "delete"
+
+
+def _wrong_cleanup(topic: Topic, found: str) -> str | None:
+    """Return what is wrong with a topic's cleanup policy; None if it is right."""
+    if topic is CHANGES or found == _cleanup(topic):
+        return None
+    if not topic.compacted:
+        return "is compacted: that deletes records; set cleanup.policy=delete"
+    if found == "delete":  # to compact what older versions wrote, keyed by scope, would destroy it
+        return "is not compacted, so nothing in it can be forgotten: begin anew under another kafka.prefix"
+    return "deletes records, and it is the source of truth: set cleanup.policy=compact"
+
+
+def _size(settings: Mapping[str, str]) -> int:
+    return int(settings.get("max.message.bytes", REQUEST_BYTES_MAX))
+
+
+async def _create(
+    admin: AIOKafkaAdminClient, name: str, topic: Topic, partitions: int, replicas: int
+) -> None:
+    made = NewTopic(name, partitions, replicas, topic_configs=_wanted(topic, replicas))
+    answer = await admin.create_topics([made])
+    for _, code, reason in answer.topic_errors:
+        if code and for_code(code) is not TopicAlreadyExistsError:
+            raise NoServer(f"topic {name} cannot be made: {reason or for_code(code).__name__}")
+
+
+def _wanted(topic: Topic, replicas: int) -> dict[str, str]:
+    """Return a new topic's settings; incoming records get the broker's time."""
+    retention = topic.retention
+    settings = {
+        "cleanup.policy": _cleanup(topic),
+        "max.message.bytes": str(REQUEST_BYTES_MAX),
+        "retention.ms": str(
+            _FOREVER if retention is None else round(retention.total_seconds() * 1_000)
+        ),
+        "retention.bytes": "-1",
+    }
+    if topic.compacted:
+        lag = round(_COMPACTED_WITHIN.total_seconds() * 1_000)
+        settings["max.compaction.lag.ms"] = str(lag)
+    if topic in INPUTS:
+        settings["message.timestamp.type"] = "LogAppendTime"
+    if replicas >= _REPLICAS:
+        settings["min.insync.replicas"] = str(_REPLICAS_IN_SYNC)
+    return settings
+
+
+async def _described(
+    admin: AIOKafkaAdminClient, connection: Connection
+) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """Return the partitions of our topics that exist."""
+    names = [connection.named(topic.name) for topic in TOPICS]
+    found = await admin.describe_topics(names)
+    return {
+        topic["topic"]: topic["partitions"]
+        for topic in found
+        if topic["error_code"] == 0 and topic["partitions"]
+    }
+
+
+async def _settings(admin: AIOKafkaAdminClient, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    if not names:
+        return {}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+    answers = await admin.describe_configs(resources)
+    return {
+        resource[3]: {entry[0]: entry[1] for entry in resource[4]}
+        for answer in answers
+        for resource in answer.resources
+    }
+
+
+class _Admin:
+    """An admin client as a context manager."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._client = AIOKafkaAdminClient(**connection.options())
+
+    async def __aenter__(self) -> AIOKafkaAdminClient:
+        try:
+            await self._client.start()
+        except BaseException:
+            await self._client.close()
+            raise
+        return self._client
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()

@@ -1,0 +1,47 @@
+"""How a failure is told, and the exit code that it ends with."""
+
+import traceback
+
+from streams.lab.app.labelled import Unmeasurable
+from streams.store.app.awaiting import Interrupted
+from streams.store.app.failures import Failure, failure_of
+from streams.store.cli.console import note
+from streams.store.cli.options import Undecided
+
+INTERRUPTED = 130
+
+
+def tell(error: Exception, *, debug: bool) -> int:
+    """Tell a failure in one line; return its exit code."""
+    code = _exit_code(error)
+    if debug:
+        traceback.print_exc()
+    hint = f" ({type(error).__name__}); --debug shows where" if code == 1 else ""
+    note(f"memsieve: {error}{hint}", style="red")
+    return code
+
+
+def tell_interrupted() -> None:
+    """Tell that a command was interrupted before it was done."""
+    note("memsieve: interrupted; run the same command again to go on", style="red")
+
+
+def _exit_code(error: Exception) -> int:
+    if (failure := failure_of(error)) is not None:
+        return _CODES[failure]
+    codes: list[tuple[tuple[type[Exception], ...], int]] = [
+        ((Unmeasurable,), 2),
+        ((Undecided,), 7),
+        ((Interrupted,), INTERRUPTED),
+    ]
+    return next((code for types, code in codes if isinstance(error, types)), 1)
+
+
+_CODES = {
+    Failure.REQUEST: 2,
+    Failure.STORE: 3,
+    Failure.MODEL: 4,
+    Failure.NOT_FOUND: 5,
+    Failure.STOPPED: 6,
+    Failure.SERVER: 7,
+}

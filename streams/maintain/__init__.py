@@ -1,0 +1,1 @@
+"""Settings, models, topics, schemas and graphs looked after."""

@@ -1,0 +1,206 @@
+"""Diagnosis: checks everything that memsieve needs, and names a remedy for each problem."""
+
+import shutil
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from schemas.base import MemoryId
+from schemas.topics import DECISIONS, EVENTS, TOPICS, TURNS, Topic
+from streams.extract.flow.extractor import EXTRACTOR_GROUP
+from streams.model.neighbours import Stored
+from streams.model.policy import InvalidPolicy
+from streams.model.ports import Fatal, Index, Log, NoModel, NoStore, Transient
+from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, applied
+from streams.stage.flow.writer import WRITER_GROUP, is_level
+from streams.store.app import policies, wiring
+from streams.store.app.embedding import of_store
+from streams.store.app.reading import StoreReader
+from streams.store.app.settings import Settings
+from streams.store.world.store_directory import StoreDirectory
+
+Examiner = Callable[[Settings], Awaitable[str]]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The finding about one part; if unhealthy, its fact names the remedy."""
+
+    subject: str
+    healthy: bool
+    fact: str
+
+
+async def examine(settings: Settings, *, embedded: bool) -> list[Finding]:
+    """Examine every part; a broken one does not hide the others."""
+    with suppress(NoStore, NoModel, InvalidPolicy):  # the checks below report the error
+        settings = of_store(settings) if embedded else settings
+    parts: list[tuple[str, Examiner]] = [("policy", _policy), ("model", _model)]
+    if not embedded:
+        parts += [("topics", _topics), ("groups", _groups), ("index", _collection)]
+    else:
+        parts += [("store", _store)]
+        if settings.store.exists():
+            parts += [("log", _log), ("index", _index)]
+    return [await _finding(subject, examined(settings)) for subject, examined in parts]
+
+
+async def _finding(subject: str, examined: Awaitable[str]) -> Finding:
+    try:
+        return Finding(subject, healthy=True, fact=await examined)
+    except (Fatal, Transient, InvalidPolicy) as error:
+        return Finding(subject, healthy=False, fact=str(error))
+
+
+async def _policy(settings: Settings) -> str:
+    policy = policies.load(settings.policy)
+    policies.require_model(policy, wiring.named_model(settings.embedder))
+    return policy.id
+
+
+async def _model(settings: Settings) -> str:
+    return await wiring.examined_model(settings.embedder)
+
+
+async def _store(settings: Settings) -> str:
+    if not settings.store.exists():
+        return f"none yet in {settings.store}; the first run makes it"
+    directory = StoreDirectory(settings.store)
+    made = directory.require()
+    directory.check(made.model_copy(update=_wanted(settings)))
+    if directory.read_only:
+        return f"{settings.store}, made for {made.model}; it can be read, and not written"
+    directory.require_space(settings.run.free_disk_bytes_min)
+    free = shutil.disk_usage(settings.store).free
+    return f"{settings.store}, made for {made.model}, {free / 1e9:,.1f} GB of disk left"
+
+
+def _wanted(settings: Settings) -> dict[str, object]:
+    """Return what the settings require of a store; the dimension follows from the model."""
+    return {
+        "model": wiring.model_of(settings.embedder),
+        "index": settings.index.kind,
+        "partitions": settings.log.partitions,
+    }
+
+
+async def _log(settings: Settings) -> str:
+    directory = StoreDirectory(settings.store)
+    partitions = directory.require().partitions
+    with closing(wiring.log(directory, read_only=True)) as log:
+        for topic in TOPICS:
+            if await log.partitions(topic.name) != partitions:
+                raise NoStore(
+                    f"topic {topic.name} has not {partitions} partitions: restore the log"
+                )
+        waiting = await _waiting(log)
+    later = "; the next run does that" if any(waiting) else ""
+    return f"{len(TOPICS)} topics of {partitions} partition(s), {_told(*waiting)}{later}"
+
+
+async def _waiting(log: Log) -> tuple[int, int]:
+    """Return the number of undecided events and of unapplied decisions."""
+    undecided = await _behind(log, DEDUPLICATOR_GROUP, EVENTS)
+    return undecided, await _behind(log, WRITER_GROUP, DECISIONS)
+
+
+def _told(undecided: int, unapplied: int) -> str:
+    return f"{undecided:,} events to decide, {unapplied:,} records to apply"
+
+
+async def _behind(log: Log, group: str, topic: Topic) -> int:
+    """Return the lag of a consumer group: the records of a topic that it has not committed."""
+    count = 0
+    for partition in range(await log.partitions(topic.name)):
+        committed = await log.committed(group, topic.name, partition)
+        end = await log.end(topic.name, partition)
+        count += end - (0 if committed is None else committed.offset)
+    return count
+
+
+async def _topics(settings: Settings) -> str:
+    partitions = await wiring.partitions(settings.kafka)
+    return f"{len(TOPICS)} topics, {partitions} partition(s) of turns, events and decisions"
+
+
+async def _groups(settings: Settings) -> str:
+    log = wiring.kafka_log(settings)
+    try:
+        turns = await _behind(log, EXTRACTOR_GROUP, TURNS)
+        return f"{turns:,} turns to extract from, {_told(*await _waiting(log))}"
+    finally:
+        await log.close()
+
+
+async def _collection(settings: Settings) -> str:
+    """Compare a server's collection with the log; a local index belongs to its own process."""
+    if not settings.index.kind.shared:
+        return f"{settings.index.kind}, in the directory of the one `memsieve serve`; not examined"
+    index = await wiring.open_index(settings, create=False)
+    log = wiring.kafka_log(settings)
+    try:
+        if waiting := await _unapplied(index, log):
+            return f"{waiting:,} records are still to be applied; not examined meanwhile"
+        expected = await StoreReader(log, settings.qdrant.url, lambda _: None).state()
+        found = {stored.memory.id: stored async for stored in index.scan()}
+    finally:
+        await log.close()
+        await index.close()
+    return _compared(expected, found, "the collection", "start the writer again")
+
+
+async def _index(settings: Settings) -> str:
+    directory = StoreDirectory(settings.store)
+    made = directory.require()
+    if holder := directory.holder():
+        return f"{made.index}, being written by process {holder}; not examined meanwhile"
+    if wiring.must_be_rebuilt(made.index, directory.index):
+        return f"{made.index}, built from the log at the next start"
+    with (
+        closing(wiring.log(directory, read_only=True)) as log,
+        directory.index_to_read() as readable,
+    ):
+        index = wiring.index(made.index, readable, made.dimension)
+        try:
+            if not await is_level(index, log):
+                raise NoStore(f"{directory.index} does not match the log; the next run restores it")
+            expected = await StoreReader(log, str(settings.store), lambda _: None).state()
+            found = {stored.memory.id: stored async for stored in index.scan()}
+        finally:
+            await index.close()
+    fact = _compared(expected, found, str(directory.index), "run again")
+    copied = "" if readable == directory.index else ", by a copy of it, for it cannot be written"
+    return f"{made.index}, {fact}{copied}"
+
+
+async def _unapplied(index: Index, log: Log) -> int:
+    """Return the number of decision records that the index has not applied yet."""
+    partitions = range(await log.partitions(DECISIONS.name))
+    ends = [await log.end(DECISIONS.name, partition) for partition in partitions]
+    return sum([end - (await applied(index, p)).reached.offset for p, end in enumerate(ends)])
+
+
+def _compared(
+    expected: Mapping[MemoryId, Stored], found: Mapping[MemoryId, Stored], place: str, remedy: str
+) -> str:
+    """Describe what an index holds. Raises NoStore if it differs from the log."""
+    differing = [
+        i for i in expected.keys() | found.keys() if not _same(expected.get(i), found.get(i))
+    ]
+    if differing:
+        raise NoStore(
+            f"{len(differing):,} memories of {place} are not what the log says (one is "
+            f"{min(differing)}); delete it and {remedy}: it is rebuilt from the log"
+        )
+    live = sum(stored.memory.live for stored in found.values())
+    return f"{live:,} memories, {len(found) - live:,} retired, all as the log says"
+
+
+def _same(expected: Stored | None, found: Stored | None) -> bool:
+    if expected is None or found is None or not (expected.is_whole and found.is_whole):
+        return False
+    known, held = (replace(one, vector=None, variants={}) for one in (expected, found))
+    pairs = zip(expected.wordings.values(), found.wordings.values(), strict=False)
+    return known == held and all(np.array_equal(*pair) for pair in pairs)

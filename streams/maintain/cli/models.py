@@ -1,0 +1,33 @@
+"""Commands about the embedding model."""
+
+from typing import Annotated
+
+import typer
+
+from streams.store.app import wiring
+from streams.store.cli import options
+from streams.store.cli.console import note, say
+
+_models = typer.Typer(help="The embedding model.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(_models, name="model")
+
+
+@_models.command()
+def install(
+    *,
+    model: Annotated[
+        str | None, typer.Option("--model", help="An embedding model that fastembed lists.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Install again what is there.")] = False,
+    config: options.Config = None,
+) -> None:
+    """Fetch the embedding model, check it, and keep it in the cache; print its directory.
+
+    Done on first use, too.
+    """
+    settings = options.load(config, embedder__model=model)
+    path = wiring.install_model(settings.embedder, note, force=force)
+    say(str(path))

@@ -1,0 +1,36 @@
+"""`memsieve optimize`: graphs for large scopes, so that their searches stay quick."""
+
+import asyncio
+from dataclasses import asdict
+
+import typer
+
+from streams.maintain.app.optimising import optimise
+from streams.store.cli import options
+from streams.store.cli.console import note, say, say_object
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="optimize")(optimize)
+
+
+def optimize(
+    *,
+    store: options.Store = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Build graphs for the scopes of an embedded store that hold many thousands of memories.
+
+    Without them a search looks at each memory of its scope. Takes some minutes for a scope of
+    100,000; nothing else can use the store meanwhile.
+    """
+    settings = options.load(config, store=store)
+    note("building graphs for scopes of some 7,000 memories and more; this may take minutes")
+    done = asyncio.run(optimise(settings))
+    if as_json:
+        say_object(asdict(done))
+    elif done.built:
+        say(f"graphs lead to {done.in_graphs:,} of {done.memories:,} memories")
+    else:
+        say(f"nothing to do: no scope of the {done.memories:,} memories has grown enough")

@@ -1,0 +1,29 @@
+"""Commands for producers and consumers in other languages."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.maintain.app import contracts
+from streams.store.cli.console import say
+from streams.store.cli.options import UsageError
+
+_schema = typer.Typer(help="What travels on the topics.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(_schema, name="schema")
+
+
+@_schema.command()
+def export(
+    directory: Annotated[Path, typer.Argument(help="Where the documents are written.")],
+) -> None:
+    """Write JSON Schema for every record, and an AsyncAPI document of the topics."""
+    try:
+        written = contracts.write(directory)
+    except OSError as error:
+        raise UsageError(f"{directory} cannot be written: {error.strerror}") from error
+    for path in written:
+        say(str(path))

@@ -1,0 +1,92 @@
+"""`memsieve topics`: the topics in the cluster."""
+
+import asyncio
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streams.store.app import wiring
+from streams.store.cli import options
+from streams.store.cli.console import say, say_json
+
+if TYPE_CHECKING:
+    from streams.log.kafka.topics import Found
+
+_topics = typer.Typer(help="The topics in the Kafka cluster.", no_args_is_help=True)
+
+Partitions = Annotated[
+    int | None,
+    typer.Option(
+        "--partitions",
+        min=1,
+        max=10_000,
+        help="Of turns, events and decisions. [create: 6; check: as found]",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(_topics, name="topics")
+
+
+@_topics.command()
+def create(
+    *,
+    partitions: Partitions = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option("--replicas", min=1, max=100, help="[3, or as many as there are brokers]"),
+    ] = None,
+    kafka: options.Kafka = None,
+    config: options.Config = None,
+) -> None:
+    """Create the topics that are not there; those that are there must fit.
+
+    The number of partitions is chosen once: a scope's partition follows from it.
+    """
+    from streams.log.kafka import topics  # noqa: PLC0415 - Kafka's libraries take a second
+
+    settings = options.load(config, kafka__bootstrap=kafka)
+    connection = wiring.connection(settings.kafka)
+    made = asyncio.run(topics.create(connection, partitions or _PARTITIONS, replicas))
+    for name in made:
+        say(f"created {name}")
+    _check(asyncio.run(topics.inspect(connection, partitions)), as_json=False)
+
+
+@_topics.command()
+def check(
+    *,
+    partitions: Partitions = None,
+    kafka: options.Kafka = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Check that the topics are there, and such that nothing is lost."""
+    from streams.log.kafka import topics  # noqa: PLC0415
+
+    settings = options.load(config, kafka__bootstrap=kafka)
+    found = asyncio.run(topics.inspect(wiring.connection(settings.kafka), partitions))
+    _check(found, as_json=as_json)
+
+
+_PARTITIONS = 6
+
+
+def _check(found: "list[Found]", *, as_json: bool) -> None:
+    if as_json:
+        say_json(asdict(topic) for topic in found)
+    else:
+        for topic in found:
+            _show(topic)
+    if any(topic.problems for topic in found):
+        raise typer.Exit(3)
+
+
+def _show(topic: "Found") -> None:
+    mark, style = ("!!", "red") if topic.problems else ("ok", "green")
+    facts = f"{topic.partitions} partition(s), {topic.replicas} replica(s)"
+    say(f"{mark}  {topic.name}: {facts if topic.partitions else 'not there'}", style=style)
+    for problem in topic.problems:
+        say(f"    {problem}")

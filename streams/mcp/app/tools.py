@@ -1,0 +1,451 @@
+"""The tools over a store: what each takes, does and answers, in words that a model understands."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import Field, ValidationError
+
+from schemas.base import (
+    Count,
+    DecisionId,
+    EventName,
+    FewLabels,
+    Label,
+    MemoryId,
+    MemoryName,
+    Moment,
+    Record,
+    Scope,
+    ScopeName,
+    Text,
+    Unit,
+)
+from streams.api.app.access import Right
+from streams.forget.app.forgetting import Wanted, Wish
+from streams.inspect.app import Told, ToldVersion
+from streams.memory.app.embedded_store import EmbeddedStore
+from streams.memory.app.problems import first_problem
+from streams.recall.app import loading, recalling
+from streams.recall.app.loading import ShownEntry, Verify
+from streams.store.app.failures import NotFound, UsageError
+
+AUTHOR = "mcp"
+"""Who asks for what a tool changes, where the settings name nobody."""
+
+May: TypeAlias = Callable[[Right, ScopeName], bool]
+"""Tells whether who calls may do that in a scope."""
+
+Note = Annotated[
+    str, Field(max_length=2_000, description="Why, in a few words; kept with the decision.")
+]
+
+
+class InScope(Record):
+    """What is asked of one scope."""
+
+    scope: Annotated[
+        Scope,
+        Field(
+            description="Whose memories these are: one exact path such as `acme/ana` or "
+            "`project/website`. Nothing is compared or found across scopes."
+        ),
+    ]
+
+
+class Remembering(InScope):
+    """A fact, and what is known of it."""
+
+    text: Annotated[
+        Text,
+        Field(
+            description="One fact, in one or two plain sentences that can be understood on their "
+            "own: names instead of pronouns, dates instead of `tomorrow`."
+        ),
+    ]
+    occurred_at: Annotated[
+        Moment | None,
+        Field(description="When it was learnt, in ISO 8601 with a time zone. Now if left out."),
+    ] = None
+    source: Annotated[Label | None, Field(description="Who said it, or where it was read.")] = None
+    importance: Annotated[Unit | None, Field(description="How important it is, from 0 to 1.")] = (
+        None
+    )
+    tags: Annotated[FewLabels, Field(description="Labels to keep with it.")] = ()
+    event_id: Annotated[
+        EventName | None,
+        Field(
+            description="An id of your own for this call. Sent again with the same id and text, "
+            "the fact is not counted twice."
+        ),
+    ] = None
+
+
+class Recalling(InScope):
+    """What is to be recalled."""
+
+    query: Annotated[
+        Text | None,
+        Field(
+            description="What the memories should be about. Left out: what lasts and what is new."
+        ),
+    ] = None
+    budget: Annotated[int, Field(ge=1, description="The most tokens that the block may have.")] = (
+        recalling.BUDGET
+    )
+
+
+class Searching(InScope):
+    """What is looked for."""
+
+    query: Annotated[Text, Field(description="A question or a few words.")]
+    limit: Annotated[
+        int, Field(ge=1, le=loading.LIMIT_MAX, description="The most facts to return.")
+    ] = loading.LIMIT
+    deduplicate: Annotated[
+        bool | None,
+        Field(description="Whether memories that are one fact come as one result. Usually true."),
+    ] = None
+    threshold: Annotated[
+        Unit | None,
+        Field(description="How far apart, as a cosine distance, memories of one fact may be."),
+    ] = None
+    verify: Annotated[
+        Verify | None,
+        Field(
+            description="Who tells whether near memories are one fact: the built-in judge, a "
+            "language model (llm) where one is configured, or nobody (none)."
+        ),
+    ] = None
+
+
+class Explaining(Record):
+    """What is to be explained."""
+
+    id: Annotated[EventName, Field(description="The id of a decision or of a memory.")]
+
+
+class OfMemory(Record):
+    """Which memory."""
+
+    memory_id: Annotated[
+        MemoryName, Field(description="The id of a memory, as `remember` and `search` return it.")
+    ]
+
+
+class Forgetting(OfMemory):
+    """Which memory is to be forgotten, and why."""
+
+    note: Note = ""
+
+
+class Undoing(Record):
+    """Which decision is to be undone, and why."""
+
+    decision_id: Annotated[
+        EventName,
+        Field(description="The id of a decision, as `remember` and `history` return it."),
+    ]
+    note: Note = ""
+
+
+class Decided(Record):
+    """What was decided, and why.
+
+    `kind` is insert (new), reinforce (known already), merge (joined with what was known), replace
+    (took the place of what was known), ignore (this event was decided before), block (must not be
+    kept) or, for a change that was asked for, revise.
+    """
+
+    decision_id: DecisionId
+    kind: str
+    reason: str
+    effect: str
+    memory_id: MemoryId | None
+    text: str | None
+
+
+class Fact(Record):
+    """One fact that was found: `wordings` are others of it, `memory_ids` all that say it."""
+
+    text: str
+    score: float
+    memory_id: MemoryId
+    memory_ids: tuple[MemoryId, ...]
+    wordings: tuple[str, ...]
+    last_seen_at: Moment
+
+
+class Found(Record):
+    """The facts that are nearest to the query, nearest first.
+
+    `degraded` says who should have told whether near memories are one fact, and did not.
+    """
+
+    results: tuple[Fact, ...]
+    degraded: tuple[str, ...]
+
+
+class Version(Record):
+    """What a memory said from then on, and why; `undone_by` is what took that back."""
+
+    version: Count
+    text: str
+    occurred_at: Moment
+    kind: str
+    reason: str
+    by: str | None
+    decision_id: DecisionId
+    undone_by: DecisionId | None
+
+
+class Story(Record):
+    """Why something was decided, line by line."""
+
+    story: tuple[str, ...]
+
+
+class Life(Record):
+    """The versions of a memory, oldest first."""
+
+    versions: tuple[Version, ...]
+
+
+class Forgotten(Record):
+    """The memories that are gone, and how many events were decided again without them."""
+
+    memory_ids: tuple[MemoryId, ...]
+    decided_again: Count
+
+
+Answer: TypeAlias = Record | str
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: the store, and what who calls may do in it."""
+
+    store: EmbeddedStore
+    author: str
+    may: May
+
+    def require(self, right: Right, scope: ScopeName) -> None:
+        """Raise UsageError where who calls may not do that in a scope that it names."""
+        if not self.may(right, scope):
+            raise UsageError(f"scope: you may not {right} this scope")
+
+    async def require_id(self, right: Right, identity: str) -> None:
+        """Raise NotFound where an id names nothing in the scopes of who calls.
+
+        It has to be whole: the beginning of one might be that of somebody else's as well.
+        """
+        scopes = await self.store.scopes_of(identity)
+        if not scopes or not all(one and self.may(right, one) for one in scopes):
+            raise NotFound(f"nothing of your scopes has the id {identity}; search to see ids")
+
+    def wish(self, note: str) -> Wish:
+        return self.store.wish(self.author, note)
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool as a model sees it, and what it does."""
+
+    name: str
+    title: str
+    description: str
+    takes: type[Record]
+    answers: type[Record] | None
+    run: Callable[[Call, Any], Awaitable[Answer]]
+    changes: bool = False
+    destroys: bool = False
+
+    def parameters(self, fixed: ScopeName | None) -> dict[str, Any]:
+        """Return the JSON Schema of its arguments; a fixed scope is none of them."""
+        schema = self.takes.model_json_schema()
+        schema.pop("description")
+        if fixed is not None and "scope" in schema["properties"]:
+            del schema["properties"]["scope"]
+            schema["required"].remove("scope")
+        return schema
+
+    def result(self) -> dict[str, Any] | None:
+        """Return the JSON Schema of its answer; None for one in plain words."""
+        return (
+            None if self.answers is None else self.answers.model_json_schema(mode="serialization")
+        )
+
+    def checked(self, given: Mapping[str, object], fixed: ScopeName | None) -> Record:
+        """Return the arguments. Raises UsageError, naming the first that is wrong."""
+        if fixed is not None and "scope" in self.takes.model_fields:
+            if "scope" in given:
+                raise UsageError("scope: this server has one scope of its own; leave it out")
+            given = {**given, "scope": fixed}
+        try:
+            return self.takes.model_validate(given)
+        except ValidationError as error:
+            unknown = f"is no argument of {self.name}; leave it out"
+            field, said = first_problem(error, unknown)
+            raise UsageError(f"{field}: {said}") from None
+
+
+async def _remember(call: Call, asked: Remembering) -> Decided:
+    call.require("write", asked.scope)
+    [told] = await call.store.add([call.store.event(asked.model_dump(exclude_none=True))])
+    return _decided(told)
+
+
+async def _recall(call: Call, asked: Recalling) -> str:
+    call.require("read", asked.scope)
+    block = await call.store.recall(recalling.Asked.model_validate(asked.model_dump()))
+    if not block.text:
+        least = f"a block takes {block.tokens_min} tokens; give that or more"
+        raise UsageError(f"budget: is {asked.budget}, and {least}")
+    return block.text
+
+
+async def _search(call: Call, asked: Searching) -> Found:
+    call.require("read", asked.scope)
+    found = await call.store.search(loading.Asked.model_validate(asked.model_dump()))
+    return Found(results=tuple(map(_fact, found.entries)), degraded=found.degraded)
+
+
+async def _explain(call: Call, asked: Explaining) -> Story:
+    await call.require_id("read", asked.id)
+    return Story(story=tuple(await call.store.explain(asked.id)))
+
+
+async def _history(call: Call, asked: OfMemory) -> Life:
+    await call.require_id("read", asked.memory_id)
+    return Life(versions=tuple(map(_version, await call.store.history(asked.memory_id))))
+
+
+async def _forget(call: Call, asked: Forgetting) -> Forgotten:
+    await call.require_id("write", asked.memory_id)
+    wanted = Wanted(memory=asked.memory_id)
+    forgot = await call.store.forget(wanted, call.wish(asked.note), later=False)
+    gone = {identity for plan in forgot.plans for identity in plan.kin.gone}
+    again = sum(len(plan.again) for plan in forgot.plans)
+    return Forgotten(memory_ids=tuple(sorted(gone)), decided_again=again)
+
+
+async def _undo(call: Call, asked: Undoing) -> Decided:
+    await call.require_id("write", asked.decision_id)
+    first, *_ = await call.store.undo(asked.decision_id, call.wish(asked.note))
+    return _decided(first)
+
+
+def _decided(told: Told) -> Decided:
+    memory = told.memory
+    return Decided(
+        decision_id=told.decision.decision_id,
+        kind=told.decision.kind,
+        reason=told.reason,
+        effect=told.effect,
+        memory_id=None if memory is None else memory.id,
+        text=None if memory is None else memory.text,
+    )
+
+
+def _fact(entry: ShownEntry) -> Fact:
+    memories = [one.memory for one in entry.members]
+    texts = [text for one in memories for text in (one.text, *(v.text for v in one.variants))]
+    return Fact(
+        text=entry.text,
+        score=round(entry.score, 4),
+        memory_id=memories[0].id,
+        memory_ids=tuple(one.id for one in memories),
+        wordings=tuple(text for text in dict.fromkeys(texts) if text != entry.text),
+        last_seen_at=max(one.last_seen_at for one in memories),
+    )
+
+
+def _version(told: ToldVersion) -> Version:
+    version = told.version
+    return Version(
+        version=version.memory.version,
+        text=version.memory.text,
+        occurred_at=version.decision.event.occurred_at,
+        kind=version.decision.kind,
+        reason=told.reason,
+        by=told.by,
+        decision_id=version.decision.decision_id,
+        undone_by=version.undone_by,
+    )
+
+
+TOOLS = {
+    tool.name: tool
+    for tool in (
+        Tool(
+            "remember",
+            "Remember a fact",
+            "Keep one fact for later. It is compared with what its scope knows already, and the "
+            "answer says what was decided and why: it is new (insert), known already (reinforce), "
+            "joined with what was known (merge), or newer than what it contradicts (replace). Call "
+            "it once for each fact that will matter later; a repeat does no harm.",
+            Remembering,
+            Decided,
+            _remember,
+            changes=True,
+        ),
+        Tool(
+            "recall",
+            "Recall for a prompt",
+            "Return what is known of a scope as a short block of text for a prompt. Call it when a "
+            "conversation or a task begins, or with a query when a subject comes up.",
+            Recalling,
+            None,
+            _recall,
+        ),
+        Tool(
+            "search",
+            "Search memories",
+            "Find the facts of a scope that are nearest to a question, with their ids. Memories "
+            "that say one fact come as one result. The nearest are returned even where none is "
+            "about the question: look at the scores and texts.",
+            Searching,
+            Found,
+            _search,
+        ),
+        Tool(
+            "explain",
+            "Explain a decision or a memory",
+            "Tell, line by line, why something was decided: what it was compared with, and by "
+            "which rule; or how a memory came to be what it is.",
+            Explaining,
+            Story,
+            _explain,
+        ),
+        Tool(
+            "history",
+            "Tell a memory's history",
+            "Return every version of a memory, oldest first, with the decision that made it.",
+            OfMemory,
+            Life,
+            _history,
+        ),
+        Tool(
+            "forget",
+            "Forget a memory",
+            "Erase a memory and all that it stands for from every file, and keep it from coming "
+            "back. This cannot be undone. Use it when somebody asks to be forgotten; to correct a "
+            "fact, `remember` the new one, and to take back a decision, `undo` it.",
+            Forgetting,
+            Forgotten,
+            _forget,
+            changes=True,
+            destroys=True,
+        ),
+        Tool(
+            "undo",
+            "Undo a decision",
+            "Take a decision back: its memories are again what they were, and what was decided "
+            "since on the same memories is decided again. An undo can be undone by its own id.",
+            Undoing,
+            Decided,
+            _undo,
+            changes=True,
+        ),
+    )
+}

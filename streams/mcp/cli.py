@@ -1,0 +1,73 @@
+"""`memsieve mcp`: memories as tools of an agent, over the Model Context Protocol."""
+
+import asyncio
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from schemas.base import Record, Scope, ScopeName
+from streams.memory.app.problems import first_problem
+from streams.model.ports import Unusable
+from streams.store.app.failures import UsageError
+from streams.store.cli import options
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="mcp")(mcp)
+
+
+def mcp(
+    *,
+    scope: Annotated[
+        str | None,
+        typer.Option("--scope", help="The one scope of its tools; else each call names one."),
+    ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http", metavar="HOST:PORT", help="Serve streamable HTTP there. [standard input]"
+        ),
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option("--tokens", metavar="FILE", help="With --http: who may use it, as TOML."),
+    ] = None,
+    store: options.Store = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+) -> None:
+    """Serve memories as tools to an agent, over the Model Context Protocol, until it ends.
+
+    The one process that writes the store. An agent starts it and speaks to it over standard input
+    and output; with --http several agents share it, at the path /mcp. Needs memsieve[mcp].
+    """
+    if find_spec("mcp") is None:
+        raise Unusable("the MCP server is made with mcp: pip install 'memsieve[mcp]'")
+    from streams.mcp.app import server  # noqa: PLC0415
+    from streams.store.world.telemetry import log_lines  # noqa: PLC0415 - only here is all this needed
+
+    if tokens is not None and http is None:
+        raise UsageError("--tokens goes with --http: one agent at standard input needs none")
+    fixed = None if scope is None else _exact(scope)
+    settings = options.load(config, store=store, policy=policy, api__tokens=tokens)
+    log = log_lines("mcp").info
+    if http is None:
+        asyncio.run(server.over_stdio(settings, fixed, log))
+    else:
+        host, port = server.place(http)
+        asyncio.run(server.over_http(settings, fixed, host, port, log))
+
+
+class _Place(Record):
+    scope: Scope
+
+
+def _exact(scope: str) -> ScopeName:
+    try:
+        return _Place.model_validate({"scope": scope}).scope
+    except ValidationError as error:
+        _, said = first_problem(error, "")
+        raise UsageError(f"--scope {said}") from None

@@ -1,0 +1,1 @@
+"""A Memories.md read, written, cleaned and kept in step."""

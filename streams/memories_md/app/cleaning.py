@@ -1,0 +1,322 @@
+"""Cleaning of a Memories.md: repairs supersession, and merges duplicates within a location.
+
+Every location is a scope and every live entry an event. They are decided on as in `memsieve run`,
+from an empty store and in file order: first only identical wordings, then all. This repeats on the
+result until nothing more is found, so cleaning a clean file changes nothing.
+
+An entry that is merged into another stays in the file as retired: no text is lost.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from schemas.base import EventId, ModelId, PolicyId
+from schemas.codec import Unreadable
+from schemas.events import Remember
+from streams.memories_md.core.checking import problems
+from streams.memories_md.core.entries import (
+    At,
+    Document,
+    Entry,
+    Found,
+    Location,
+    Problem,
+    entries,
+)
+from streams.memories_md.core.mapping import event_of
+from streams.memories_md.core.supersession import Damage, damages, repaired
+from streams.memories_md.core.uniting import Gone, Union, unions, united
+from streams.model.bands import Bands
+from streams.model.merge import contains
+from streams.model.policy import Policy
+from streams.stage.core.explain import why
+from streams.store.app.policies import with_bands
+from streams.store.app.rehearsing import Means, for_repeats, rehearse
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_DECIMALS = 4
+
+
+@dataclass(frozen=True)
+class Member:
+    """An entry replaced by another, by the decision on the entry at line `by`.
+
+    `verbatim`: the other entry contains every sentence of it word for word.
+    """
+
+    found: Found
+    by: int
+    gone: Gone
+    verbatim: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """Entries that became one: the survivor before and after, and the other members."""
+
+    survivor: Found
+    now: Entry
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True)
+class Size:
+    """The number and the bytes of a file's live entries."""
+
+    entries: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """A file before and after cleaning, and why; line numbers are those before."""
+
+    policy: PolicyId
+    model: ModelId
+    before: Document
+    after: Document
+    damages: tuple[Damage, ...]
+    brought_back: int
+    problems: tuple[Problem, ...]
+    groups: tuple[Group, ...]
+
+    @property
+    def changed(self) -> bool:
+        return self.after != self.before
+
+    def by_location(self) -> Iterator[tuple[Location, list[Group]]]:
+        """Yield the locations in which entries were merged."""
+        groups: dict[int, list[Group]] = defaultdict(list)
+        places: dict[int, Location] = {}
+        for group in self.groups:
+            location = group.survivor.location
+            if location is not None:
+                places.setdefault(location.id, location)
+                groups[location.id].append(group)
+        for number, members in groups.items():
+            yield places[number], members
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result for programs, with stable keys."""
+        before, after = live(self.before), live(self.after)
+        lived, live_on = _by_location(self.before), _by_location(self.after)
+        return {
+            "policy": self.policy,
+            "model": self.model,
+            "entries": sum(1 for _ in entries(self.before)),
+            "live_before": before.entries,
+            "brought_back": self.brought_back,
+            "removed": sum(len(group.members) for group in self.groups),
+            "live_after": after.entries,
+            "bytes_before": before.bytes,
+            "bytes_after": after.bytes,
+            "reduction_entries": _reduction(before.entries, after.entries),
+            "reduction_bytes": _reduction(before.bytes, after.bytes),
+            "locations": [
+                {
+                    "id": location.id,
+                    "name": location.name,
+                    "live_before": lived[location.id],
+                    "live_after": live_on[location.id],
+                    "groups": [_group(group) for group in groups],
+                }
+                for location, groups in self.by_location()
+            ],
+            "repairs": [
+                {
+                    "line": one.found.line,
+                    "title": one.found.entry.header.title,
+                    "kind": one.kind,
+                    "why": one.why,
+                    "repair": one.repair,
+                }
+                for one in self.damages
+            ],
+            "problems": [{"line": one.line, "message": one.message} for one in self.problems],
+        }
+
+
+def live(document: Document) -> Size:
+    """Measure the live entries of a document."""
+    sizes = [len(found.entry.written.encode()) for found in entries(document) if found.entry.live]
+    return Size(len(sizes), sum(sizes))
+
+
+async def clean(
+    document: Document,
+    policy: Policy,
+    means: Means,
+    *,
+    world: str,
+    batch_records: int,
+    done: Callable[[int], None] = lambda _: None,
+) -> Cleaned:
+    """Return the result of cleaning a document.
+
+    Location 41 is the scope `world`/41. The policy's brake is off, since a file full of repetitions
+    is the use case. `done` receives the number of entries decided on since its last call.
+    """
+    damaged = damages(document)
+    mended, refused = repaired(document, damaged)
+    lines = {found.at: found for found in entries(document)}
+    work = _Work(mended, lines, world)
+    known, chosen = means.knowing(), for_repeats(policy)
+
+    async def decide(asked: Sequence[tuple[Found, Remember]], rules: Policy) -> None:
+        events = [event for _, event in asked]
+        decided = await rehearse(events, rules, known, batch_records=batch_records, done=done)
+        work.take(unions([found for found, _ in asked], decided))
+
+    await decide(work.open(), _of_the_same_words(chosen))
+    work.reopen()
+    while asked := work.open():
+        await decide(asked, chosen)
+    left = [Problem(lines[at].line, message) for at, message in work.left_alone.items()]
+    return Cleaned(
+        policy=policy.id,
+        model=known.embedder.model,
+        before=document,
+        after=work.document,
+        damages=damaged,
+        brought_back=live(mended).entries - live(document).entries,
+        problems=tuple(
+            sorted([*problems(document), *refused, *left], key=lambda problem: problem.line)
+        ),
+        groups=tuple(_groups(work)),
+    )
+
+
+def at_threshold(policy: Policy, threshold: float) -> Policy:
+    """Return a policy whose `match` band starts at a similarity; lower bands start no higher."""
+
+    def lowered(bands: Bands) -> Bands:
+        review, log = min(bands.review, threshold), min(bands.log, threshold)
+        return Bands(match=threshold, review=review, log=log)
+
+    return with_bands(policy, lowered)
+
+
+def _of_the_same_words(policy: Policy) -> Policy:
+    """Return a policy that compares only texts of the same words."""
+    return with_bands(policy, lambda _: Bands(match=1.0, review=1.0, log=1.0))
+
+
+@dataclass
+class _Work:
+    """A document in progress, and which of its locations are still to be examined.
+
+    `lines` are the entries of the original file.
+    """
+
+    document: Document
+    lines: dict[At, Found]
+    world: str
+    united: dict[At, list[Gone]] = field(default_factory=dict[At, list[Gone]])
+    left_alone: dict[At, str] = field(default_factory=dict[At, str])
+    _changed: set[int] | None = None
+
+    def reopen(self) -> None:
+        """Mark all locations to be examined again."""
+        self._changed = None
+
+    def open(self) -> list[tuple[Found, Remember]]:
+        """Return the live entries, as events, of the locations still to be examined."""
+        return [
+            (found, event)
+            for number, found in enumerate(entries(self.document))
+            if found.location is not None
+            and (self._changed is None or found.location.id in self._changed)
+            and found.at not in self.left_alone
+            and (event := self._event(number, found)) is not None
+        ]
+
+    def take(self, made: Iterable[Union]) -> None:
+        """Apply unions to the document; leave entries alone that cannot be written."""
+        self._changed = set()
+        for union in made:
+            if union.survivor.location is not None:
+                self._changed.add(union.survivor.location.id)
+            self._unite(union)
+
+    def _unite(self, union: Union) -> None:
+        try:
+            self.document = united(self.document, union)
+        except ValueError as error:
+            others = (gone.found.at for gone in union.gone)
+            refused = f"says the same as others, and is left alone: {error}"
+            self.left_alone |= dict.fromkeys((union.survivor.at, *others), refused)
+            return
+        members = self.united.setdefault(union.survivor.at, [])
+        for gone in union.gone:
+            members += [*self.united.pop(gone.found.at, ()), gone]
+
+    def _event(self, number: int, found: Found) -> Remember | None:
+        """Return an entry as an unnamed event; later in the file is later in time."""
+        try:
+            event = event_of(found, world=self.world, at=_BEGINNING + timedelta(seconds=number))
+        except Unreadable as error:
+            self.left_alone[found.at] = f"it cannot be compared: {error}"
+            return None
+        if event is None:
+            return None
+        own = {"event_id": EventId(f"entry-{number}"), "memory_id": None}
+        return event.model_copy(update=own)
+
+
+def _groups(work: _Work) -> Iterator[Group]:
+    now = {found.at: found.entry for found in entries(work.document)}
+    for at in sorted(work.united):
+        members = [_member(gone, work, now[at].text) for gone in work.united[at]]
+        members.sort(key=lambda member: member.found.line)
+        yield Group(work.lines[at], now[at], tuple(members))
+
+
+def _member(gone: Gone, work: _Work, text: str) -> Member:
+    """Compare a removed entry with the final text that replaces it."""
+    found, by = work.lines[gone.found.at], work.lines[gone.by.at].line
+    return Member(found, by, gone, verbatim=contains(text, found.entry.text))
+
+
+def _by_location(document: Document) -> Counter[int]:
+    """Count the live entries of each location."""
+    return Counter(
+        found.location.id
+        for found in entries(document)
+        if found.location is not None and found.entry.live
+    )
+
+
+def _group(group: Group) -> dict[str, Any]:
+    before, now = group.survivor.entry, group.now
+    return {
+        "survivor": {
+            "line": group.survivor.line,
+            "title": before.header.title,
+            "text_before": before.text,
+            "text_after": now.text,
+            "seen": now.meta.seen,
+        },
+        "members": [_as_json(member) for member in group.members],
+    }
+
+
+def _as_json(member: Member) -> dict[str, Any]:
+    compared = member.gone.compared
+    return {
+        "line": member.found.line,
+        "title": member.found.entry.header.title,
+        "text": member.found.entry.text,
+        "decided_at": member.by,
+        "reason": member.gone.decision.evidence.reason.value,
+        "why": why(member.gone.decision),
+        "similarity": None if compared is None else compared.similarity,
+        "judge": None if compared is None else compared.judge,
+        "verbatim": member.verbatim,
+    }
+
+
+def _reduction(before: int, after: int) -> float | None:
+    return round(1 - after / before, _DECIMALS) if before else None

@@ -1,0 +1,1 @@
+"""Its commands: they parse, and print."""

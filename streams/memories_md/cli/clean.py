@@ -1,0 +1,206 @@
+"""`memsieve clean`: a Memories.md freed of what says the same, and of damaged supersession."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from streams.consolidate.core.redundancy import ALERT
+from streams.memories_md.app import cleaning, undoing
+from streams.memories_md.app.cleaning import Cleaned
+from streams.memories_md.core.parsing import parse
+from streams.memories_md.core.rendering import render
+from streams.memories_md.world.file import MemoriesFile
+from streams.memories_md.world.level import level_of
+from streams.model.policy import Policy
+from streams.model.ports import NoStore
+from streams.store.app import policies, wiring
+from streams.store.app.rehearsing import means
+from streams.store.app.settings import Settings
+from streams.store.cli import options
+from streams.store.cli.console import note, quoted, say, say_object
+from streams.store.cli.options import UsageError
+from streams.store.cli.progress import Meter
+
+_WIDTH = 120
+"""Characters of a text that are shown; `--json` has all of them."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="clean")(clean)
+
+
+def clean(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Memories.md.")],
+    *,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            min=0.0,
+            max=1.0,
+            help="The cosine from which on a pair is in the policy's band `match`. [the policy's]",
+        ),
+    ] = None,
+    policy: options.Policy = None,
+    apply: Annotated[
+        bool, typer.Option("--apply/--dry-run", help="Write the file, or only tell. [--dry-run]")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the cleaned text here instead.")
+    ] = None,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Make FILE what it was before the last --apply.")
+    ] = False,
+    model: options.Model = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find what a file says twice, location by location, and make one of each.
+
+    Without --apply or --out nothing is written. What goes is marked as superseded by what stays,
+    and keeps its text; counts and turns are joined. What was superseded by itself, by a circle or
+    by nobody is made active again. --apply leaves FILE.backup-1 and FILE.undo.json beside the file.
+
+    --threshold moves where `match` begins; what follows there is for the policy to say. The policy
+    `default` lets no similarity decide, so there the threshold hardly matters; in others it does.
+    """
+    if sum((apply, out is not None, undo)) > 1:
+        raise UsageError("--apply, --out and --undo are three things: give one of them")
+    memories = MemoriesFile(file)
+    if undo:
+        undoing.restore(memories)
+        if as_json:
+            say_object({"file": str(file), "undone": True})
+        else:
+            note(f"{file} is what it was before it was cleaned")
+        return
+    if out is not None and out.exists() and file.exists() and out.samefile(file):
+        raise UsageError("--out names the file itself: use --apply")
+    before = _read(memories, to_write=apply)
+    settings = options.load(config, policy=policy, embedder__model=model)
+    chosen = policies.load(settings.policy)
+    policies.require_model(chosen, wiring.named_model(settings.embedder))
+    if threshold is not None:
+        chosen = cleaning.at_threshold(chosen, threshold)
+    cleaned = asyncio.run(_clean(before, chosen, settings))
+    written = _write(memories, cleaned, before, out, apply=apply)
+    told = {"file": str(file), "written": written, **cleaned.as_json()}
+    if as_json:
+        say_object(told)
+    else:
+        _show(told)
+        _close(told)
+
+
+def _read(memories: MemoriesFile, *, to_write: bool) -> str:
+    """Return the text of a file. Raises UsageError where it cannot be read, or not be written."""
+    try:
+        text = memories.read()
+        if to_write:
+            memories.require_writable()
+    except NoStore as error:
+        raise UsageError(str(error)) from error
+    if text is None:
+        raise UsageError(f"{memories.path}: there is no such file")
+    if to_write and level_of(memories).exists():
+        raise UsageError(
+            f"{memories.path} is kept by sinks.memories_md: its store would not know of the change; "
+            "write elsewhere with --out, or run this on a file of your own"
+        )
+    return text
+
+
+async def _clean(text: str, policy: Policy, settings: Settings) -> Cleaned:
+    document = parse(text)
+    total = cleaning.live(document).entries
+    async with means(settings, note) as given:
+        with Meter("entries") as meter:
+            return await cleaning.clean(
+                document,
+                policy,
+                given,
+                world=settings.sinks.memories_md_world,
+                batch_records=settings.run.batch_records,
+                done=lambda count: meter.advance(count, total),
+            )
+
+
+def _write(
+    memories: MemoriesFile, cleaned: Cleaned, before: str, out: Path | None, *, apply: bool
+) -> str | None:
+    """Write what was asked for; return which file was, None where there was nothing to write."""
+    if out is not None:
+        options.write("--out", out, render(cleaned.after))
+        return str(out)
+    if apply and cleaned.changed:
+        undoing.write(memories, before, render(cleaned.after))
+        return str(memories.path)
+    return None
+
+
+def _show(told: dict[str, Any]) -> None:
+    say(f"{told['file']}: {told['entries']:,} entries, {told['policy']}, {told['model']}")
+    for location in told["locations"]:
+        say()
+        say(
+            f"location {location['id']} {location['name']}: {location['live_before']:,} live, "
+            f"{location['live_after']:,} afterwards",
+            style="bold",
+        )
+        for group in location["groups"]:
+            _show_group(group)
+    if told["repairs"]:
+        say()
+        say("supersession that leads to no memory", style="bold")
+    for repair in told["repairs"]:
+        say(f"{repair['line']:>6}  {quoted(repair['title'])}: {repair['why']}; {repair['repair']}")
+    if told["problems"]:
+        say()
+        say("for a person to look at", style="bold")
+    for problem in told["problems"]:
+        say(f"{problem['line']:>6}  {problem['message']}")
+
+
+def _show_group(group: dict[str, Any]) -> None:
+    stays = group["survivor"]
+    say(f"{stays['line']:>6}  {quoted(stays['title'])} stays, seen {stays['seen']:,}x")
+    say(f"        {quoted(stays['text_before'], _WIDTH)}")
+    if stays["text_after"] != stays["text_before"]:
+        say(f"        now {quoted(stays['text_after'], _WIDTH)}")
+    for one in group["members"]:
+        near = "" if one["similarity"] is None else f" ({one['similarity']:.3f}, {one['judge']})"
+        new = "" if one["decided_at"] == one["line"] else f", for line {one['decided_at']}"
+        say(f"{one['line']:>10}  {quoted(one['title'])} goes{new}: {one['why']}{near}")
+        say(f"            {quoted(one['text'], _WIDTH)}", style="dim")
+
+
+def _close(told: dict[str, Any]) -> None:
+    say()
+    back = f", {told['brought_back']:,} brought back" if told["brought_back"] else ""
+    say(
+        f"{told['live_before']:,} live entries, {told['removed']:,} said by others{back}: "
+        f"{told['live_after']:,} afterwards{_share(told['reduction_entries'])}",
+        style="bold",
+    )
+    say(
+        f"{told['bytes_before']:,} bytes of them, {told['bytes_after']:,} afterwards"
+        f"{_share(told['reduction_bytes'])}"
+    )
+    if told["removed"] > ALERT * (told["live_before"] + told["brought_back"]):
+        note("more than half of the entries would go: look at the groups closely", style="yellow")
+    if told["written"] == told["file"]:
+        note(f"written; memsieve clean --undo {told['file']} takes it back")
+    elif told["written"] is not None:
+        note(f"written to {told['written']}; {told['file']} is as it was")
+    elif told["removed"] or told["repairs"]:
+        note("nothing was written: --apply does it")
+    else:
+        note("there is nothing to clean")
+
+
+def _share(reduction: float | None) -> str:
+    if not reduction:
+        return ""
+    return f" ({abs(reduction):.1%} {'fewer' if reduction > 0 else 'more'})"

@@ -1,0 +1,236 @@
+"""`memsieve import` and `memsieve export-md`: a Memories.md in, and out."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Container
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from schemas.base import MemoryId
+from schemas.codec import EVENT
+from schemas.events import Remember, Retire
+from streams.memories_md.app.memories_md import (
+    Entries,
+    EntriesSource,
+    Exported,
+    export,
+    read_entries,
+)
+from streams.memories_md.world.file import MemoriesFile
+from streams.memories_md.world.level import Level, level_of, read_level
+from streams.model.ports import NoStore
+from streams.publish.app import publisher
+from streams.store.app import embedding, policies
+from streams.store.app.processes import embedded
+from streams.store.app.reading import reading
+from streams.store.cli import options
+from streams.store.cli.console import note, quoted, say, say_object
+from streams.store.cli.options import UsageError
+from streams.store.world.store_directory import StoreDirectory
+
+_PROBLEMS_MAX = 50
+
+File = Annotated[Path, typer.Argument(metavar="FILE.md", help="A Memories.md.")]
+World = Annotated[
+    str | None,
+    typer.Option(
+        "--world", help="Location 41 is the scope WORLD/41. [sinks.memories_md_world: world]"
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="import")(import_)
+    app.command(name="export-md")(export_md)
+
+
+def import_(
+    file: File,
+    *,
+    world: World = None,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="EVENTS.jsonl", help="Write the events here instead."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would be imported.")
+    ] = False,
+    policy: options.Policy = None,
+    model: options.Model = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Take the entries of a Memories.md over as events: into the store, or the cluster.
+
+    Importing again changes nothing: an entry that says what it said is the same event. Another
+    text below a header corrects the memory. What cannot be read is reported with its line, and
+    stays in the file. The events happened when the file was last changed.
+    """
+    source = options.source(
+        config,
+        store,
+        kafka,
+        policy=policy,
+        embedder__model=model,
+        sinks__memories_md_world=world,
+    )
+    started = time.perf_counter()
+    entries = _entries(file, source, everything=out is not None)
+    if out is not None and not dry_run:
+        lines = (EVENT.encode(event).decode() + "\n" for _, event in entries.events)
+        options.write("--out", out, "".join(lines))
+    decided: dict[str, int] = {}
+    if out is None and not dry_run:
+        decided = asyncio.run(_take_in(file, source, entries))
+    for problem in entries.problems[:_PROBLEMS_MAX]:
+        note(f"{file}:{problem.line}: {problem.message}", style="yellow")
+    if rest := entries.problems[_PROBLEMS_MAX:]:
+        note(f"{len(rest):,} more lines to look at: memsieve import {file} --dry-run --json")
+    if as_json:
+        told = _told(entries, decided) | {"seconds": round(time.perf_counter() - started, 3)}
+        say_object(told | ({"entries": _listed(entries)} if dry_run else {}))
+    else:
+        _show(entries, decided, dry_run=dry_run)
+
+
+def export_md(
+    file: Annotated[Path, typer.Argument(metavar="FILE.md", help="New, or edited in place.")],
+    *,
+    world: World = None,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would become of the file.")
+    ] = False,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write the memories of a world's locations into a Memories.md.
+
+    Whatever people wrote into the file stays. New memories are added, changed ones change, and
+    what was superseded is marked so. An entry that was edited by hand and not imported stays.
+    """
+    source = options.source(config, store, kafka, sinks__memories_md_world=world)
+    kept = MemoriesFile(file)
+    if level_of(kept).exists():
+        raise UsageError(f"{file} is kept by sinks.memories_md already: name another file")
+    exported = asyncio.run(_export(kept, source, dry=dry_run))
+    for line in exported.notes:
+        note(f"{file}: {line}", style="yellow")
+    if as_json:
+        say_object(
+            {
+                "memories": exported.memories,
+                "changed": exported.changed,
+                "left_alone": list(exported.notes),
+            }
+        )
+        return
+    how = ("would be " if dry_run else "") + "written" if exported.changed else "unchanged"
+    say(f"{file} {how}: {exported.memories:,} memories")
+
+
+def _entries(file: Path, source: options.Source, *, everything: bool) -> Entries:
+    kept = MemoriesFile(file)
+    try:
+        text = kept.read()
+    except NoStore as error:
+        raise UsageError(str(error)) from error
+    if text is None:
+        raise UsageError(f"{file}: there is no such file")
+    level = (read_level(kept) or Level()).memories
+    policy = policies.load(source.settings.policy)
+    return read_entries(
+        text,
+        world=source.settings.sinks.memories_md_world,
+        at=datetime.fromtimestamp(int(file.stat().st_mtime), UTC),
+        placed=level,
+        stored=() if everything or not level else asyncio.run(_stored(source, level)),
+        may_supersede=lambda scope: policy.rules(scope).supersede.named_max > 0,
+    )
+
+
+async def _stored(source: options.Source, level: Container[MemoryId]) -> Container[MemoryId]:
+    """Return which memories are where the events go: of a cluster, those that its writer kept."""
+    if not source.embedded:
+        return level
+    if StoreDirectory(source.settings.store).manifest() is None:
+        return ()
+    async with reading(source.settings, embedded=True) as reader:
+        return {memory.id for memory in await reader.memories()}
+
+
+async def _take_in(file: Path, source: options.Source, entries: Entries) -> dict[str, int]:
+    """Decide on the events, or publish them; return what that came to."""
+    settings, rows = source.settings, EntriesSource(str(file), entries.events)
+    done = Counter[str]()
+    if not source.embedded:
+        async with publisher(settings) as target:
+            await target.publish(rows, None, 0, lambda _: None)
+            return {"published": target.published.events}
+    chosen = embedding.for_store(settings, note)
+    async with embedded(chosen.settings, chosen.policy, chosen.embedder, note) as pipeline:
+        await pipeline.recover()
+        before = pipeline.tally.kinds.copy()
+        await pipeline.run(rows, None, lambda _: None)
+        pipeline.tally.check()
+        done = pipeline.tally.kinds - before
+    return dict(done)
+
+
+async def _export(file: MemoriesFile, source: options.Source, *, dry: bool) -> Exported:
+    async with reading(source.settings, embedded=source.embedded) as reader:
+        return await export(reader, file, world=source.settings.sinks.memories_md_world, dry=dry)
+
+
+def _told(entries: Entries, decided: dict[str, int]) -> dict[str, Any]:
+    return {
+        "events": len(entries.events),
+        "retired": entries.retired,
+        "unchanged": entries.known,
+        "decisions": decided,
+        "problems": [
+            {"line": problem.line, "message": problem.message} for problem in entries.problems
+        ],
+    }
+
+
+def _listed(entries: Entries) -> list[dict[str, Any]]:
+    return [{"line": line, "scope": event.scope, **_of(event)} for line, event in entries.events]
+
+
+def _of(event: Remember | Retire) -> dict[str, Any]:
+    """Return what an event says of its entry."""
+    if isinstance(event, Retire):
+        return {"kind": event.kind, "memories": [one.memory_id for one in event.memories]}
+    return {
+        "kind": event.kind,
+        "category": event.category,
+        "title": event.title,
+        "text": event.text,
+    }
+
+
+def _show(entries: Entries, decided: dict[str, int], *, dry_run: bool) -> None:
+    if dry_run:
+        for line, event in entries.events:
+            say(f"{line:>6}  {event.scope}  {_headed(event)}")
+            say(f"        {quoted(event.text, 100)}", style="dim")
+    say(
+        f"{len(entries.events):,} entries {'to import' if dry_run else 'imported'}, "
+        f"{entries.retired:,} retired and left out, {entries.known:,} unchanged"
+    )
+    for kind, count in decided.items():
+        say(f"  {kind:<12}{count:>9,}")
+
+
+def _headed(event: Remember | Retire) -> str:
+    if isinstance(event, Retire):
+        return "struck through by hand"
+    return f"[{event.category or ''}] {event.title or ''}"

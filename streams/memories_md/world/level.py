@@ -1,0 +1,144 @@
+"""`FILE.level.json`: the log position of a Memories.md, and the entry of each memory in it."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+from schemas.base import MemoryId
+from streams.memories_md.core.entries import entries
+from streams.memories_md.core.keeping import Placed, words_digest
+from streams.memories_md.core.parsing import parse
+from streams.memories_md.world.file import (
+    MemoriesFile,
+    meanings,
+    sync_directory,
+    write_durably,
+)
+from streams.model.fences import Reached
+from streams.model.ports import NoStore
+
+
+@dataclass(frozen=True)
+class Coming:
+    """A change in progress: the digests of the file before and after it, and the moved memories."""
+
+    before: str
+    after: str
+    memories: dict[MemoryId, Placed]
+
+
+@dataclass(frozen=True)
+class Level:
+    """The log position of each partition of decisions, and the entries of its memories."""
+
+    format: Literal[1] = 1
+    partitions: dict[str, Reached] = field(default_factory=dict[str, Reached])
+    memories: dict[MemoryId, Placed] = field(default_factory=dict[MemoryId, Placed])
+    coming: Coming | None = None
+
+
+_LEVEL = TypeAdapter(Level)
+
+
+def level_of(file: MemoriesFile) -> Path:
+    """Return the path of a file's level, whether or not a writer keeps one."""
+    return file.beside("level.json")
+
+
+def read_level(file: MemoriesFile) -> Level | None:
+    """Return a file's level; None if no writer keeps it. Raises NoStore if it is damaged."""
+    return LevelFile(file).read()
+
+
+def placed_in(text: str, level: Level) -> dict[MemoryId, Placed]:
+    """Return the entries of memories in a file's text, even after a kill during a change."""
+    coming = level.coming
+    if coming is None or not text or digest(text) == coming.before:
+        return level.memories
+    if digest(text) == coming.after or _holds(text, coming.memories, level.memories):
+        return {**level.memories, **coming.memories}
+    return level.memories
+
+
+def digest(text: str) -> str:
+    """Return a digest that identifies a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class LevelFile:
+    """The level next to a file, for repeated reads and writes.
+
+    A large file has a large level, but each change moves only a few memories: the others are not
+    parsed or encoded again, as long as no other process changes the level.
+    """
+
+    def __init__(self, file: MemoriesFile) -> None:
+        self._file = file
+        self._path = level_of(file)
+        self._last: tuple[bytes, Level] | None = None
+        self._encoded: dict[MemoryId, tuple[Placed, bytes]] = {}
+
+    def read(self) -> Level | None:
+        """Return the level; None if no writer keeps the file. Raises NoStore if it is damaged."""
+        with meanings(self._file.path):
+            try:
+                content = self._path.read_bytes()
+            except FileNotFoundError:
+                return None
+        if self._last is None or self._last[0] != content:
+            self._last = content, self._decoded(content)
+        return self._last[1]
+
+    def keep(self, level: Level) -> None:
+        """Replace the level durably."""
+        content = self._encode(level)
+        unfinished = self._file.beside("level.unfinished")
+        with meanings(self._file.path):
+            write_durably(unfinished, content)
+            unfinished.replace(self._path)
+            sync_directory(self._path.parent)
+        self._last = content, level
+
+    def _decoded(self, content: bytes) -> Level:
+        try:
+            return _LEVEL.validate_json(content, strict=True)
+        except ValidationError as error:
+            raise NoStore(
+                f"{self._path} is damaged: delete it, and the file is brought in step from the log"
+            ) from error
+
+    def _encode(self, level: Level) -> bytes:
+        rest = to_json(
+            {"format": level.format, "partitions": level.partitions, "coming": level.coming}
+        )
+        return b'{"memories":{%b},%b\n' % (
+            b",".join(self._entries(level.memories)),
+            rest.removeprefix(b"{"),
+        )
+
+    def _entries(self, memories: Mapping[MemoryId, Placed]) -> list[bytes]:
+        """Return the entry of each memory as JSON; reuse the encoding of unmoved ones."""
+        entries: list[bytes] = []
+        for identity, place in memories.items():
+            known = self._encoded.get(identity)
+            if known is None or known[0] is not place:
+                known = place, to_json(identity) + b":" + to_json(place)
+                self._encoded[identity] = known
+            entries.append(known[1])
+        return entries
+
+
+def _holds(text: str, coming: Mapping[MemoryId, Placed], before: Mapping[MemoryId, Placed]) -> bool:
+    """Return whether a file that was edited since contains words of the change in progress."""
+    fresh = {
+        (place.location, place.words)
+        for identity, place in coming.items()
+        if identity not in before or before[identity].words != place.words
+    }
+    found = entries(parse(text))
+    return any((f.location.id, words_digest(f.entry)) in fresh for f in found if f.location)

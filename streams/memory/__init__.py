@@ -1,0 +1,1 @@
+"""One store held open for a program: decided on, searched, changed."""

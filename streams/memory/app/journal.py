@@ -1,0 +1,199 @@
+"""A Python API that gives an agent's loop a memory of the places of its world."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+
+from pydantic import ValidationError
+
+from schemas.base import ScopeName
+from schemas.turns import Place, Said, State, Turn
+from streams.changes.app.retiring import session_over
+from streams.clock.system import SystemClock
+from streams.extract.app.extracting import Counts, Extraction
+from streams.extract.core.notes import Notes
+from streams.extract.flow.extract import Taken
+from streams.model.ports import Clock, NoServer, Unreachable
+from streams.recall.app.recalling import Asked, Recaller, recalling
+from streams.recall.core.recall import BUDGET
+from streams.store.app import wiring
+from streams.store.app.embedding import for_store
+from streams.store.app.processes import EmbeddedPipeline, embedded
+from streams.store.app.reading import reading
+from streams.store.app.requests import record_of
+from streams.store.app.settings import Settings
+
+_PLACE = "the journal"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of recording an action: the triggers that fired, and what was noted.
+
+    `refused` says why something could not be noted, for example an unreachable language model: the
+    agent continues and may record the same again.
+    """
+
+    triggers: tuple[str, ...] = ()
+    noted: tuple[str, ...] = ()
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a journal has done since it was opened, for monitoring the agent.
+
+    `taken` counts turns, turns with triggers, and events; `decisions` counts decisions by kind.
+    `refused` is the most recent reason why something could not be noted.
+    """
+
+    episode: str
+    turn: int
+    taken: Mapping[str, object]
+    decisions: Mapping[str, int]
+    refused: str | None
+
+
+class Journal:
+    """Records the outcomes of actions, and recalls what is known about a place.
+
+    Each place has its own scope, WORLD/ID. When a call returns, what it noted is in the store and
+    its sinks. For one event loop; calls may overlap.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        pipeline: EmbeddedPipeline,
+        extraction: Extraction,
+        recaller: Recaller,
+        *,
+        world: str,
+        episode: str,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._pipeline = pipeline
+        self._extraction = extraction
+        self._recaller = recaller
+        self._world = world
+        self._clock = clock
+        self._episode = episode
+        self._turn = 0
+        self._counts = Counts()
+        self._refused: str | None = None
+        self._writing = asyncio.Lock()
+
+    async def record_action_outcome(
+        self, place: Place, action: str, response: str, state: State | None = None
+    ) -> Outcome:
+        """Note what is worth remembering of an action at a place and of the world's response.
+
+        `state` is what the world knows for certain; it helps decide whether the turn is examined.
+        """
+        async with self._writing:
+            self._turn += 1
+            outcome = await self._record(place, action, response, state or State())
+            self._refused = outcome.refused or self._refused
+            return outcome
+
+    async def get_location_memory(
+        self, location_id: int, *, query: str | None = None, budget: int = BUDGET
+    ) -> str:
+        """Return a place's block of memories for the agent's prompt, within a token budget."""
+        asked = Asked(scope=self._scope(location_id), query=query, budget=budget)
+        return (await self._recaller.recall(asked)).text
+
+    async def reset_episode(self, episode: str) -> None:
+        """Start an episode with a unique name; the last one's ephemeral memories end."""
+        async with self._writing:
+            async with reading(self._settings, embedded=True) as reader:
+                memories = await reader.memories()
+            over = session_over(self._episode, memories, author=self._world, now=self._clock.now())
+            await self._pipeline.take([record_of(one, self._partitions) for one in over])
+            self._episode, self._turn = episode, 0
+
+    def get_status(self) -> Status:
+        """Return what the journal has done so far."""
+        kinds = dict(self._pipeline.tally.kinds)
+        return Status(self._episode, self._turn, asdict(self._counts), kinds, self._refused)
+
+    async def _record(self, place: Place, action: str, response: str, state: State) -> Outcome:
+        try:
+            turn = self._turn_of(place, action, response, state)
+        except ValidationError as error:
+            return Outcome(refused=error.errors(include_url=False, include_input=False)[0]["msg"])
+        try:
+            taken = await self._extraction.take_turn(_PLACE, turn)
+        except (Unreachable, NoServer) as error:
+            return Outcome(refused=str(error))
+        self._counts.add(taken)
+        await self._pipeline.take([record_of(one, self._partitions) for one in taken.events])
+        return _outcome(taken)
+
+    def _turn_of(self, place: Place, action: str, response: str, state: State) -> Turn:
+        said = (Said(by="model", text=action), Said(by="world", text=response))
+        return Turn(
+            turn_id=f"{self._episode}-t{self._turn}",
+            scope=self._scope(place.id),
+            occurred_at=self._clock.now(),
+            number=self._turn,
+            session=self._episode,
+            said=said,
+            state=state.model_copy(update={"location_before": state.location_before or place}),
+        )
+
+    def _scope(self, location_id: int) -> ScopeName:
+        return ScopeName(f"{self._world}/{location_id}")
+
+    @property
+    def _partitions(self) -> int:
+        return self._settings.log.partitions
+
+
+def _outcome(taken: Taken) -> Outcome:
+    return Outcome(
+        triggers=tuple(str(one.trigger) for one in taken.fired),
+        noted=tuple(event.text for event in taken.events),
+        refused=None if taken.letter is None else taken.letter.error,
+    )
+
+
+@asynccontextmanager
+async def journal(
+    settings: Settings,
+    *,
+    world: str,
+    episode: str,
+    llm: bool = False,
+    report: Callable[[str], None] = lambda _: None,
+) -> AsyncGenerator[Journal]:
+    """Open the settings' store as an agent's journal of a world; no other process may write it.
+
+    Use each episode name only once. With `llm` the configured language model words what is noted;
+    otherwise each informative sentence of the world is noted. `report` receives a line about each
+    wait.
+    """
+    chosen, clock = for_store(settings, report), SystemClock()
+    model = wiring.llm_extractor(settings, clock) if llm else None
+    async with (
+        embedded(chosen.settings, chosen.policy, chosen.embedder, report) as pipeline,
+        recalling(chosen.settings, embedded=True, report=report) as recaller,
+    ):
+        await pipeline.recover()
+        async with reading(chosen.settings, embedded=True) as reader:
+            notes = Notes(await reader.memories(), (), settings.extraction.known_max)
+        extraction = Extraction(settings.extraction, notes, model=model)
+        try:
+            yield Journal(
+                chosen.settings,
+                pipeline,
+                extraction,
+                recaller,
+                world=world,
+                episode=episode,
+                clock=clock,
+            )
+        finally:
+            await extraction.close()

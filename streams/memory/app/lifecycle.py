@@ -1,0 +1,387 @@
+"""Every operation on memories, for servers: add, read, correct, undo, forget.
+
+Authorization is not checked here: the caller has checked the scope of each request.
+"""
+
+import base64
+import binascii
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Literal
+
+from schemas.base import DecisionId, MemoryId, ScopeName
+from schemas.decisions import Decision, Marker, Reinforce, Reject
+from schemas.events import Answer, Ended, Event, Pin, Remember, Retire, Seen
+from schemas.memories import Memory, Standing
+from streams.changes.app.lineages import CutOff, History, history, planned
+from streams.changes.core.history import standing
+from streams.forget.app.forgetting import Means, Unknown, Wanted, plans
+from streams.forget.core import Plan as ForgetPlan
+from streams.inspect.app import story
+from streams.memory.app.queueing import Decide, Deciding, Queue, Told
+from streams.model.identity import answer_id, content_key, decision_id, memory_id, review_id
+from streams.model.ports import Clock, SearchableLog, Unusable
+from streams.recall.app.loading import Loading
+from streams.recall.app.recalling import Asked, recalled
+from streams.recall.core.recall import Block, CountTokens
+from streams.reviews.app import Reviews, answer_to
+from streams.stage.core.decide import target_of
+from streams.stage.core.ledger import touched
+from streams.stage.core.lineage import CannotUndo, Wish
+from streams.stage.core.lineage import Plan as UndoPlan
+from streams.stage.core.reviewing import Question
+from streams.store.app.awaiting import is_out_of_date
+from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
+from streams.store.app.reading import StoreReader
+from streams.store.app.requests import request
+
+
+class Why(Enum):
+    """Why a request is declined."""
+
+    UNKNOWN = "unknown"
+    FORGOTTEN = "forgotten"
+    CONFLICT = "conflict"
+    UNFIT = "unfit"
+    NOT_HERE = "not-here"
+
+
+class Declined(Exception):
+    """A declined request: one line that says why, and what to do instead."""
+
+    def __init__(self, why: Why, message: str, field: str | None = None) -> None:
+        """`field` names the field of the request at fault."""
+        super().__init__(message)
+        self.why = why
+        self.field = field
+
+
+@dataclass(frozen=True)
+class Past:
+    """The log, for what takes reading it: a store's at once, that of a cluster from its beginning."""
+
+    log: SearchableLog
+    reader: StoreReader
+
+
+@dataclass(frozen=True)
+class OwnStore:
+    """What only the one who writes a store has at hand: the turn to write, the means to forget."""
+
+    queue: Queue
+    means: Means
+
+
+@dataclass(frozen=True)
+class Part:
+    """A page of a scope's memories, oldest first; the next page starts behind `after`."""
+
+    memories: Sequence[KeptMemory]
+    after: str | None
+
+
+@dataclass(frozen=True)
+class Undone:
+    """An undo and its decisions; no plan if only the rest of an earlier undo was decided on."""
+
+    plan: UndoPlan | None
+    told: Sequence[Told]
+
+
+@dataclass(frozen=True)
+class ForgottenNow:
+    """The plans of forgetting and their decisions; no plans if it was already forgotten."""
+
+    plans: Sequence[ForgetPlan]
+    told: Sequence[Told]
+
+
+class Lifecycle:
+    """Carries out requests about memories. For one event loop."""
+
+    def __init__(
+        self,
+        loading: Loading,
+        deciding: Deciding,
+        count: CountTokens,
+        clock: Clock,
+        past: Past | None = None,
+        own: OwnStore | None = None,
+    ) -> None:
+        """`past` is None where nothing is done that takes reading the log, `own` beside a cluster."""
+        self.loading = loading
+        self.deciding = deciding
+        self._count = count
+        self._clock = clock
+        self._past = past
+        self._own = own
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    async def memory(self, identity: MemoryId) -> Memory:
+        """Return a memory, live or retired; a forgotten one has no text."""
+        held = await (await self.loading.index()).get([identity])
+        if identity not in held:
+            raise unknown("memory", identity)
+        return held[identity].memory
+
+    async def kept(self, memory: Memory) -> KeptMemory:
+        """Return a memory with what it is in conflict with."""
+        return kept(memory, await conflicts_of(await self.loading.index(), [memory.id]))
+
+    async def listed(
+        self, scope: ScopeName, limit: int, after: str | None, *, retired: bool
+    ) -> Part:
+        """Return the memories of a scope behind `after`, oldest first."""
+        start = None if after is None else _place_of(after)
+        index = await self.loading.index()
+        stored = [one async for one in index.scan(scope)]
+        known, every = among(stored), [one.memory for one in stored]
+        shown = [one for one in every if one.live or (retired and not is_forgotten(one))]
+        behind = sorted((one for one in shown if start is None or _place(one) > start), key=_place)
+        part = [kept(memory, known) for memory in behind[:limit]]
+        return Part(part, _written(part[-1]) if len(part) < len(behind) else None)
+
+    async def recall(self, asked: Asked) -> Block:
+        """Return a block for a prompt."""
+        index = await self.loading.index()
+        try:
+            block = await recalled(index, asked, self.loading.vector_of, self._count)
+        except Unusable as error:
+            raise Declined(Why.UNFIT, f"{error}", "scope") from error
+        if not block.text:
+            least = block.tokens_min
+            said = f"is {asked.budget}, and a block takes {least} tokens; give {least} or more"
+            raise Declined(Why.UNFIT, said, "budget")
+        return block
+
+    async def decision(self, identity: DecisionId) -> Decision:
+        """Return the decision that has an id."""
+        found = await self.past("explain a decision").reader.on_events([identity])
+        if identity not in found:
+            raise unknown("decision", identity)
+        return found[identity]
+
+    async def story(self, decision: Decision) -> list[str]:
+        """Tell a decision in plain words, line by line."""
+        return await story(self.past("explain a decision").reader, decision)
+
+    async def history(self, identity: MemoryId) -> History:
+        """Return the life of a memory."""
+        return await history(self.past("tell a memory's history").reader, identity)
+
+    async def add(self, events: Sequence[Remember]) -> list[Told]:
+        """Decide on new events."""
+        return await self.deciding.decide(events)
+
+    async def update(self, memory: Memory, event: Remember, author: str) -> list[Told]:
+        """Supersede a memory with what an event says, without comparing the two.
+
+        The event names the memory it supersedes; for policies under which an event may not retire
+        what it names, an answer says that the new memory stands.
+        """
+        made = memory_id(decision_id(event.scope, event.event_id))
+        if memory.superseded is None or memory.superseded.by != made:  # else it is a retry
+            require_free(memory)
+        new = Seen(memory_id=made, content_key=content_key(event.scope, event.text))
+        first, second = await self.deciding.decide([event, _stands(event, new, memory, author)])
+        decision = first.decision
+        if first.refused or isinstance(decision, Marker) or _changes(decision, memory):
+            return [first]
+        if isinstance(decision, Reinforce) and decision.memory.id != made:  # the text is known
+            known = decision.memory
+            new = Seen(memory_id=known.id, content_key=known.content_key)
+            [second] = await self.deciding.decide([_stands(event, new, memory, author)])
+        if second.decision is not None and not _changes(second.decision, memory):
+            raise changed(memory.id)
+        return [first, second]
+
+    async def pin(self, memory: Memory, author: str, note: str, *, pinned: bool) -> list[Told]:
+        """Pin or unpin a memory: a pinned one is not merged, replaced or ended."""
+        require_live(memory)
+        wish = {"memory_id": memory.id, "pinned": pinned}
+        asked = request(Pin, memory.scope, memory.id, author=author, note=note, **wish)
+        return await self._asked(memory.id, asked)
+
+    async def retire(self, memory: Memory, author: str, note: str, reason: Ended) -> list[Told]:
+        """Retire a memory without a successor."""
+        require_free(memory)
+        wish = {"memories": (target_of(memory),), "reason": reason}
+        asked = request(Retire, memory.scope, memory.id, author=author, note=note, **wish)
+        return await self._asked(memory.id, asked)
+
+    async def undo(self, identity: DecisionId, author: str, note: str) -> Undone:
+        """Take a decision back, with what rests on it."""
+        reader = self.past("undo a decision").reader
+        async with self._alone() as decide:
+            try:
+                plan = await planned(reader, identity, Wish(author, self.now(), note))
+            except CutOff as cut:
+                return Undone(None, await decide(cut.events))
+            except CannotUndo as error:
+                raise Declined(Why.CONFLICT, f"{error}", "decision_id") from error
+            if plan is None:
+                raise unknown("decision", identity)
+            told = await decide(plan.events)
+        if is_out_of_date(told[0].decision):
+            said = "what it changed has changed meanwhile; ask again"
+            raise Declined(Why.CONFLICT, said, "decision_id")
+        return Undone(plan, told)
+
+    async def forget(self, identity: MemoryId, author: str, note: str) -> ForgottenNow:
+        """Let nothing that is kept say any more what a memory said."""
+        past, own = self.past("forget a memory"), self._owned("forget a memory")
+        wish, wanted = Wish(author, self.now(), note), Wanted(memory=identity)
+        async with own.queue.alone() as decide:
+            try:
+                found = await plans(past.log, wanted, own.means, wish, indexed=True)
+            except Unknown as error:
+                raise unknown("memory", identity) from error
+            asked: list[Event] = [one for plan in found for one in plan.requests]
+            return ForgottenNow(found, await decide(asked))
+
+    async def questions(self) -> list[Question]:
+        """Return every question to a person, the newest first."""
+        past = self.past("list reviews")
+        return (await Reviews(past.log, past.reader).questions()).all()
+
+    async def answer(self, question: Question, verdict: str, author: str, note: str) -> list[Told]:
+        """Settle a question."""
+        if not question.answerable:
+            said = f"question {question.review.id} is {question.state}; list those that are open"
+            raise Declined(Why.CONFLICT, said, "review_id")
+        event = answer_to(
+            question.review,
+            verdict,
+            author=author,
+            note=note,
+            clock=self._clock,
+            reopened_by=question.reopened_by,
+        )
+        return await self.deciding.decide([event])
+
+    async def _asked(self, about: MemoryId, asked: Event) -> list[Told]:
+        told = await self.deciding.decide([asked])
+        if is_out_of_date(told[0].decision):
+            raise changed(about)
+        return told
+
+    def past(self, what: str) -> Past:
+        """Return the log. Raises Declined where it is not read here; `what` takes reading it."""
+        if self._past is None:
+            raise _not_here(what)
+        return self._past
+
+    def _owned(self, what: str) -> OwnStore:
+        if self._own is None:
+            raise _not_here(what)
+        return self._own
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncGenerator[Decide]:
+        """Let nobody else write a store of our own meanwhile; a cluster tells who came too late."""
+        if self._own is None:
+            yield self.deciding.decide
+            return
+        async with self._own.queue.alone() as decide:
+            yield decide
+
+
+def _not_here(what: str) -> Declined:
+    return Declined(
+        Why.NOT_HERE,
+        f"to {what} takes reading the cluster's log: use the command of memsieve with "
+        "--kafka, or serve the API over a store of its own with --store",
+    )
+
+
+def unknown(what: Literal["memory", "decision", "question"], identity: str) -> Declined:
+    """Return that nothing has an id; also used for what the caller may not see."""
+    field = {"memory": "memory_id", "decision": "decision_id", "question": "review_id"}[what]
+    return Declined(
+        Why.UNKNOWN, f"no {what} of your scopes has the id {identity}; list them to see", field
+    )
+
+
+def changed(identity: MemoryId) -> Declined:
+    """Return that a memory has changed since the request was made."""
+    return Declined(
+        Why.CONFLICT,
+        f"memory {identity} has changed meanwhile; look at it and ask again",
+        "memory_id",
+    )
+
+
+def is_forgotten(memory: Memory) -> bool:
+    return memory.status is Standing.FORGOTTEN
+
+
+def require_told(memory: Memory) -> None:
+    """Raise Declined if a memory is forgotten."""
+    if is_forgotten(memory):
+        raise Declined(Why.FORGOTTEN, f"memory {memory.id} is forgotten", "memory_id")
+
+
+def require_live(memory: Memory) -> None:
+    """Raise Declined if a memory is not live."""
+    require_told(memory)
+    if not memory.live:
+        said = f"memory {memory.id} is {standing(memory)}"
+        by = None if memory.superseded is None else memory.superseded.by
+        remedy = "undo what ended it first" if by is None else f"ask for {by} instead"
+        raise Declined(Why.CONFLICT, f"{said}; {remedy}", "memory_id")
+
+
+def require_free(memory: Memory) -> None:
+    """Raise Declined if a memory is not live or is pinned."""
+    require_live(memory)
+    if memory.pinned:
+        raise Declined(Why.CONFLICT, f"memory {memory.id} is pinned; unpin it first", "memory_id")
+
+
+def scope_of(decision: Decision) -> ScopeName | None:
+    """Return the scope of a decision; None for a reject, whose record could not be read."""
+    if isinstance(decision, Reject):
+        return None
+    return decision.scope if isinstance(decision, Marker) else decision.event.scope
+
+
+def _stands(event: Remember, new: Seen, memory: Memory, author: str) -> Answer:
+    """Return the answer that a new memory stands in place of an older one."""
+    review = review_id(decision_id(event.scope, event.event_id), memory.id)
+    return Answer(
+        event_id=answer_id(review, f"contradicts {new.memory_id}", author),
+        scope=event.scope,
+        review_id=review,
+        newer=new,
+        older=Seen(memory_id=memory.id, content_key=memory.content_key),
+        verdict="contradicts",
+        author=author,
+        occurred_at=event.occurred_at,
+    )
+
+
+def _changes(decision: Decision | None, memory: Memory) -> bool:
+    return decision is not None and memory.id in touched(decision)
+
+
+def _place(memory: Memory) -> tuple[str, str]:
+    return memory.created_at.isoformat(timespec="microseconds"), memory.id
+
+
+def _written(memory: Memory) -> str:
+    """Return a memory's position as a URL-safe cursor."""
+    return base64.urlsafe_b64encode("\n".join(_place(memory)).encode()).decode()
+
+
+def _place_of(after: str) -> tuple[str, str]:
+    try:
+        at, identity = base64.urlsafe_b64decode(after).decode().split("\n")
+    except (ValueError, binascii.Error) as error:
+        said = "is no place of a list; give what `after` of the last answer says, or leave it out"
+        raise Declined(Why.UNFIT, said, "after") from error
+    return at, identity

@@ -1,0 +1,603 @@
+"""The outside world as the flow sees it, and what its failures mean.
+
+Each Protocol has one contract suite under tests/contract that every implementation passes.
+"""
+
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, Position, ScopeName
+from schemas.events import Remember
+from schemas.outcomes import Applied
+from streams.extract.core.synthesis import Declined, Material, Refused
+from streams.model.embedding import Embedded, Vector
+from streams.model.fences import BEGINNING, Reached
+from streams.model.merge import Part
+from streams.model.neighbours import Known, Stored
+from streams.model.screening import Spotted
+from streams.model.verdict import Opinion, Pair
+
+
+class Poison(Exception):
+    """This record can never succeed: dead-letter it and continue. `field` names what is wrong."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class Transient(Exception):
+    """The same call may succeed later: retry with backoff and skip nothing."""
+
+
+class NotYet(Transient):
+    """Something else must catch up first: keep what was built and retry the same records."""
+
+
+class Fatal(Exception):
+    """Nothing can succeed here until a person acts: stop and commit nothing. One clear line."""
+
+
+class NoModel(Fatal):
+    """The embedding model is missing, damaged or unknown."""
+
+
+class NoStore(Fatal):
+    """The store is busy, damaged, full, unwritable, or was made for something else."""
+
+
+class Unreachable(Transient):
+    """A server does not answer; it may be restarting."""
+
+
+class Unusable(Fatal):
+    """A setting cannot be used on this machine."""
+
+
+class NoServer(Fatal):
+    """A server refuses the request or cannot do what is needed."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record as the log holds it. Bytes are untrusted until a codec has read them.
+
+    `appended_at` is when the log appended it, by the log's own clock; None if unknown.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    appended_at: datetime | None = None
+
+    @property
+    def position(self) -> Position:
+        return Position.trusted(topic=self.topic, partition=self.partition, offset=self.offset)
+
+    @property
+    def place(self) -> str:
+        """The record's location as shown to a person: topic/partition/offset."""
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A record to be appended; `partition` is always explicit."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A consumer group's committed offset: the next one to read, and the metadata kept with it."""
+
+    offset: int
+    metadata: str = ""
+
+
+class Log(Protocol):
+    """Topics made of partitions of records ordered by offset, as in Kafka.
+
+    Offsets start at 0 and grow by at least one per record of a partition. Every call may raise
+    Transient or Fatal.
+    """
+
+    async def partitions(self, topic: str) -> int:
+        """Return the number of partitions. Raises Fatal if the topic does not exist."""
+        ...
+
+    async def append(self, records: Sequence[Outgoing]) -> list[int]:
+        """Append durably, in order; return each record's offset.
+
+        On return every record survives a crash of this process. If it raises, any of the records
+        may be in the log: only the log knows. But no record is there without the records of other
+        topics that precede it in `records`.
+        """
+        ...
+
+    async def read(self, topic: str, partition: int, offset: int, limit: int) -> list[Record]:
+        """Return up to `limit` records from `offset` on; empty only at the end.
+
+        Skips gaps: the first record may lie after `offset`. Large records come in smaller batches.
+        """
+        ...
+
+    async def beginning(self, topic: str, partition: int) -> int:
+        """Return the offset of the first retained record, or `end` if there is none."""
+        ...
+
+    async def end(self, topic: str, partition: int) -> int:
+        """Return the offset of the next record to be appended."""
+        ...
+
+    async def erase(self, topic: str, partition: int, offsets: Sequence[int]) -> None:
+        """Delete records so that no retained data has their bytes; ignore those already gone.
+
+        The log deletes them now or when it next compacts; until then they may still be read. A log
+        that expires the topic's records anyway may leave it at that.
+        """
+        ...
+
+    async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
+        """Commit the group's offset durably."""
+        ...
+
+    async def committed(self, group: str, topic: str, partition: int) -> Committed | None:
+        """Return the group's committed offset; None if it never committed one.
+
+        Raises Transient if the log could not answer; that is never None.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Handled:
+    """The result of handling a batch of records, before anything is committed.
+
+    The caller appends `outgoing`, then passes the offsets to `appended` in the same order;
+    `appended` raises if the batch must not be committed. `metadata` is stored with the commit.
+    """
+
+    outgoing: list[Outgoing]
+    appended: Callable[[list[int]], Awaitable[None]]
+    metadata: str = ""
+
+
+class Process(Protocol):
+    """What a consumer group does with the records of its topic, partition by partition."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def group(self) -> str: ...
+
+    async def claim(self, partition: int) -> int:
+        """Build the partition's state from the log; return the offset to continue from.
+
+        Called before the first batch and again after any failure, because the state in memory may
+        then be wrong: only the log knows what happened.
+        """
+        ...
+
+    async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
+        """Process a batch in offset order. Repeating a batch repeats its result."""
+        ...
+
+    async def settle(self, partition: int) -> None:
+        """Maintain a claimed partition between two batches, even if no record arrives.
+
+        Raises Transient if the partition must be claimed again.
+        """
+        ...
+
+    def release(self, partition: int) -> None:
+        """Forget the partition, which has another owner now. A later claim may bring it back."""
+        ...
+
+
+class Member(Protocol):
+    """This process as a member of a consumer group that pushes records to it."""
+
+    def pause(self, partition: int) -> None:
+        """Stop delivering records of the partition; stay its owner."""
+        ...
+
+    def resume(self, partition: int, offset: int) -> None:
+        """Deliver the partition's records again, starting at `offset`."""
+        ...
+
+
+class Assignee(Protocol):
+    """The receiver of the records of the partitions that a group assigns to its member."""
+
+    def assigned(self, partitions: Sequence[int]) -> None:
+        """Take on these partitions, which are all that the member has now. Returns at once."""
+        ...
+
+    async def revoked(self, partitions: Sequence[int]) -> None:
+        """Give up these partitions: after the return nothing more is done to them."""
+        ...
+
+    async def handle(self, records: Sequence[Record]) -> None:
+        """Process a batch that spans any of the partitions, each in offset order. Never raises."""
+        ...
+
+
+class Lookup(Protocol):
+    """Finds records by a header value."""
+
+    async def find(self, topic: str, header: str, values: Sequence[str]) -> list[Record]:
+        """Return the records that carry one of the values in that header, in offset order."""
+        ...
+
+    async def find_beginning(
+        self, topic: str, headers: Sequence[str], beginning: str
+    ) -> list[Record]:
+        """Return the records with a header value that starts with `beginning`, in offset order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a source has been read: lines, and the digest of their bytes.
+
+    `complete` is true if the source ended there.
+    """
+
+    line: int
+    digest: str
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of a source: its number from 1, its bytes, and the row or why there is none."""
+
+    number: int
+    content: bytes
+    row: Mapping[str, Any] | Poison
+
+
+class Source(Protocol):
+    """Rows that come from outside the log, in their own order."""
+
+    @property
+    def name(self) -> str:
+        """The source's name in event ids and marks."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """The source's location as shown to a person."""
+        ...
+
+    @property
+    def resumable(self) -> bool:
+        """Whether reading can restart from the beginning."""
+        ...
+
+    def lines(self, after: Mark | None) -> Iterator[Line]:
+        """Yield the lines after the mark, or all of them if the content before it has changed.
+
+        Raises Fatal if reading breaks off.
+        """
+        ...
+
+    def mark(self, line: int, *, complete: bool) -> Mark:
+        """Return the mark for everything up to the line that was yielded last."""
+        ...
+
+
+class Intake(Protocol):
+    """Takes in records from a source that is not a log, and remembers how far it has read."""
+
+    async def mark(self, source: str) -> Mark | None:
+        """Return the last mark of the source."""
+        ...
+
+    async def take_in(self, records: Sequence[Outgoing], source: str, mark: Mark) -> None:
+        """Append the records and set the mark: both or neither."""
+        ...
+
+
+class Mirror(Protocol):
+    """Copies records of another log."""
+
+    async def mirror(self, records: Sequence[Record]) -> None:
+        """Append records at their own offsets, in order; skipped offsets stay empty.
+
+        Appends all or none. Raises Fatal if a partition has already passed such an offset.
+        """
+        ...
+
+
+class IntakeLog(Log, Intake, Mirror, Protocol):
+    """A log that also takes in sources and records of other logs."""
+
+
+class SearchableLog(Log, Lookup, Protocol):
+    """A log that can also look records up by header."""
+
+
+@dataclass(frozen=True)
+class NoAnswer:
+    """Why a judge gives no answer: a short reason without any memory's text, like "timeout"."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class ToWord:
+    """The texts to merge into one, oldest first, each with when it was last said and by whom.
+
+    `missing` is what an earlier attempt left out, `invented` what it added: it asks for one repair.
+    """
+
+    scope: ScopeName
+    parts: tuple[Part, ...]
+    characters_max: int
+    attempt: str | None = None
+    missing: tuple[str, ...] = ()
+    invented: tuple[str, ...] = ()
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors of one model.
+
+    Deterministic: a text always has the same vector, within about 1e-7 across batches.
+    """
+
+    @property
+    def model(self) -> ModelId:
+        """The identity of the vector space; two embedders with equal `model` may be mixed."""
+        ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedded]:
+        """Return one result per text, in order. Texts are not blank; any length."""
+        ...
+
+
+class Foreseeing(Protocol):
+    """An embedder that accepts hints about upcoming texts."""
+
+    def is_known(self, text: str) -> bool:
+        """Return whether a text needs no encoding: its vector is cached or being computed."""
+        ...
+
+    def expect(self, texts: Iterable[str]) -> None:
+        """Start to encode texts in the background. Harmless if they are never requested."""
+        ...
+
+
+class Verifier(Protocol):
+    """Judges pairs of an event and a memory that similarity nominated and no guard kept apart.
+
+    Its answer is advice: the guards decide as well, whatever it says.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the judge in policies and evidence."""
+        ...
+
+    async def verify(self, pairs: Sequence[Pair]) -> list[Opinion | NoAnswer]:
+        """Return one answer per pair, in order. Never raises because of a pair's content."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Screener(Protocol):
+    """Finds secrets and personal data in texts. Pure: the same text gives the same findings."""
+
+    def spot(self, text: str, region: str | None) -> Sequence[Spotted]:
+        """Return the findings in any order; `region` is the region of local telephone numbers."""
+        ...
+
+
+class Wording(Protocol):
+    """Words one text for several that each state part of the same fact."""
+
+    async def word(self, request: ToWord) -> str | NoAnswer:
+        """Return the text, untrusted and unchecked. Never raises because of the parts' content."""
+        ...
+
+
+class Extracting(Protocol):
+    """Extracts a memory from a turn in its own words."""
+
+    async def extract(
+        self, material: Material, refused: str | None = None
+    ) -> Remember | Declined | Refused | NoAnswer:
+        """Return the event extracted from a turn, or why there is none.
+
+        `refused` says why the previous answer was rejected. Never raises for what a turn says.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+FLOAT32_SLACK = 1e-6
+"""The error bound of a cosine computed in float32: indexes compare with this slack."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query for the live memories of one scope that are nearest to a vector.
+
+    `limit` is the maximum count, `floor` the minimum cosine (inclusive, to float32 accuracy).
+    """
+
+    scope: ScopeName
+    vector: Vector
+    limit: int
+    floor: float
+
+
+@dataclass(frozen=True)
+class Followed:
+    """How far an index has followed a partition of decisions, and which index that is.
+
+    `index` is a token unique to that index, even among indexes of the same name; "" if nothing
+    has been followed yet.
+    """
+
+    reached: Reached = BEGINNING
+    index: str = ""
+
+
+UNFOLLOWED = Followed()
+
+
+@dataclass(frozen=True)
+class Level:
+    """How far an index has followed the log.
+
+    `memories` is at least how many it held when the level was kept; 0 if it does not count them.
+    """
+
+    partitions: Mapping[int, Followed]
+    memories: int
+
+
+class Decided(Protocol):
+    """Knows which events have already been decided."""
+
+    async def decided(self, ids: Sequence[DecisionId]) -> Mapping[DecisionId, Known]:
+        """Return what is known of each decided event; ids without a decision are left out."""
+        ...
+
+
+class Index(Decided, Protocol):
+    """The searchable copy of the memories. It nominates; model/embedding.py measures.
+
+    It can be rebuilt from the decisions at any time. Calls may raise Transient or Fatal. It knows
+    the newest decisions of each memory, as many as Stored keeps.
+    """
+
+    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]:
+        """Return, per query, the nearest live memories of the scope, nearest first.
+
+        A memory is as near as its nearest wording. Vectors come back bit-equal to those written
+        (unit vectors).
+        """
+        ...
+
+    async def get(self, ids: Sequence[MemoryId]) -> dict[MemoryId, Stored]:
+        """Return what is stored under these ids, live or not, with their vectors.
+
+        Absent ids are left out; the caller owns the dict.
+        """
+        ...
+
+    async def with_content(self, keys: Sequence[ContentKey]) -> dict[ContentKey, list[Stored]]:
+        """Return, per content key, the live memories with such a wording, by id, without vectors.
+
+        Keys that no live memory has are left out.
+        """
+        ...
+
+    async def contradicting(self, ids: Sequence[MemoryId]) -> dict[MemoryId, list[Stored]]:
+        """Return, per id, the live memories that were found to contradict it, without vectors.
+
+        By id; an id that none contradicts is left out.
+        """
+        ...
+
+    async def forgotten(self, scopes: Sequence[ScopeName]) -> dict[ScopeName, list[Stored]]:
+        """Return, per scope, its forgotten memories, by id, with their vectors.
+
+        Scopes that have none are left out; if no scope has one, the call costs next to nothing.
+        """
+        ...
+
+    async def write(self, changes: Sequence[Stored]) -> None:
+        """Store these states with the vector of each wording, each id at most once.
+
+        On return they are searchable and survive a crash of this process; `keep_level` makes
+        them survive more. A state is skipped if the index has that version of the memory or a
+        later one: a late writer cannot set a memory back. If it raises, any of the states may be
+        stored.
+        """
+        ...
+
+    async def count(self) -> int:
+        """Return how many memories are stored, live or not; cheap."""
+        ...
+
+    async def level(self) -> Level | None:
+        """Return the kept levels; None if none was kept."""
+        ...
+
+    async def keep_level(self, partition: int, reached: Reached, *, since: Followed) -> Followed:
+        """Make all writes durable, then record the log position that they reach.
+
+        `since` is the index, and the level in it, that the writes build on. Raises Transient if
+        this is a different index now or its level is lower. A level is never lowered. Returns what
+        is kept.
+        """
+        ...
+
+    async def clear(self) -> None:
+        """Delete everything, the level first."""
+        ...
+
+    def scan(self, scope: ScopeName | None = None) -> AsyncIterator[Stored]:
+        """Yield every memory, of `scope` or of all, live or not, with its vector, by id."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Sink(Protocol):
+    """A copy of the memories for other programs; the writer maintains it along with the index.
+
+    Calls may raise Transient, if it cannot be reached, or NoStore.
+    """
+
+    @property
+    def name(self) -> str:
+        """The sink's name in messages and metrics."""
+        ...
+
+    async def level(self, partition: int) -> Reached | None:
+        """Return how far it has followed a partition of decisions; None if it has not begun."""
+        ...
+
+    async def write(self, partition: int, changes: Sequence[Applied], reached: Reached) -> None:
+        """Write the changes, then the log position that they reach; durable on return.
+
+        A change is skipped if the sink has that version of the memory or a later one, so any window
+        may be repeated. A level is never lowered.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Clock(Protocol):
+    def now(self) -> datetime:
+        """Return the wall-clock time, timezone-aware, in UTC."""
+        ...

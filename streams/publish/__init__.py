@@ -1,0 +1,1 @@
+"""Files published to a cluster, as events or turns."""

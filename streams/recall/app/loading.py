@@ -1,0 +1,355 @@
+"""Search in a scope with one entry per fact, and the same grouping for any given memories."""
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from schemas.base import Count, MemoryId, Record, Scope, ScopeName, Text, Unit
+from schemas.events import MEMBERS_MAX, Consolidate
+from schemas.memories import Memory
+from streams.clock.system import SystemClock
+from streams.embedding.remembering import RememberingEmbedder
+from streams.log.threads import abandonable
+from streams.model.embedding import Embedded, Vector
+from streams.model.identity import content_key
+from streams.model.neighbours import Stored
+from streams.model.policy import Policy
+from streams.model.ports import Embedder, Index
+from streams.recall.core.loading import Entry, Found, Way
+from streams.recall.flow import Bounds, How, Loaded, Loader, Verify, Wanted
+from streams.stage.core.consolidation import proposed
+from streams.stage.flow.judging import Judging
+from streams.stage.flow.takeover import require_model
+from streams.store.app import embedding, policies, wiring
+from streams.store.app import settings as configuration
+from streams.store.app.conflicts import Conflict, Conflicts, conflicts_of
+from streams.store.app.following import Following
+from streams.store.app.reading import opened
+from streams.store.app.settings import InvalidSettings, LoadSettings, Settings
+
+LIMIT = 10
+LIMIT_MAX = 100
+GIVEN_MAX = 100
+"""Memories that may be grouped at once: the number of pairs grows quadratically."""
+
+_EVERY_PAIR = 100_000
+"""The limit for one-off searches that can wait: all pairs of the candidates."""
+
+_AUTHOR = "memsieve load"
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+"""The time of texts without one: each is one second later than the text before it."""
+
+
+class Unknown(ValueError):
+    """No live memory of the scope has the id."""
+
+
+class Overrides(Record):
+    """What one request wants otherwise than the settings say; None leaves it as it is."""
+
+    deduplicate: bool | None = None
+    threshold: Unit | None = None
+    verify: Verify | None = None
+
+    def how(self, settings: LoadSettings) -> How:
+        return How(
+            deduplicate=settings.enabled if self.deduplicate is None else self.deduplicate,
+            distance=settings.threshold if self.threshold is None else self.threshold,
+            verify=self.verify or settings.verify,
+        )
+
+
+class Asked(Overrides):
+    """A search of one scope: what is nearest to a query, as at most `limit` entries."""
+
+    scope: Scope
+    query: Text
+    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX)] = LIMIT
+    lexical_weight: Unit | None = None
+
+
+class Given(Overrides):
+    """Memories of one scope, by their ids, or texts that are stored nowhere: one of the two."""
+
+    scope: Scope
+    ids: Annotated[tuple[MemoryId, ...], Field(max_length=GIVEN_MAX)] = ()
+    texts: Annotated[tuple[Text, ...], Field(max_length=GIVEN_MAX)] = ()
+
+    @model_validator(mode="after")
+    def _one_of_the_two(self) -> Self:
+        if bool(self.ids) == bool(self.texts):
+            raise ValueError("give ids or texts: one of the two")
+        if len(set(self.ids)) < len(self.ids):
+            raise ValueError("ids names a memory twice")
+        return self
+
+
+class ShownMemory(Record):
+    """A stored memory as it is, and how similar it is to the query.
+
+    `wording` is the one of its variants that is that similar; None where it is the shown text.
+    `conflicts` are the live memories that say otherwise, the last seen first.
+    """
+
+    memory: Memory
+    similarity: float | None
+    wording: str | None
+    conflicts: tuple[Conflict, ...] = ()
+
+
+class ShownEntry(Record):
+    """One fact: a text that says all of it, how it was made, and the memories that it stands for."""
+
+    text: str
+    way: Way
+    score: float
+    members: tuple[ShownMemory, ...]
+
+
+class SearchResult(Record):
+    """The entries, best first.
+
+    `found` memories were looked at; `beyond` of them are in entries beyond the limit. `unjudged`
+    pairs were near and are not asked about yet. `degraded` says who should have judged or worded
+    and did not.
+    """
+
+    entries: tuple[ShownEntry, ...]
+    found: Count
+    beyond: Count
+    unjudged: Count
+    degraded: tuple[str, ...]
+
+
+class Group(Record):
+    """What of the given is one fact: their places, counted from 0, and one text for them."""
+
+    text: str
+    way: Way
+    members: tuple[Count, ...]
+
+
+class Grouping(Record):
+    """Each of the given in exactly one group, in the order of the first of each."""
+
+    groups: tuple[Group, ...]
+    unjudged: Count
+    degraded: tuple[str, ...]
+
+
+class Loading:
+    """Answers repeated searches; writes nothing. For one event loop."""
+
+    def __init__(
+        self,
+        index: Callable[[], Awaitable[Index]],
+        embedder: Embedder,
+        judging: Judging,
+        policy: Policy,
+        settings: LoadSettings,
+    ) -> None:
+        """`index` returns the current memories, or raises if they cannot be read."""
+        self.index = index
+        self._embedder = embedder
+        self._settings = settings
+        bounds = Bounds(settings.candidates_max, settings.pairs_max, settings.cache_entries)
+        self._loader = Loader(judging, policy, bounds)
+
+    async def search(self, asked: Asked) -> SearchResult:
+        """Return the memories nearest to a query, with those of one fact in one entry."""
+        weight = asked.lexical_weight
+        wanted = Wanted(
+            scope=asked.scope,
+            query=asked.query,
+            limit=asked.limit,
+            how=asked.how(self._settings),
+            lexical_weight=self._settings.lexical_weight if weight is None else weight,
+        )
+        index = await self.index()
+        loaded = await self._loader.load(index, self._embedder, wanted)
+        ids = [one.memory.id for entry in loaded.entries for one in entry.members]
+        return _result(loaded, await conflicts_of(index, ids))
+
+    async def deduplicate(self, given: Given) -> Grouping:
+        """Group what is given by fact. Raises Unknown for ids that the scope does not have."""
+        found = await (self._stored(given) if given.ids else self._said(given))
+        how = given.how(self._settings)
+        loaded = await self._loader.group(found, given.scope, how)
+        place = {one.memory.id: at for at, one in enumerate(found)}
+        return Grouping(
+            groups=tuple(_group(entry, place) for entry in loaded.entries),
+            unjudged=loaded.unjudged,
+            degraded=loaded.degraded,
+        )
+
+    async def vector_of(self, query: str) -> Vector:
+        """Return the vector of a query, embedded with the memories' model."""
+        [embedded] = await self._embedder.embed([query])
+        return embedded.vector
+
+    async def _stored(self, given: Given) -> list[Found]:
+        held = await (await self.index()).get(given.ids)
+        return [_live(identity, held.get(identity), given.scope) for identity in given.ids]
+
+    async def _said(self, given: Given) -> list[Found]:
+        embedded = await self._embedder.embed(given.texts)
+        memories = _memories(given.scope, given.texts, embedded)
+        return [Found(memory, one.vector) for memory, one in zip(memories, embedded, strict=True)]
+
+
+@asynccontextmanager
+async def loading(
+    settings: Settings,
+    *,
+    embedded: bool,
+    report: Callable[[str], None] = lambda _: None,
+    embedder: Embedder | None = None,
+) -> AsyncGenerator[Loading]:
+    """Open the embedded store, or the cluster's memories, for searching.
+
+    A cluster's memories are read from its Qdrant server, or with another index from its log.
+    Others may write meanwhile. Raises NoStore if there is none. If no `embedder` is given, `report`
+    receives a line when a model has to be downloaded.
+    """
+    chosen = embedding.of_store(settings) if embedded else settings
+    require_judge(chosen)
+    policy = policies.load(chosen.policy)
+    async with AsyncExitStack() as stack:
+        if embedded or not chosen.index.kind.shared:
+            log = await stack.enter_async_context(opened(chosen, embedded=embedded))
+            index = Following(log).index
+        else:
+            log, index = None, await _collection(chosen, stack)
+        if embedder is None:
+            embedder = await abandonable(partial(wiring.embedder, chosen.embedder, report))
+        if log is not None:
+            await require_model(log, embedder.model)
+        judging = await stack.enter_async_context(wiring.judging(chosen, SystemClock()))
+        yield Loading(index, RememberingEmbedder(embedder), judging, policy, chosen.load)
+
+
+def require_judge(settings: Settings) -> None:
+    """Raise InvalidSettings if searches are judged by a language model but none is configured."""
+    if settings.load.verify == "llm" and settings.llm.base_url is None:
+        raise InvalidSettings(
+            "load.verify is llm, but llm.base_url is not set: set it and llm.model, or take "
+            "load.verify built-in"
+        )
+
+
+def thorough(settings: Settings) -> Settings:
+    """Return the settings for a one-off search: every pair of the results is judged."""
+    load = settings.load.model_copy(update={"pairs_max": _EVERY_PAIR})
+    return settings.model_copy(update={"load": load})
+
+
+def load(scope: str, query: str, *, store: Path | str | None = None, **asked: Any) -> SearchResult:  # noqa: ANN401 - fields of Asked
+    """Search a scope of an embedded store.
+
+    For scripts: it reads the log from its beginning, and blocks; for repeated searches keep a
+    Loading from `loading`. `asked` may hold the other fields of Asked. Raises ValueError for an
+    invalid request, such as a scope with a wildcard.
+    """
+    wanted = Asked.model_validate({"scope": scope, "query": query, **asked})
+    settings = thorough(configuration.load({} if store is None else {"store": store}))
+
+    async def once() -> SearchResult:
+        async with loading(settings, embedded=True) as opened_:
+            return await opened_.search(wanted)
+
+    return asyncio.run(once())
+
+
+def hints(scope: ScopeName, result: SearchResult) -> list[Consolidate]:
+    """Return a proposal to the scope's owner for each entry of several memories.
+
+    A proposal reports a search result and decides nothing. The same memories at the same versions
+    give the same event.
+    """
+    return [
+        proposed(scope, _AUTHOR, [one.memory for one in entry.members])
+        for entry in result.entries
+        if 1 < len(entry.members) <= MEMBERS_MAX
+    ]
+
+
+async def _collection(settings: Settings, stack: AsyncExitStack) -> Callable[[], Awaitable[Index]]:
+    collection = await wiring.open_collection(settings)
+    stack.push_async_callback(collection.close)
+
+    async def there() -> Index:
+        return collection
+
+    return there
+
+
+def _memories(scope: ScopeName, texts: Sequence[str], embedded: Sequence[Embedded]) -> list[Memory]:
+    """Return texts as memories, each later than the one before, with ids derived from the texts."""
+    before = Counter[str]()
+    memories: list[Memory] = []
+    for at, (text, one) in enumerate(zip(texts, embedded, strict=True)):
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        said_at = _BEGINNING + timedelta(seconds=at)
+        memories.append(
+            Memory(
+                id=MemoryId(f"{digest}-{before[digest]}"),
+                scope=scope,
+                text=text,
+                content_key=content_key(scope, text),
+                version=1,
+                created_at=said_at,
+                last_seen_at=said_at,
+                truncated=one.truncated,
+            )
+        )
+        before[digest] += 1
+    return memories
+
+
+def _live(identity: MemoryId, stored: Stored | None, scope: ScopeName) -> Found:
+    """Return a live memory of a scope. Raises Unknown otherwise, also for one of another scope."""
+    known = stored is not None and stored.memory.scope == scope and stored.memory.live
+    if stored is None or stored.vector is None or not known:
+        raise Unknown(f"no live memory of scope {scope} has the id {identity}")
+    return Found(stored.memory, stored.vector)
+
+
+def _result(loaded: Loaded, known: Conflicts) -> SearchResult:
+    return SearchResult(
+        entries=tuple(_shown(entry, known) for entry in loaded.entries),
+        found=loaded.found,
+        beyond=loaded.beyond,
+        unjudged=loaded.unjudged,
+        degraded=loaded.degraded,
+    )
+
+
+def _shown(entry: Entry, known: Conflicts) -> ShownEntry:
+    return ShownEntry(
+        text=entry.told.text,
+        way=entry.told.way,
+        score=entry.members[0].score,
+        members=tuple(
+            ShownMemory(
+                memory=one.memory,
+                similarity=one.similarity,
+                wording=one.wording,
+                conflicts=known.get(one.memory.id, ()),
+            )
+            for one in entry.members
+        ),
+    )
+
+
+def _group(entry: Entry, place: Mapping[MemoryId, int]) -> Group:
+    members = tuple(place[one.memory.id] for one in entry.members)
+    return Group(text=entry.told.text, way=entry.told.way, members=members)

@@ -1,0 +1,197 @@
+"""Recall from a log: the block of memories of a scope for a prompt."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
+
+from schemas.base import MemoryId, Record, Scope, ScopeName, Text
+from schemas.memories import Memory
+from streams.model.embedding import Vector
+from streams.model.neighbours import Stored
+from streams.model.ports import Embedder, Index, Log, Query, Unusable
+from streams.model.wordings import other_than_shown
+from streams.recall.core.patterns import MEMORIES_MAX, SCOPES_MIN, alike
+from streams.recall.core.recall import (
+    BUDGET,
+    LASTING_MAX,
+    RECENT_MAX,
+    Block,
+    CountTokens,
+    Near,
+    Recalled,
+    Why,
+    block_of_scope,
+    block_of_several,
+    choose,
+    nearest,
+    shared,
+    together,
+)
+from streams.stage.flow.takeover import require_model
+from streams.store.app import settings as configuration
+from streams.store.app import wiring
+from streams.store.app.embedding import of_store
+from streams.store.app.following import Following
+from streams.store.app.reading import opened
+from streams.store.app.settings import Settings
+from streams.store.core.conflicts import conflicts
+
+VectorOf: TypeAlias = Callable[[str], Awaitable[Vector]]
+"""Embeds a query with the model of the searched memories."""
+
+
+class Asked(Record):
+    """What is to be recalled: of a scope, or with `across` of that scope and all below it.
+
+    With a query what is nearest to it; without one what lasts and what is new, or across scopes
+    what several of them share; with `patterns` what many of them say in nearly the same words.
+    `lasting` and `recent` say how many memories; both together, how many are near, or shared.
+    """
+
+    scope: Scope
+    across: bool = False
+    patterns: bool = False
+    query: Text | None = None
+    budget: Annotated[int, Field(ge=1)] = BUDGET
+    lasting: Annotated[int, Field(ge=0)] = LASTING_MAX
+    recent: Annotated[int, Field(ge=0)] = RECENT_MAX
+
+    @property
+    def number(self) -> int:
+        return self.lasting + self.recent
+
+    def has(self, scope: ScopeName) -> bool:
+        """Return whether a scope's memories are asked for."""
+        return scope == self.scope or (self.across and scope.startswith(f"{self.scope}/"))
+
+
+class Recaller:
+    """Answers repeated recalls from a log; each recall reads the decisions since the last one.
+
+    Holds all memories with their vectors in RAM; with an index at hand, call `recalled` instead.
+    For one event loop.
+    """
+
+    def __init__(self, log: Log, load: Callable[[], Embedder], count: CountTokens) -> None:
+        """`load` returns the embedder of the log's vectors; the first query calls it."""
+        self._log = log
+        self._load = load
+        self._count = count
+        self._following = Following(log)
+
+    async def recall(self, asked: Asked) -> Block:
+        """Return the block. Raises NoStore if the decisions do not add up."""
+        return await recalled(await self._following.index(), asked, self._embedded, self._count)
+
+    async def _embedded(self, query: str) -> Vector:
+        await require_model(self._log, self._embedder.model)
+        [embedded] = await self._embedder.embed([query])
+        return embedded.vector
+
+    @cached_property
+    def _embedder(self) -> Embedder:
+        return self._load()
+
+
+async def recalled(index: Index, asked: Asked, vector_of: VectorOf, count: CountTokens) -> Block:
+    """Return a block from an index. Raises Unusable for patterns over too many memories."""
+    stored = [
+        one
+        async for one in index.scan(None if asked.across else asked.scope)
+        if asked.has(one.memory.scope)
+    ]
+    memories = [one.memory for one in stored]
+    if asked.query is not None:
+        near = await _similarities(index, asked.query, asked.number, memories, vector_of)
+        chosen = nearest(memories, near, number=asked.number, several=asked.across)
+    elif asked.patterns:
+        chosen = _patterns(stored, asked)
+    elif asked.across:
+        chosen = shared(memories, number=asked.number)
+    else:
+        chosen = choose(memories, lasting_max=asked.lasting, recent_max=asked.recent)
+    known = conflicts(stored)
+    chosen = [replace(one, conflicts=tuple(known.get(one.memory.id, ()))) for one in chosen]
+    if asked.across:
+        return block_of_several(asked.scope, chosen, count=count, budget=asked.budget)
+    return block_of_scope(asked.scope, memories, chosen, count=count, budget=asked.budget)
+
+
+async def _similarities(
+    index: Index, query: str, number: int, memories: Sequence[Memory], vector_of: VectorOf
+) -> Mapping[MemoryId, Near]:
+    """Return the similarities to the query of the nearest memories of each scope."""
+    scopes = sorted({memory.scope for memory in memories if memory.live})
+    if not scopes:
+        return {}
+    vector = await vector_of(query)
+    hits = await index.search([Query(scope, vector, number, floor=-1.0) for scope in scopes])
+    return {
+        stored.memory.id: Near(found[0], other_than_shown(stored.memory, found[1]))
+        for of_scope in hits
+        for stored in of_scope
+        if (found := stored.nearest(vector)) is not None
+    }
+
+
+def _patterns(stored: Sequence[Stored], asked: Asked) -> list[Recalled]:
+    """Return memories that many scopes state in nearly the same words."""
+    memories: list[Memory] = []
+    vectors: list[Vector] = []
+    for one in stored:
+        if one.memory.live and one.vector is not None:
+            memories.append(one.memory)
+            vectors.append(one.vector)
+    if len(memories) > MEMORIES_MAX:
+        raise Unusable(
+            f"{asked.scope} and below have {len(memories):,} live memories, and patterns are looked "
+            f"for among {MEMORIES_MAX:,} at most: name a scope further down"
+        )
+    groups = alike(memories, vectors)
+    return together(groups, Why.PATTERN, number=asked.number, scopes_min=SCOPES_MIN)
+
+
+@asynccontextmanager
+async def recalling(
+    settings: Settings, *, embedded: bool, report: Callable[[str], None] = lambda _: None
+) -> AsyncGenerator[Recaller]:
+    """Open the embedded store's log, or the cluster's. Raises NoStore if there is no store.
+
+    Others may write it meanwhile. `report` receives a line if a model has to be downloaded.
+    """
+    kept = of_store(settings).embedder if embedded else settings.embedder
+    async with opened(settings, embedded=embedded) as log:
+        yield Recaller(
+            log,
+            lambda: wiring.embedder(kept, report),
+            wiring.token_counter(kept, report),
+        )
+
+
+def recall(
+    scope: str,
+    *,
+    query: str | None = None,
+    store: Path | str | None = None,
+    budget: int = BUDGET,
+) -> str:
+    """Return the block of a scope of an embedded store, for a prompt.
+
+    For scripts: it reads the log from its beginning, and blocks. An agent that recalls at every
+    turn should keep a Recaller from `recalling`. Raises ValueError for an invalid request, such as
+    a scope with a wildcard.
+    """
+    asked = Asked.model_validate({"scope": scope, "query": query, "budget": budget})
+    settings = configuration.load({} if store is None else {"store": store})
+
+    async def once() -> str:
+        async with recalling(settings, embedded=True) as recaller:
+            return (await recaller.recall(asked)).text
+
+    return asyncio.run(once())

@@ -1,0 +1,421 @@
+"""Selection, order and formatting of memories for a prompt, within a token budget."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from heapq import nsmallest
+from typing import Any
+
+from schemas.base import LABEL_MAX, MemoryId, ScopeName
+from schemas.memories import Memory, Persistence, Standing
+from streams.memories_md.core.mapping import location_id
+from streams.model.identity import normalised
+from streams.model.places import LOCATION_NAME, seen
+
+BUDGET = 300
+"""Tokens of a block: what a prompt can afford at every turn."""
+
+LASTING_MAX = 5
+RECENT_MAX = 5
+
+FIRST_VISIT = "First visit - no prior experiences"
+
+VISITS_KEY = "visits"
+"""The metadata key for how often a memory's scope was visited."""
+
+_DANGER = "danger"
+_CATEGORIES = (_DANGER, "failure", "success", "discovery")
+"""The categories shown first; all others follow."""
+
+_NOTHING = "Nothing found."
+_UNCERTAIN = "Uncertain - check before you rely on it:"
+_SCOPES_NAMED = 3
+_CONFLICT_WIDTH = 80
+"""Characters of what says otherwise, in a memory's line."""
+
+CountTokens = Callable[[str], int]
+
+
+class Why(StrEnum):
+    """Why a memory is shown or left out."""
+
+    LASTING = "lasting"
+    RECENT = "recent"
+    NEAR = "near"
+    SHARED = "shared"
+    PATTERN = "pattern"
+    BEYOND_NUMBER = "beyond-number"
+    OVER_BUDGET = "over-budget"
+    SUPERSEDED = "superseded"
+
+
+_SHOWN = frozenset({Why.LASTING, Why.RECENT, Why.NEAR, Why.SHARED, Why.PATTERN})
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """A memory that was considered, and why it is shown or not.
+
+    `similarity` is to the query, if there was one; `wording` is the nearest variant, None if it is
+    the shown text. `scopes` is set if several scopes were asked about; `tokens` is the length of
+    its line, if counted. `conflicts` are the live memories that contradict it, the last seen first.
+    """
+
+    memory: Memory
+    why: Why
+    similarity: float | None = None
+    scopes: tuple[ScopeName, ...] = ()
+    tokens: int | None = None
+    wording: str | None = None
+    conflicts: tuple[Memory, ...] = ()
+
+    @property
+    def shown(self) -> bool:
+        return self.why in _SHOWN
+
+
+@dataclass(frozen=True)
+class Block:
+    """The text for a prompt, and all memories that were considered, the shown ones first.
+
+    `text` is empty if the budget is below `tokens_min`, the length of a block without any memory.
+    """
+
+    text: str
+    tokens: int
+    tokens_min: int
+    recalled: tuple[Recalled, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the block for programs, with stable keys."""
+        return {
+            "block": self.text,
+            "tokens": self.tokens,
+            "memories": [_as_json(one) for one in self.recalled],
+        }
+
+
+@dataclass(frozen=True)
+class Near:
+    """A memory's similarity to a query, and its nearest variant; None if it is the shown text."""
+
+    similarity: float
+    wording: str | None = None
+
+
+def choose(
+    memories: Iterable[Memory], *, lasting_max: int = LASTING_MAX, recent_max: int = RECENT_MAX
+) -> list[Recalled]:
+    """Return all memories of a scope in the order of the block, those to show first.
+
+    Show up to `lasting_max` lasting memories (a persistence other than ephemeral, or dangers) and
+    up to `recent_max` of the newest others, in both groups active ones before tentative ones.
+    Superseded memories are not shown.
+    """
+    live, retired = _parted(memories)
+    lasting = nsmallest(lasting_max, filter(_is_lasting, live), key=_lasting_first)
+    others = _without(live, lasting)
+    recent = nsmallest(recent_max, others, key=_newest_first)
+    shown = [
+        *(Recalled(memory, Why.LASTING) for memory in lasting),
+        *(Recalled(memory, Why.RECENT) for memory in recent),
+    ]
+    return [
+        *sorted(shown, key=lambda one: _urgent_first(one.memory)),
+        *(Recalled(memory, Why.BEYOND_NUMBER) for memory in _without(others, recent)),
+        *retired,
+    ]
+
+
+def nearest(
+    memories: Iterable[Memory],
+    near: Mapping[MemoryId, Near],
+    *,
+    number: int,
+    several: bool = False,
+) -> list[Recalled]:
+    """Return the memories, those most similar to a query first; at most `number` are shown.
+
+    Memories that are not in `near` are not shown. `several` adds the scope of each.
+    """
+    live, retired = _parted(memories)
+    found = [memory for memory in live if memory.id in near]
+    nearest_first = sorted(found, key=lambda one: (-near[one.id].similarity, one.id))
+    shown = {memory.id for memory in nearest_first[:number]}
+
+    def order(memory: Memory) -> tuple[bool, bool, float, str]:
+        score = near[memory.id].similarity if memory.id in near else -1.0
+        return memory.id not in shown, _is_tentative(memory), -score, memory.id
+
+    def recalled(memory: Memory) -> Recalled:
+        why = Why.NEAR if memory.id in shown else Why.BEYOND_NUMBER
+        scopes = (memory.scope,) if several else ()
+        known = near.get(memory.id)
+        if known is None:
+            return Recalled(memory, why, scopes=scopes)
+        return Recalled(memory, why, known.similarity, scopes, wording=known.wording)
+
+    return [*map(recalled, sorted(live, key=order)), *retired]
+
+
+def shared(memories: Iterable[Memory], *, number: int) -> list[Recalled]:
+    """Return what several scopes remember in the same words, the most widespread first.
+
+    Of each group, the memory that ranks first in a block represents all; `number` are shown.
+    """
+    groups: dict[str, list[Memory]] = {}
+    for memory in sorted(_parted(memories)[0], key=_urgent_first):
+        groups.setdefault(normalised(memory.text), []).append(memory)
+    return together(groups.values(), Why.SHARED, number=number, scopes_min=2)
+
+
+def together(
+    groups: Iterable[Sequence[Memory]], why: Why, *, number: int, scopes_min: int
+) -> list[Recalled]:
+    """Return the groups that at least `scopes_min` scopes share, the most widespread first.
+
+    The first memory of a group represents all; `number` are shown.
+    """
+    found: list[Recalled] = []
+    for group in groups:
+        scopes = tuple(sorted({memory.scope for memory in group}))
+        if len(scopes) >= scopes_min:
+            found.append(Recalled(group[0], why, scopes=scopes))
+    found.sort(key=lambda one: (-len(one.scopes), _urgent_first(one.memory)))
+    shown, rest = found[:number], found[number:]
+    return [
+        *sorted(shown, key=lambda one: _is_tentative(one.memory)),
+        *(replace(one, why=Why.BEYOND_NUMBER) for one in rest),
+    ]
+
+
+def block_of_scope(
+    scope: ScopeName,
+    memories: Sequence[Memory],
+    recalled: Sequence[Recalled],
+    *,
+    count: CountTokens,
+    budget: int = BUDGET,
+) -> Block:
+    """Return the block of one scope, given all its memories."""
+    if not memories:
+        return _assembled(FIRST_VISIT, (), count=count, budget=budget)
+    heading = _heading(scope, memories)
+    return _assembled(_unless_empty(heading, recalled), recalled, count=count, budget=budget)
+
+
+def block_of_several(
+    prefix: str, recalled: Sequence[Recalled], *, count: CountTokens, budget: int = BUDGET
+) -> Block:
+    """Return the block of a scope and all scopes below it."""
+    heading = _unless_empty(f"Memory of {prefix} and below", recalled)
+    return _assembled(heading, recalled, count=count, budget=budget)
+
+
+def _unless_empty(heading: str, recalled: Sequence[Recalled]) -> str:
+    """Return the heading, with a note if there is no live memory below it."""
+    return heading if any(one.memory.live for one in recalled) else f"{heading}\n{_NOTHING}"
+
+
+def _parted(memories: Iterable[Memory]) -> tuple[list[Memory], list[Recalled]]:
+    """Return the live memories, and the others marked as superseded."""
+    live: list[Memory] = []
+    retired: list[Recalled] = []
+    for memory in memories:
+        if memory.live:
+            live.append(memory)
+        else:
+            retired.append(Recalled(memory, Why.SUPERSEDED))
+    return live, retired
+
+
+def _without(memories: Iterable[Memory], taken: Iterable[Memory]) -> list[Memory]:
+    ids = {memory.id for memory in taken}
+    return [memory for memory in memories if memory.id not in ids]
+
+
+def _is_lasting(memory: Memory) -> bool:
+    """Return whether a memory stays worth showing at any age; by default, only dangers do."""
+    if memory.persistence is None:
+        return _category(memory) == _DANGER
+    return memory.persistence is not Persistence.EPHEMERAL
+
+
+def _is_tentative(memory: Memory) -> bool:
+    return memory.status is Standing.TENTATIVE
+
+
+def _category(memory: Memory) -> str:
+    return "" if memory.category is None else memory.category.casefold()
+
+
+def _urgent_first(memory: Memory) -> tuple[bool, int, int, float, str]:
+    """Return the sort key of the block: active, category rank, times seen, newest."""
+    category = _category(memory)
+    rank = _CATEGORIES.index(category) if category in _CATEGORIES else len(_CATEGORIES)
+    seen_at = memory.last_seen_at.timestamp()
+    return _is_tentative(memory), rank, -seen(memory), -seen_at, memory.id
+
+
+def _lasting_first(memory: Memory) -> tuple[object, ...]:
+    core = memory.persistence is Persistence.CORE
+    return _is_tentative(memory), not core, *_urgent_first(memory)
+
+
+def _newest_first(memory: Memory) -> tuple[bool, float, str]:
+    return _is_tentative(memory), -memory.last_seen_at.timestamp(), memory.id
+
+
+def _heading(scope: ScopeName, memories: Sequence[Memory]) -> str:
+    """Return the first line: the name of the place, and its visits and sessions."""
+    newest_first = sorted(memories, key=lambda memory: memory.last_seen_at, reverse=True)
+    name = next((name for memory in newest_first if (name := _name(memory))), "")
+    number = location_id(scope)
+    visits = max(map(_visits, memories), default=0)
+    sessions = len({session for memory in memories for session in memory.sessions})
+    if name and number is not None:
+        place, session = f"Location Memory for {name} (Location {number})", "episode"
+    else:
+        place, session = f"Memory of {name} ({scope})" if name else f"Memory of {scope}", "session"
+    counts = ", ".join(filter(None, (_plural(visits, "visit"), _plural(sessions, session))))
+    return f"{place}: {counts}" if counts else place
+
+
+def _name(memory: Memory) -> str:
+    """Return the place's name from the metadata; empty if it is not a valid name."""
+    name = memory.metadata.get(LOCATION_NAME)
+    return _one_line(name) if isinstance(name, str) and len(name) <= LABEL_MAX else ""
+
+
+def _visits(memory: Memory) -> int:
+    visits = memory.metadata.get(VISITS_KEY)
+    return visits if isinstance(visits, int) and not isinstance(visits, bool) else 0
+
+
+def _plural(number: int, what: str) -> str:
+    if number < 1:
+        return ""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _assembled(
+    heading: str, recalled: Sequence[Recalled], *, count: CountTokens, budget: int
+) -> Block:
+    """Return the block that shows as much as the budget allows, whole memories only.
+
+    Memories are added in order; one that is too long does not exclude a later, shorter one. The
+    final text is counted as a whole: some tokenizers give it more tokens than its lines have.
+    """
+    wanted: list[Recalled] = []
+    others: list[Recalled] = []
+    for one in recalled:
+        (wanted if one.shown else others).append(one)
+    live = len(wanted) + sum(one.memory.live for one in others)
+    tokens_min = count(_text(heading, [], live))
+    if tokens_min > budget:
+        return Block("", 0, tokens_min, (*map(_left_out, wanted), *others))
+    priced = [replace(one, tokens=count(_line(one))) for one in wanted]
+    kept = _fitting(priced, budget - count(heading))
+    while (tokens := count(text := _text(heading, kept, live))) > budget:
+        kept.pop()
+    left_out = tuple(_left_out(one) for one in priced if one not in kept)
+    return Block(text, tokens, tokens_min, (*kept, *left_out, *others))
+
+
+def _fitting(priced: Iterable[Recalled], budget: int) -> list[Recalled]:
+    """Return the memories that fit into a budget together, added greedily in order."""
+    kept: list[Recalled] = []
+    for one in priced:
+        tokens = one.tokens or 0
+        if tokens <= budget:
+            kept.append(one)
+            budget -= tokens
+    return kept
+
+
+def _left_out(one: Recalled) -> Recalled:
+    return replace(one, why=Why.OVER_BUDGET)
+
+
+def _text(heading: str, shown: Sequence[Recalled], live: int) -> str:
+    """Return the text of a block that shows some of `live` memories."""
+    certain = [_line(one) for one in shown if not _is_tentative(one.memory)]
+    uncertain = [_line(one) for one in shown if _is_tentative(one.memory)]
+    lines = [heading, *certain]
+    if uncertain:
+        lines += [_UNCERTAIN, *uncertain]
+    if live > len(shown):
+        lines.append(f"({live - len(shown):,} more not shown)")
+    return "\n".join(lines)
+
+
+def _line(recalled: Recalled) -> str:
+    """Return a memory with all its text on one line, so that no text can imitate another memory."""
+    memory = recalled.memory
+    category = f"[{memory.category.upper()}] " if memory.category else ""
+    title = f"{_one_line(memory.title)}: " if memory.title else ""
+    said = [
+        _named(recalled.scopes, alike=recalled.why is Why.PATTERN),
+        f"seen {times:,}x" if (times := seen(memory)) > 1 else "",
+        f"until {memory.valid_until:%Y-%m-%d}" if memory.valid_until else "",
+        _contradicted(memory, recalled.conflicts),
+    ]
+    details = ", ".join(filter(None, said))
+    line = f"- {category}{title}{_one_line(memory.text)}"
+    return f"{line} ({details})" if details else line
+
+
+def _contradicted(memory: Memory, conflicts: Sequence[Memory]) -> str:
+    """Tell when a memory was last seen, and what says otherwise since when, where something does."""
+    if not conflicts:
+        return ""
+    other, beyond = conflicts[0], len(conflicts) - 1
+    said = f'{memory.last_seen_at:%Y-%m-%d}; in conflict with "{_cut(other.text)}"'
+    more = f" and {beyond:,} more" if beyond else ""
+    return f"{said} of {other.last_seen_at:%Y-%m-%d}{more}"
+
+
+def _cut(text: str) -> str:
+    line = _one_line(text)
+    return line if len(line) <= _CONFLICT_WIDTH else f"{line[: _CONFLICT_WIDTH - 1]}…"
+
+
+def _named(scopes: Sequence[ScopeName], *, alike: bool) -> str:
+    if len(scopes) <= 1:
+        return "".join(scopes)
+    beyond = ", …" if len(scopes) > _SCOPES_NAMED else ""
+    how = "much alike in" if alike else "in"
+    return f"{how} {len(scopes):,} scopes: {', '.join(scopes[:_SCOPES_NAMED])}{beyond}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _as_json(one: Recalled) -> dict[str, Any]:
+    memory = one.memory
+    return {
+        "id": memory.id,
+        "scope": memory.scope,
+        "shown": one.shown,
+        "why": one.why.value,
+        "tokens": one.tokens,
+        "similarity": one.similarity,
+        "scopes": list(one.scopes),
+        "status": memory.status.value,
+        "category": memory.category,
+        "observation_count": memory.observation_count,
+        "seen": seen(memory),
+        "text": memory.text,
+        "wording": one.wording,
+        "last_seen_at": _written(memory),
+        "conflicts": [
+            {"memory_id": other.id, "text": other.text, "last_seen_at": _written(other)}
+            for other in one.conflicts
+        ],
+    }
+
+
+def _written(memory: Memory) -> str:
+    """Return when a memory was last seen, as records have it."""
+    return memory.model_dump(mode="json", include={"last_seen_at"})["last_seen_at"]

@@ -1,0 +1,304 @@
+"""Searches a scope for reading: memories that state one fact become one entry. Writes nothing."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+
+from schemas.base import ContentKey, MemoryId, ScopeName
+from schemas.memories import Memory
+from streams.model.embedding import Vector, best_of_each
+from streams.model.merge import UNWORDED
+from streams.model.neighbours import Stored
+from streams.model.policy import Act, JudgeName, MergeRule, Policy, Rules, WithoutVerdict
+from streams.model.ports import Embedder, NoAnswer, Query, ToWord
+from streams.model.verdict import Judgement
+from streams.model.wordings import other_than_shown, texts_of
+from streams.recall.core.lexical import bm25, hybrid
+from streams.recall.core.loading import Entry, Found, Told, entries, near, parts_of, tell
+from streams.stage.core.consolidation import Related
+from streams.stage.core.survivorship import said_again
+from streams.stage.flow.judging import Judging, Question
+from streams.stage.flow.merging import Merging
+
+OVER_FETCH = 3
+"""The first fetch is this many times the wanted number: enough even if entries have three memories
+each. The factor is the source document's."""
+
+Verify: TypeAlias = Literal["built-in", "llm", "none"]
+_CHAINS: Mapping[Verify, tuple[JudgeName, ...]] = {
+    "built-in": ("built-in",),
+    "llm": ("llm", "built-in"),  # the built-in judge answers if the model is unavailable
+    "none": (),
+}
+
+_Versions: TypeAlias = tuple[tuple[MemoryId, int], ...]
+"""Memories with their versions: a version of a memory has one content."""
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class Searchable(Protocol):
+    """The part of an index that a search needs."""
+
+    async def search(self, queries: Sequence[Query]) -> list[list[Stored]]: ...
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The limits of one search, whoever asks.
+
+    It fetches at most `candidates_max` memories and judges at most `pairs_max` of their pairs, the
+    nearest ones not judged before; unjudged pairs stay apart. `kept_max` verdicts, and as many
+    texts, are cached for later searches.
+    """
+
+    candidates_max: int
+    pairs_max: int
+    kept_max: int
+
+
+@dataclass(frozen=True)
+class How:
+    """How search results are combined.
+
+    `verify` judges memories up to `distance` (cosine) apart, and the policy trusts it as when
+    memories are stored. With `deduplicate` false every memory is its own entry.
+    """
+
+    deduplicate: bool
+    distance: float
+    verify: Verify
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A search in one scope for at most `limit` entries.
+
+    `lexical_weight` is the weight of the query's own words, from 0 (meaning alone) to 1.
+    """
+
+    scope: ScopeName
+    query: str
+    limit: int
+    how: How
+    lexical_weight: float = 0.0
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The entries to show, best first, and how they were made.
+
+    `found` counts the memories considered, `beyond` those of them in entries beyond the limit.
+    `unjudged` counts pairs that were near but not judged. `degraded` names the judges and writers
+    that did not answer.
+    """
+
+    entries: tuple[Entry, ...]
+    found: int
+    beyond: int
+    unjudged: int
+    degraded: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Made:
+    """All entries that were made, and the number of pairs judged for them."""
+
+    entries: list[Entry]
+    found: int
+    asked: int
+    unjudged: int
+    degraded: tuple[str, ...]
+
+
+class Loader:
+    """Searches, and shows as one entry what guards and judges take for one fact.
+
+    For one event loop; searches may run concurrently.
+    """
+
+    def __init__(self, judging: Judging, policy: Policy, bounds: Bounds) -> None:
+        self._judging = judging
+        self._policy = policy
+        self._bounds = bounds
+        self._merging = Merging(judging.readings, judging.wording)
+        self._judgements = _Kept[tuple[_Versions, Verify], Judgement](bounds.kept_max)
+        self._texts = _Kept[_Versions, Told](bounds.kept_max)
+        self._wordings = _Kept[_Versions, Told](bounds.kept_max)
+
+    async def load(self, index: Searchable, embedder: Embedder, wanted: Wanted) -> Loaded:
+        """Return the entries nearest to the query; fetch more if repeats leave too few."""
+        [query] = await embedder.embed([wanted.query])
+        fetch = wanted.limit * (OVER_FETCH if wanted.how.deduplicate else 1)
+        pairs_left = self._bounds.pairs_max
+        while True:
+            fetch = min(fetch, self._bounds.candidates_max)
+            found = await self._search(index, wanted, query.vector, fetch)
+            made = await self._put_together(found, wanted.scope, wanted.how, pairs_left)
+            pairs_left -= made.asked
+            all_seen = len(found) < fetch or fetch == self._bounds.candidates_max
+            if all_seen or len(made.entries) >= wanted.limit:
+                return await self._shown(made, wanted.scope, wanted.how, wanted.limit)
+            fetch *= 2
+
+    async def group(self, found: Sequence[Found], scope: ScopeName, how: How) -> Loaded:
+        """Combine the memories of one scope that state one fact, in the order given."""
+        made = await self._put_together(found, scope, how, self._bounds.pairs_max)
+        return await self._shown(made, scope, how, len(found))
+
+    async def _search(
+        self, index: Searchable, wanted: Wanted, query: Vector, fetch: int
+    ) -> list[Found]:
+        """Return the nearest memories of the scope, the highest score first."""
+        [stored] = await index.search([Query(wanted.scope, query, fetch, floor=-1.0)])
+        found = [
+            _found(one, one.vector, *near)
+            for one in stored
+            if one.vector is not None and (near := one.nearest(query))
+        ]
+        if wanted.lexical_weight:
+            found = self._by_words_too(found, wanted)
+        return sorted(found, key=lambda one: (-one.score, one.memory.id))
+
+    def _by_words_too(self, found: Sequence[Found], wanted: Wanted) -> list[Found]:
+        read, weight = self._judging.readings.of, wanted.lexical_weight
+        texts = [texts_of(one.memory) for one in found]
+        if not texts:
+            return []
+        matches = bm25(read(wanted.query), [read(text) for own in texts for text in own])
+        best = best_of_each(np.asarray(matches), [len(own) for own in texts]).tolist()
+        return [
+            replace(one, score=hybrid(one.similarity, match, weight=weight))
+            for one, match in zip(found, best, strict=True)
+        ]
+
+    async def _put_together(
+        self, found: Sequence[Found], scope: ScopeName, how: How, pairs_max: int
+    ) -> _Made:
+        """Judge the nearest pairs that have no judgement yet, and make the entries."""
+        rules = _rules(self._policy.rules(scope), how)
+        pairs = near(found, distance=how.distance) if how.deduplicate else []
+        keys: list[tuple[_Versions, Verify]] = [
+            (_versions([newer, older.memory]), how.verify) for newer, older in pairs
+        ]
+        known = [self._judgements.get(key) for key in keys]
+        still_open = [at for at, judgement in enumerate(known) if judgement is None]
+        asked = still_open[:pairs_max]
+        answers = await self._judging.judge(
+            [Question(said_again(pairs[at][0]), pairs[at][1], rules) for at in asked]
+        )
+        for at, answer in zip(asked, answers, strict=True):
+            known[at] = answer
+            if not answer.degraded:
+                self._judgements.keep(keys[at], answer)
+        relations = [
+            Related(newer, older, judgement)
+            for (newer, older), judgement in zip(pairs, known, strict=True)
+            if judgement is not None
+        ]
+        told = partial(self._told, characters_max=rules.merge.characters_max)
+        return _Made(
+            entries=entries(found, relations, rules, told),
+            found=len(found),
+            asked=len(asked),
+            unjudged=len(still_open) - len(asked),
+            degraded=_each_once(silent for answer in answers for silent in answer.degraded),
+        )
+
+    async def _shown(self, made: _Made, scope: ScopeName, how: How, limit: int) -> Loaded:
+        """Return the best entries, worded by a model if `how` asks for one."""
+        shown, degraded = made.entries[:limit], made.degraded
+        if how.verify == "llm":
+            rule = self._policy.rules(scope).merge
+            shown, unworded = await self._in_a_models_words(shown, scope, rule)
+            degraded = _each_once((*degraded, *unworded))
+        return Loaded(
+            entries=tuple(shown),
+            found=made.found,
+            beyond=made.found - sum(len(entry.members) for entry in shown),
+            unjudged=made.unjudged,
+            degraded=degraded,
+        )
+
+    def _told(self, memories: Sequence[Memory], *, characters_max: int) -> Told | None:
+        key = _versions(memories)
+        made = self._texts.get(key)
+        if made is None:
+            made = tell(memories, self._judging.readings, characters_max=characters_max)
+            if made is not None:
+                self._texts.keep(key, made)
+        return made
+
+    async def _in_a_models_words(
+        self, shown: Sequence[Entry], scope: ScopeName, rule: MergeRule
+    ) -> tuple[list[Entry], tuple[str, ...]]:
+        """Let a model word, concurrently, what no member says alone; faulty texts are rejected."""
+        worded = await asyncio.gather(*(self._worded(entry, scope, rule) for entry in shown))
+        silent = _each_once(who for _, degraded in worded for who in degraded)
+        return [entry for entry, _ in worded], silent
+
+    async def _worded(
+        self, entry: Entry, scope: ScopeName, rule: MergeRule
+    ) -> tuple[Entry, tuple[str, ...]]:
+        if entry.told.way in {"alone", "says-all"}:
+            return entry, ()
+        memories = [one.memory for one in entry.members]
+        key = _versions(memories)
+        told = self._wordings.get(key)
+        if told is None:
+            request = ToWord(scope, parts_of(memories), rule.characters_max)
+            made = await self._merging.worded(request)
+            if isinstance(made, NoAnswer):
+                return entry, (f"{UNWORDED}{made.reason}",)
+            told = Told(made.text, "worded")
+            self._wordings.keep(key, told)
+        return replace(entry, told=told), ()
+
+
+class _Kept(Generic[_Key, _Value]):
+    """An LRU cache of at most `entries_max` values."""
+
+    def __init__(self, entries_max: int) -> None:
+        self._entries_max = entries_max
+        self._values: OrderedDict[_Key, _Value] = OrderedDict()
+
+    def get(self, key: _Key) -> _Value | None:
+        if key in self._values:
+            self._values.move_to_end(key)
+        return self._values.get(key)
+
+    def keep(self, key: _Key, value: _Value) -> None:
+        self._values[key] = value
+        if len(self._values) > self._entries_max:
+            self._values.popitem(last=False)
+
+
+def _found(stored: Stored, vector: Vector, similarity: float, key: ContentKey) -> Found:
+    wording = other_than_shown(stored.memory, key)
+    return Found(stored.memory, vector, score=similarity, similarity=similarity, wording=wording)
+
+
+def _rules(rules: Rules, how: How) -> Rules:
+    """Return a scope's rules as they apply to search results.
+
+    Guards always apply. Unsettled pairs stay apart, unless no judge was to be asked.
+    """
+    judges = rules.judges.model_copy(update={"chain": _CHAINS[how.verify]})
+    unsettled: Act = "merge" if how.verify == "none" else "keep-both"
+    without = WithoutVerdict(match=unsettled, review=unsettled)
+    update = {"judges": judges, "guards": True, "without_verdict": without}
+    return rules.model_copy(update=update)
+
+
+def _versions(memories: Iterable[Memory]) -> _Versions:
+    return tuple(sorted((memory.id, memory.version) for memory in memories))
+
+
+def _each_once(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,1 @@
+"""Events decided once more, and copies built anew, from the log."""

@@ -1,0 +1,150 @@
+"""Rebuilds the index or sinks from the decisions, and swaps a new index for the old one."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from schemas.decisions import Marker
+from schemas.topics import DECISIONS
+from streams.index.exact import ExactIndex
+from streams.model.ports import Index, Log, Sink
+from streams.stage.flow.takeover import applied
+from streams.stage.flow.writer import catch_up, written
+from streams.store.app import wiring
+from streams.store.app.reading import opened
+from streams.store.app.settings import InvalidSettings, Settings, SinkSettings
+from streams.store.flow.past import Bound, Past
+from streams.store.world.store_directory import StoreDirectory
+
+Report = Callable[[int, int], None]
+"""Receives the number of decision records done, and the total."""
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What was built: its place, and the number of memories in it."""
+
+    place: str
+    memories: int
+
+
+async def rebuild_index(settings: Settings, *, embedded: bool, report: Report) -> Rebuilt:
+    """Rebuild the index next to the one in use, and swap the two when the new one is level.
+
+    After an interruption it resumes. The services may keep working; a store must not be written
+    meanwhile.
+    """
+    if embedded:
+        return await _rebuild_store(settings, report)
+    if not settings.index.kind.shared:
+        raise InvalidSettings(
+            f"index.kind {settings.index.kind} is a directory of the one `memsieve serve`: stop "
+            "it, delete the directory, and its next start builds it anew"
+        )
+    return await _rebuild_collection(settings, report)
+
+
+async def rebuild_sinks(
+    settings: Settings, wanted: SinkSettings, until: Bound | None, *, embedded: bool, report: Report
+) -> Rebuilt:
+    """Write the memories as they were before `until`, or the current ones, into new sinks."""
+    scratch = ExactIndex()
+    async with opened(settings, embedded=embedded) as log, wiring.sinks(wanted, _unheard) as sinks:
+        for sink in sinks:
+            await _require_new(sink, await log.partitions(DECISIONS.name))
+        goals = await _goals(log, until)
+        await _follow(log, goals, scratch, sinks, report)
+        return Rebuilt(", ".join(sink.name for sink in sinks), await scratch.count())
+
+
+def _unheard(note: str) -> None:
+    """Discard a note: a new copy holds nothing that a person could have edited."""
+
+
+async def _rebuild_store(settings: Settings, report: Report) -> Rebuilt:
+    directory = StoreDirectory(settings.store)
+    made = directory.require()
+    if not made.index.durable:
+        raise InvalidSettings(f"{settings.store} has index exact, which every start rebuilds")
+    fresh = directory.index.with_name("index.fresh")
+    with directory.written_by_us(made):
+        async with opened(settings, embedded=True) as log:
+            index = wiring.index(made.index, fresh, made.dimension)
+            try:
+                places = [await written(log, p) for p in range(made.partitions)]
+                await _follow(log, [place.offset for place in places], index, (), report)
+                memories = await index.count()
+            finally:
+                await index.close()
+        before = directory.index.with_name("index.before")
+        shutil.rmtree(before, ignore_errors=True)
+        if directory.index.exists():
+            directory.index.replace(before)
+        fresh.replace(directory.index)
+        shutil.rmtree(before, ignore_errors=True)
+    return Rebuilt(str(directory.index), memories)
+
+
+async def _rebuild_collection(settings: Settings, report: Report) -> Rebuilt:
+    index = await wiring.open_collection(settings)
+    try:
+        fresh = await index.beside()
+        async with opened(settings, embedded=False) as log:
+            while await _behind(log, fresh):
+                await _follow(log, await _goals(log, None), fresh, (), report)
+        before = await index.put_in_place(fresh)
+        await index.drop(before)
+        return Rebuilt(f"collection {await index.collection()}", await index.count())
+    finally:
+        await index.close()
+
+
+async def _behind(log: Log, index: Index) -> bool:
+    """Return whether the index lags behind the log."""
+    for partition in range(await log.partitions(DECISIONS.name)):
+        followed = await applied(index, partition)
+        if followed.reached.offset < await log.end(DECISIONS.name, partition):
+            return True
+    return False
+
+
+async def _follow(
+    log: Log, goals: Sequence[int], index: Index, sinks: Sequence[Sink], report: Report
+) -> None:
+    done = 0
+    for partition, goal in enumerate(goals):
+        before = done
+
+        def reached(offset: int, before: int = before) -> None:
+            report(before + offset, sum(goals))
+
+        await catch_up(log, partition, goal, index, sinks, reached=reached)
+        done += goal
+
+
+async def _goals(log: Log, until: Bound | None) -> list[int]:
+    """Return the offset to stop at for each partition of decisions."""
+    partitions = range(await log.partitions(DECISIONS.name))
+    ends = [await log.end(DECISIONS.name, partition) for partition in partitions]
+    if until is None:
+        return ends
+    return [await _first(log, partition, until, ends[partition]) for partition in partitions]
+
+
+async def _first(log: Log, partition: int, until: Bound, end: int) -> int:
+    """Return the offset of the first decision on an event at or behind `until`."""
+    past = Past(log, partition)
+    while page := await past.page():
+        for logged in page:
+            decision = logged.decision
+            event = None if isinstance(decision, Marker) else decision.event
+            if until.reached_by(decision.source.offset, event):
+                return logged.position.offset
+    return end
+
+
+async def _require_new(sink: Sink, partitions: int) -> None:
+    """Raise InvalidSettings if a sink is not empty, since old and new content would mix."""
+    for partition in range(partitions):
+        if await sink.level(partition) is not None:
+            raise InvalidSettings(f"{sink.name} holds memories already: name a new one")

@@ -1,0 +1,174 @@
+"""`memsieve replay`: the index built anew, and events decided anew, from the log."""
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.replay.app.rematerialising import rebuild_index, rebuild_sinks
+from streams.replay.app.replaying import Comparison, Plan, count, replay
+from streams.replay.cli.differences import as_json as differences_as_json
+from streams.replay.cli.differences import show
+from streams.replay.core import Differences
+from streams.store.app.reading import opened
+from streams.store.app.settings import SinkSettings
+from streams.store.cli import options
+from streams.store.cli.console import note, say, say_object
+from streams.store.cli.progress import Meter
+from streams.store.flow.past import Selection
+
+_replay = typer.Typer(help="Build or decide anew, from the log.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(_replay, name="replay")
+
+
+@_replay.command()
+def rematerialise(
+    *,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    sqlite: Annotated[
+        Path | None, typer.Option("--sqlite", help="Write a new SQLite file instead.")
+    ] = None,
+    jsonl: Annotated[
+        Path | None, typer.Option("--jsonl", help="Write a new directory of lines instead.")
+    ] = None,
+    to: options.To = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Build the index anew from the decisions, beside the one in use, and swap them when level.
+
+    Interrupted, it goes on when the command is given again. With --sqlite or --jsonl the memories
+    are written there instead, with --to as they were then.
+    """
+    source = options.source(config, store, kafka)
+    wanted = SinkSettings(sqlite=sqlite, jsonl=jsonl)
+    until = options.bound("--to", to)
+    if until is not None and wanted == SinkSettings():
+        raise options.UsageError("--to is for --sqlite and --jsonl: the index is never set back")
+    started = time.perf_counter()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with Meter("decisions") as meter:
+        settings, embedded = source.settings, source.embedded
+        work = (
+            rebuild_index(settings, embedded=embedded, report=meter.reach)
+            if wanted == SinkSettings()
+            else rebuild_sinks(settings, wanted, until, embedded=embedded, report=meter.reach)
+        )
+        rebuilt = asyncio.run(work)
+    seconds = round(time.perf_counter() - started, 3)
+    if as_json:
+        say_object({"place": rebuilt.place, "memories": rebuilt.memories, "seconds": seconds})
+    else:
+        say(f"{rebuilt.place}: {rebuilt.memories:,} memories, in {seconds:,.1f} s")
+
+
+@_replay.command()
+def redecide(
+    *,
+    policy: options.Policy = None,
+    model: options.Model = None,
+    into: Annotated[
+        Path | None,
+        typer.Option("--into", help="A new store for them; given again, it goes on with it."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Keep nothing, only show what would differ.")
+    ] = False,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    from_: options.From = None,
+    to: options.To = None,
+    scope: options.ScopeBelow = None,
+    from_events: Annotated[
+        bool,
+        typer.Option(
+            "--events",
+            help="Read memory.events, with what was rejected. [the events inside the decisions]",
+        ),
+    ] = False,
+    rate: options.Rate = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Decide on the events once more, under another policy or model, and show what differs.
+
+    What was decided stays as it is: the new decisions and memories lie in a store of their own.
+    What was embedded by the same model is not embedded again.
+    """
+    if dry_run == (into is not None):
+        raise options.UsageError("give --into DIR to keep the new decisions, or --dry-run")
+    source = options.source(config, store, kafka, policy=policy, embedder__model=model)
+    selection = Selection(scope, options.bound("--from", from_), options.bound("--to", to))
+    plan = Plan(selection, from_events=from_events, rate=rate)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    differences, seconds = asyncio.run(_redecide(source, plan, into))
+    if as_json:
+        say_object({**differences_as_json(differences), "seconds": round(seconds, 3)})
+        return
+    show(differences)
+    if into is not None:
+        note(f"the new decisions and memories are in {into}: name it with --store")
+
+
+@_replay.command()
+def diff(
+    other: Annotated[
+        Path | None, typer.Argument(metavar="[STORE]", help="The store of a replay.")
+    ] = None,
+    *,
+    run: Annotated[
+        str | None, typer.Option("--run", help="Instead: services with this kafka.run.")
+    ] = None,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show what differs between the log's decisions and those of a replay."""
+    source = options.source(config, store, kafka)
+    if (other is None) == (run is None) or (run is not None and source.embedded):
+        raise options.UsageError("name the STORE of a replay, or a --run of the cluster")
+    differences = asyncio.run(_diff(source, _other(source, other, run)))
+    if as_json:
+        say_object(differences_as_json(differences))
+    else:
+        show(differences)
+
+
+async def _redecide(
+    source: options.Source, plan: Plan, into: Path | None
+) -> tuple[Differences, float]:
+    started = time.perf_counter()
+    settings, embedded = source.settings, source.embedded
+    async with replay(settings, plan, into, embedded=embedded, report=note) as open_:
+        total = await count(open_.source)
+        with Meter("events") as meter:
+            await open_.work.run(lambda done: meter.advance(done, total))
+        comparison = Comparison(open_.source, open_.target)
+        await comparison.run()
+    return comparison.differences, time.perf_counter() - started
+
+
+def _other(source: options.Source, store: Path | None, run: str | None) -> options.Source:
+    """Return the log to compare with."""
+    if store is not None:
+        return options.Source(source.settings.model_copy(update={"store": store}), embedded=True)
+    kafka = source.settings.kafka.model_copy(update={"run": run})
+    return options.Source(source.settings.model_copy(update={"kafka": kafka}), embedded=False)
+
+
+async def _diff(source: options.Source, other: options.Source) -> Differences:
+    async with (
+        opened(source.settings, embedded=source.embedded) as before,
+        opened(other.settings, embedded=other.embedded) as after,
+    ):
+        comparison = Comparison(before, after)
+        await comparison.run()
+    return comparison.differences

@@ -1,0 +1,87 @@
+"""`memsieve shadow`: another policy beside the live one, which only tells where it differs."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.replay.app.replaying import Comparison, Plan, Replay, replay
+from streams.replay.cli.differences import one_as_json, show, show_one
+from streams.replay.core import Difference
+from streams.store.cli import options
+from streams.store.cli.console import note, say_line
+from streams.store.flow.past import Selection
+
+_LOOK_SECONDS = 0.5
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="shadow")(shadow)
+
+
+def shadow(
+    *,
+    policy: options.Policy = None,
+    model: options.Model = None,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    from_: options.From = None,
+    scope: options.ScopeBelow = None,
+    rate: options.Rate = None,
+    into: Annotated[
+        Path | None, typer.Option("--into", help="Keep the shadow's decisions in a new store.")
+    ] = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Decide beside the live one, under another policy, and tell each difference until Ctrl-C.
+
+    Begins with what comes, on the memories as they are, unless --from names an earlier place.
+    With --json a line for each difference.
+    """
+    source = options.source(config, store, kafka, policy=policy, embedder__model=model)
+    selection = Selection(scope, options.bound("--from", from_))
+    plan = Plan(selection, from_now=from_ is None, rate=rate, follow=True)
+    asyncio.run(_shadow(source, plan, into, as_json=as_json))
+
+
+async def _shadow(source: options.Source, plan: Plan, into: Path | None, *, as_json: bool) -> None:
+    def told(difference: Difference) -> None:
+        if as_json:
+            say_line(one_as_json(difference))
+        else:
+            show_one(difference)
+
+    settings, embedded = source.settings, source.embedded
+    async with replay(settings, plan, into, embedded=embedded, report=note) as open_:
+        comparison = Comparison(open_.source, open_.target)
+        note("deciding alongside the live policy; Ctrl-C ends it")
+        await _follow(open_, comparison, told)
+    if not as_json:
+        show(comparison.differences)
+
+
+async def _follow(
+    open_: Replay, comparison: Comparison, told: Callable[[Difference], None]
+) -> None:
+    """Work and compare until somebody asks to stop; raise what ended the work."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    working = asyncio.create_task(open_.work.run(lambda _: None))
+    stopped = asyncio.create_task(stop.wait())
+    while not stopped.done() and not working.done():
+        await asyncio.wait(
+            {working, stopped}, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
+        await comparison.run(told)
+    stopped.cancel()
+    if working.done():
+        working.result()
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    await comparison.run(told)

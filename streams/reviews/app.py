@@ -1,0 +1,151 @@
+"""The review questions of a store or a cluster: reading, answering, and use as labels."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import get_args
+
+from pydantic import ValidationError
+
+from schemas.base import DecisionId
+from schemas.codec import REVIEW, Unreadable
+from schemas.events import Answer, Seen
+from schemas.memories import Memory
+from schemas.outcomes import Review
+from schemas.topics import REVIEWS
+from streams.clock.system import SystemClock
+from streams.model.identity import answer_id, content_key
+from streams.model.ports import Clock, Fatal, Log, Record
+from streams.stage.core.reviewing import Questions, Settled, newest, settles
+from streams.store.app.reading import StoreReader, opened, records
+from streams.store.app.requests import unpublishable
+from streams.store.app.settings import Settings
+
+VERDICTS: tuple[str, ...] = get_args(Answer.model_fields["verdict"].annotation)
+"""The possible relations of a newer memory to an older one, as answers name them."""
+
+
+class Reviews:
+    """Reads the questions, and their outcomes from the decisions."""
+
+    def __init__(self, log: Log, reader: StoreReader) -> None:
+        self._log = log
+        self._reader = reader
+
+    @property
+    def place(self) -> str:
+        """Where the log is."""
+        return self._reader.place
+
+    async def questions(self) -> Questions:
+        """Return every question with its state; reads both topics in full."""
+        questions = Questions([_read(record) async for record in records(self._log, REVIEWS.name)])
+        async for entry in self._reader.decisions():
+            questions.decided(entry.decision)
+        return questions
+
+    async def labels(self) -> list["Label"]:
+        """Return the answers as labels, oldest first."""
+        return await labels(self._reader)
+
+
+@asynccontextmanager
+async def reviewing(settings: Settings, *, embedded: bool) -> AsyncGenerator[Reviews]:
+    """Open the embedded store, or the cluster's log. Raises NoStore if there is no store."""
+    place = settings.store if embedded else settings.kafka.bootstrap
+    async with opened(settings, embedded=embedded) as log:
+        yield Reviews(log, StoreReader(log, f"{place}", lambda _: None))
+
+
+@dataclass(frozen=True)
+class Label:
+    """A person's verdict on two texts: the relation of the newer to the older."""
+
+    review_id: str
+    scope: str
+    newer: str
+    older: str
+    verdict: str
+
+    @property
+    def row(self) -> dict[str, str]:
+        """The labelled pair in the form that `evaluate` and `calibrate` read."""
+        return {
+            "id": self.review_id,
+            "a": self.newer,
+            "b": self.older,
+            "label": self.verdict,
+            "kind": "review",
+            "scope": self.scope,
+        }
+
+
+async def labels(reader: StoreReader) -> list[Label]:
+    """Return the answers in a log as labels, one per question, oldest first.
+
+    They are read from the decisions, which are kept forever. An answer that came too late is still
+    a valid label, since it is about the texts that the person saw.
+    """
+    answers: dict[str, Settled] = {}
+    async for entry in reader.decisions():
+        if (settled := settles(entry.decision)) is not None:
+            identity = settled.answer.review_id
+            answers[identity] = newest(answers.get(identity), settled)
+    given = [settled.answer for settled in answers.values()]
+    concerned = {one.memory_id: a.scope for a in given for one in (a.newer, a.older)}
+    texts = {
+        (identity, content_key(concerned[identity], memory.text)): memory.text
+        for (identity, _), memory in (await reader.versions(sorted(concerned))).items()
+    }
+    found: list[Label] = []
+    for answer in given:
+        newer, older = (
+            texts.get((one.memory_id, one.content_key)) for one in (answer.newer, answer.older)
+        )
+        if newer is not None and older is not None:
+            found.append(Label(answer.review_id, answer.scope, newer, older, answer.verdict))
+    return found
+
+
+def answer_to(
+    review: Review,
+    verdict: str,
+    *,
+    author: str,
+    note: str = "",
+    clock: Clock | None = None,
+    reopened_by: DecisionId | None = None,
+) -> Answer:
+    """Return the event that answers a question.
+
+    `reopened_by` is the undo that took an earlier answer back: the same answer is a new one then.
+    Raises InvalidSettings where author or note cannot be published.
+    """
+    fields = {
+        "event_id": answer_id(
+            review.id, verdict if reopened_by is None else f"{verdict} {reopened_by}", author
+        ),
+        "scope": review.scope,
+        "review_id": review.id,
+        "newer": _seen(review.newer),
+        "older": _seen(review.older),
+        "verdict": verdict,
+        "author": author,
+        "occurred_at": (clock or SystemClock()).now(),
+        "note": note,
+    }
+    try:
+        return Answer.model_validate(fields)
+    except ValidationError as error:
+        raise unpublishable(error) from error
+
+
+def _seen(memory: Memory) -> Seen:
+    return Seen(memory_id=memory.id, content_key=memory.content_key)
+
+
+def _read(record: Record) -> Review:
+    try:
+        return REVIEW.decode(record.value or b"")
+    except Unreadable as error:
+        raise Fatal(f"{record.place} is no review: {error}") from error

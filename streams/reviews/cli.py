@@ -1,0 +1,304 @@
+"""`memsieve reviews`: pairs that no judge could settle, looked at, answered, taken as labels."""
+
+import asyncio
+import json
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from schemas.decisions import OnEvent, Reason
+from schemas.events import Answer
+from schemas.memories import Memory
+from streams.reviews.app import VERDICTS, Label, answer_to, reviewing
+from streams.stage.core.explain import opinions, outcome, why
+from streams.stage.core.reviewing import Question, Questions
+from streams.store.app.awaiting import Asking
+from streams.store.app.requests import Decider, author_of
+from streams.store.cli import options
+from streams.store.cli.console import more, note, quoted, say, say_json, say_line, say_object
+from streams.store.cli.replies import places
+
+_TEXT_WIDTH = 36
+_COLUMN = 46
+_KEYS = {"y": "same", "n": "distinct", "+": "refines", "-": "refined-by", "c": "contradicts"}
+_ASKED = "y same, n distinct, + newer says more, - older says more, c contradicts, s skip, q quit"
+
+_app = typer.Typer(help="Questions to a person: what two memories are.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(_app, name="reviews")
+
+
+@_app.command(name="list")
+def list_(
+    *,
+    scope: options.ScopeBelow = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Also those that are answered, or moot.")
+    ] = False,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    limit: options.Limit = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List what is asked, the newest first: both texts, and how similar they are."""
+    questions, _ = asyncio.run(_questions(options.source(config, store, kafka)))
+    here = [one for one in questions.all() if options.below(one.review.scope, scope)]
+    found = [one for one in here if all_ or one.state == "open"]
+    shown = found[: options.limit_of(limit, as_json=as_json)]
+    if as_json:
+        say_json(question_json(question) for question in shown)
+        return
+    for question in shown:
+        say(_in_a_line(question))
+    more(len(found) - len(shown), "question", "questions")
+    if not found:
+        note("no open questions; --all shows the others" if here else "no questions")
+
+
+@_app.command()
+def show(
+    identity: Annotated[str, typer.Argument(metavar="ID", help="Of a question; or its beginning.")],
+    *,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Tell everything about a question: both texts side by side, and why nobody could tell."""
+    questions, place = asyncio.run(_questions(options.source(config, store, kafka)))
+    question = _only(questions.all(), identity, place)
+    if as_json:
+        say_object(question_json(question))
+        return
+    for line in _told(question):
+        say(line)
+
+
+@_app.command()
+def answer(
+    identity: Annotated[
+        str | None,
+        typer.Argument(metavar="ID", help="Of a question, or its beginning; none: all in turn."),
+    ] = None,
+    verdict: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="VERDICT",
+            help=f"What the newer memory is to the older one: {', '.join(VERDICTS)}.",
+        ),
+    ] = None,
+    *,
+    scope: options.ScopeBelow = None,
+    author: options.Author = None,
+    note_: options.Note = "",
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+) -> None:
+    """Answer a question: one memory goes on for both, the newer one stands, or both are kept.
+
+    A store decides at once; a cluster's services when the answer's turn comes. Where one of the
+    two says something else by then, the answer comes too late and changes nothing.
+    """
+    source = options.source(config, store, kafka, policy=policy)
+    who = author_of(source.settings, author)
+    desk = _Desk(source, who, note_)
+    if identity is None:
+        _in_turn(desk, source, scope)
+        return
+    if verdict not in VERDICTS:
+        given = "is missing" if verdict is None else f"is {verdict}"
+        raise options.UsageError(f"the verdict {given}: write {', '.join(VERDICTS)}")
+    questions, place = asyncio.run(_questions(source))
+    question = _only(questions.all(), identity, place)
+    _require_open(question)
+    decision = desk.answer(question, verdict)
+    if decision is not None and decision.evidence.reason is Reason.ANSWERED_TOO_LATE:
+        raise options.UsageError("the answer came too late: nothing changed")
+
+
+@_app.command()
+def export(
+    *,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the pairs here. [standard output]")
+    ] = None,
+    scope: options.ScopeBelow = None,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    config: options.Config = None,
+) -> None:
+    """Write what was answered as labelled pairs, a line of JSON each: for evaluate, calibrate."""
+    labels = asyncio.run(_labels(options.source(config, store, kafka)))
+    rows = [label.row for label in labels if options.below(label.scope, scope)]
+    if out is None:
+        for row in rows:
+            say_line(row)
+    else:
+        lines = (f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+        options.write("--out", out, "".join(lines))
+    note(f"{len(rows):,} answered questions")
+
+
+class _Desk:
+    """Where answers go: into the store, which decides at once, or to the cluster."""
+
+    def __init__(self, source: options.Source, author: str, note_: str) -> None:
+        self._settings = source.settings
+        self._author = author
+        self._note = note_
+        self._decider = Decider(source.settings, note) if source.embedded else None
+
+    def answer(self, question: Question, verdict: str) -> OnEvent | None:
+        """Answer a question and tell what came of it; None where that is decided later."""
+        review = question.review
+        event = answer_to(
+            review,
+            verdict,
+            author=self._author,
+            note=self._note,
+            reopened_by=question.reopened_by,
+        )
+        if self._decider is None:
+            self._publish(event)
+            return None
+        [decision] = asyncio.run(self._decider.decide(event))
+        say(f"answered  {review.id}  {verdict}")
+        say(f"{decision.kind}: {outcome(decision)}, because {why(decision)}")
+        return decision
+
+    def _publish(self, event: Answer) -> None:
+        replies = asyncio.run(Asking(self._settings, 0, note).ask([event]))
+        say(f"answered  {event.review_id}  {event.verdict}")
+        for line in places(replies):
+            say(line)
+
+
+def _in_turn(desk: _Desk, source: options.Source, scope: str | None) -> None:
+    """Ask a person about one open question after the other."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise options.UsageError("without a terminal nobody can be asked: give ID and a verdict")
+    questions, _ = asyncio.run(_questions(source))
+    done: set[str] = set()
+    while question := _next(questions, scope, done):
+        done.add(question.review.id)
+        for line in _told(question):
+            say(line)
+        key = _key()
+        if key == "q":
+            return
+        if key != "s" and (decision := desk.answer(question, _KEYS[key])) is not None:
+            questions.decided(decision)
+        say()
+    note("no more open questions")
+
+
+def _next(questions: Questions, scope: str | None, done: set[str]) -> Question | None:
+    """Return the newest open question that was not put yet; answers make others moot."""
+    still = (
+        one
+        for one in questions.all()
+        if one.state == "open"
+        and one.review.id not in done
+        and options.below(one.review.scope, scope)
+    )
+    return next(still, None)
+
+
+def _key() -> str:
+    """Return the key that a person types; the end of what is typed is "q"."""
+    while True:
+        say(f"the newer is to the older: {_ASKED}")
+        typed = sys.stdin.readline()
+        key = typed.strip().lower()
+        if not typed:
+            return "q"
+        if key in {*_KEYS, "s", "q"}:
+            return key
+
+
+def question_json(question: Question) -> dict[str, Any]:
+    """Return all that is known of a question."""
+    settled = question.settled
+    given = None if settled is None else settled.answer.model_dump(mode="json")
+    decided = None if settled is None else settled.decision_id
+    content = question.review.model_dump(mode="json")
+    return {**content, "state": question.state, "answer": given, "answer_decision_id": decided}
+
+
+def _in_a_line(question: Question) -> str:
+    review = question.review
+    state = "" if question.state == "open" else f"  {_state(question)}"
+    newer, older = (quoted(memory.text, _TEXT_WIDTH) for memory in (review.newer, review.older))
+    near = f"{review.compared.similarity:.3f} {review.compared.band.value}"
+    return f"{review.id}  {near:<12}  {review.scope}  {newer} / {older}{state}"
+
+
+def _told(question: Question) -> Iterator[str]:
+    """Yield what a person is told, line by line."""
+    review = question.review
+    yield f"question   {review.id}"
+    yield f"scope      {review.scope}"
+    yield f"asked      {review.asked_at:%Y-%m-%d %H:%M:%S} UTC, by decision {review.decision_id}"
+    yield f"state      {_state(question)}"
+    yield ""
+    yield from _beside(_column("newer", review.newer), _column("older", review.older))
+    yield ""
+    yield f"similarity {review.compared.similarity:.3f}  {review.compared.band.value}"
+    yield from (f"           {line}" for line in opinions(review.compared))
+
+
+def _state(question: Question) -> str:
+    settled = question.settled
+    if settled is None:
+        moot = "moot: one of the two is gone or has changed"
+        return moot if question.state == "moot" else question.state
+    said = settled.answer
+    late = "" if settled.in_time else ", too late"
+    why_ = f": {quoted(said.note)}" if said.note else ""
+    return f"answered {said.verdict} by {said.author}, {said.occurred_at:%Y-%m-%d}{late}{why_}"
+
+
+def _column(title: str, memory: Memory) -> list[str]:
+    """Return what is told of a memory, each line narrow enough to stand beside another."""
+    lines = [title, "", *textwrap.wrap(" ".join(memory.text.split()), _COLUMN), ""]
+    facts = [memory.id, f"version {memory.version}, seen {memory.observation_count}x"]
+    facts.append(f"{memory.created_at:%Y-%m-%d} to {memory.last_seen_at:%Y-%m-%d}")
+    if memory.sources:
+        facts.append(f"said by {', '.join(memory.sources)}")
+    facts += [f"merged from {identity}" for identity in memory.merged_from]
+    return lines + [line for fact in facts for line in textwrap.wrap(fact, _COLUMN)]
+
+
+def _beside(left: Sequence[str], right: Sequence[str]) -> Iterator[str]:
+    for one, other in zip_longest(left, right, fillvalue=""):
+        yield f"{one:<{_COLUMN}}  {other}".rstrip()
+
+
+def _require_open(question: Question) -> None:
+    if question.state != "open":
+        raise options.UsageError(f"question {question.review.id} is closed: {_state(question)}")
+
+
+def _only(questions: Sequence[Question], identity: str, place: str) -> Question:
+    by_id = {question.review.id: question for question in questions}
+    return options.only(by_id, identity, what="question", place=place)
+
+
+async def _questions(source: options.Source) -> tuple[Questions, str]:
+    async with reviewing(source.settings, embedded=source.embedded) as reviews:
+        return await reviews.questions(), reviews.place
+
+
+async def _labels(source: options.Source) -> list[Label]:
+    async with reviewing(source.settings, embedded=source.embedded) as reviews:
+        return await reviews.labels()

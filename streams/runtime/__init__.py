@@ -1,1 +1,0 @@
-"""What any consumer needs, independent of memories."""

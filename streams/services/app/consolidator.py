@@ -1,0 +1,88 @@
+"""The consolidation service: a periodic pass over the scopes that are due."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from streams.consolidate.app.consolidated import Consolidated
+from streams.consolidate.app.consolidating import Asked, consolidation
+from streams.model.ports import Transient
+from streams.services.app.services import signals_to
+from streams.services.world.health import endpoints
+from streams.store.app import wiring
+from streams.store.app.settings import Settings
+from streams.store.world.telemetry import ConsolidationMetrics
+
+
+class Consolidator:
+    """Makes passes alongside the services on Kafka, until it is stopped.
+
+    It proposes and the deduplicators decide: several consolidators duplicate work but do no harm.
+    """
+
+    def __init__(
+        self, settings: Settings, *, report: Callable[[str], None], warn: Callable[[str], None]
+    ) -> None:
+        """`report` receives progress lines, `warn` lines that a person should look at."""
+        self._settings = settings
+        self._report = report
+        self._warn = warn
+        self._retry = wiring.retry(settings.retry)
+        self._metrics = ConsolidationMetrics()
+        self._waits: str | None = "its first pass"
+
+    async def run(self) -> None:
+        """Work until SIGTERM or SIGINT; raises errors that a retry cannot fix."""
+        wiring.connection(self._settings.kafka)  # fail on bad settings before waiting
+        stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        service = self._settings.service
+        with signals_to(stop):
+            async with endpoints(
+                service.host,
+                service.port,
+                is_live=lambda: True,
+                waits_for=self._waits_for,
+                registry=self._metrics.registry,
+                collect=lambda: None,
+            ) as port:
+                self._report(f"health and metrics on port {port}")
+                working = asyncio.create_task(self._work())
+                await asyncio.wait({working, stop}, return_when=asyncio.FIRST_COMPLETED)
+                self._report("stopping")
+                working.cancel()  # proposals already published will still be decided on
+                with suppress(asyncio.CancelledError):
+                    await working
+        self._report("stopped")
+
+    async def _waits_for(self) -> Mapping[str, str]:
+        return {} if self._waits is None else {"service": self._waits}
+
+    async def _work(self) -> None:
+        """Make passes in a loop; retry with back-off if a server does not answer."""
+        attempt = 0
+        while True:
+            try:
+                async with consolidation(
+                    self._settings, embedded=False, dry_run=False, report=self._report
+                ) as opened:
+                    while True:
+                        self._tell(await opened.run(Asked()))
+                        self._waits, attempt = None, 0
+                        await asyncio.sleep(self._settings.consolidate.minutes * 60)
+            except Transient as error:
+                attempt += 1
+                delay = self._retry.delay(attempt)
+                self._waits = str(error)
+                self._warn(f"{error}; trying again in {delay:.1f} s")
+                await asyncio.sleep(delay)
+
+    def _tell(self, done: Consolidated) -> None:
+        told = done.as_json()
+        self._metrics.passed(told)
+        self._report(
+            f"{len(done.scopes):,} scopes consolidated, {len(done.skipped):,} left alone: "
+            f"{told['memories_before']:,} memories, {told['memories_after']:,} afterwards, "
+            f"{done.groups:,} groups joined in {done.seconds:.1f} s"
+        )
+        for alert in done.alerts:
+            self._warn(alert)

@@ -1,0 +1,85 @@
+"""The status of a service: liveness, what it waits for, and its lag."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from streams.log.kafka.subscribe import Subscription
+from streams.log.partitions import Partitions
+from streams.model.ports import Process
+from streams.store.world.telemetry import Metrics
+
+_PROBE_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """One process on one topic, and the consumer that feeds it."""
+
+    process: Process
+    subscription: Subscription
+    partitions: Partitions
+
+
+class Status:
+    """The status that the service updates and its health endpoint reads.
+
+    `waits` says what the service as a whole waits for, None while it works. `servers` are the
+    probes of the servers it uses.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.waits: str | None = "its start"
+        self.lines: list[Line] = []
+        self.servers: dict[str, Callable[[], Awaitable[object]]] = {}
+        self._metrics = metrics
+
+    def is_live(self) -> bool:
+        """Return whether the consumer loops run; True while they need not run yet."""
+        return self.waits is not None or all(line.subscription.polling for line in self.lines)
+
+    async def waits_for(self) -> Mapping[str, str]:
+        """Return what keeps the service from full operation, by part."""
+        missing = {} if self.waits is None else {"service": self.waits}
+        for line in self.lines:
+            missing |= _waiting(line)
+        return missing or await self._silent()
+
+    async def _silent(self) -> Mapping[str, str]:
+        """Return which of the servers do not answer now."""
+        silent: dict[str, str] = {}
+        for name, ask in self.servers.items():
+            try:
+                async with asyncio.timeout(_PROBE_SECONDS):
+                    await ask()
+            except TimeoutError:
+                silent[name] = f"no answer in {_PROBE_SECONDS:.0f} s"
+            except Exception as error:  # noqa: BLE001 - any error counts as no answer
+                silent[name] = str(error)
+        return silent
+
+    def collect(self) -> None:
+        """Update the gauges."""
+        self._metrics.lag.clear()
+        for line in self.lines:
+            topic = line.process.topic
+            held = line.partitions.held
+            waiting = sum(bool(one.waits_for) for one in held.values())
+            self._metrics.partitions.labels(topic, "ready").set(len(held) - waiting)
+            self._metrics.partitions.labels(topic, "waiting").set(waiting)
+            for partition, one in held.items():
+                if one.next is not None:
+                    behind = line.subscription.behind(partition, one.next)
+                    self._metrics.lag.labels(topic, str(partition)).set(behind)
+
+
+def _waiting(line: Line) -> Mapping[str, str]:
+    topic = line.process.topic
+    missing = {
+        f"{topic}/{partition}": held.waits_for
+        for partition, held in line.partitions.held.items()
+        if held.waits_for
+    }
+    if not line.partitions.joined:
+        missing[topic] = "its partitions"
+    return missing

@@ -1,0 +1,128 @@
+"""Commands that run as services on Kafka: extractor, deduplicator, writer, serve, consolidator."""
+
+import asyncio
+from typing import Annotated, Any
+
+import typer
+
+from streams.store.cli import options
+
+Port = Annotated[
+    int | None,
+    typer.Option("--port", min=0, max=65_535, help="Of health and metrics; 0: any. [8080]"),
+]
+
+Llm = Annotated[
+    bool,
+    typer.Option("--llm", help="Let the language model of the settings word memories of turns."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="deduplicator")(deduplicator)
+    app.command(name="writer")(writer)
+    app.command(name="extractor")(extractor)
+    app.command(name="consolidator")(consolidator)
+    app.command(name="serve")(serve)
+
+
+def deduplicator(
+    *,
+    kafka: options.Kafka = None,
+    port: Port = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+) -> None:
+    """Decide on the events of memory.events and publish the decisions, until stopped.
+
+    Start as many as there are partitions; they share the work. Needs index.kind = qdrant.
+    """
+    _run("deduplicator", kafka, port, config, policy=policy)
+
+
+def writer(
+    *, kafka: options.Kafka = None, port: Port = None, config: options.Config = None
+) -> None:
+    """Apply the decisions to the index and publish what changed, until stopped.
+
+    Needs index.kind = qdrant.
+    """
+    _run("writer", kafka, port, config)
+
+
+def extractor(
+    *,
+    kafka: options.Kafka = None,
+    port: Port = None,
+    llm: Llm = False,
+    config: options.Config = None,
+) -> None:
+    """Take events from the turns of memory.turns and publish them, until stopped.
+
+    As `extract` does with files. With a language model it needs index.kind = qdrant, since the
+    model is to see the memories that are there.
+    """
+    _run("extractor", kafka, port, config, extracts=True, extraction__llm=llm or None)
+
+
+def consolidator(
+    *,
+    kafka: options.Kafka = None,
+    port: Port = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+) -> None:
+    """Consolidate the scopes that are due, every consolidate.minutes, until stopped.
+
+    As `consolidate` does. One is enough. It needs the policy of the deduplicators.
+    """
+    from streams.services.app.consolidator import Consolidator  # noqa: PLC0415
+    from streams.store.world.telemetry import log_lines  # noqa: PLC0415 - only services need all this
+
+    settings = options.load(config, kafka__bootstrap=kafka, service__port=port, policy=policy)
+    log = log_lines("consolidator")
+    asyncio.run(Consolidator(settings, report=log.info, warn=log.warning).run())
+
+
+def serve(
+    *,
+    kafka: options.Kafka = None,
+    port: Port = None,
+    policy: options.Policy = None,
+    store: options.Store = None,
+    extract: Annotated[
+        bool, typer.Option("--extract", help="Take events from turns, too, as extractor does.")
+    ] = False,
+    llm: Llm = False,
+    config: options.Config = None,
+) -> None:
+    """Decide and apply in one process: for small installations, and an index that is no server.
+
+    With index.kind edge or exact start only one: each would have an index of its own.
+    """
+    if llm and not extract:
+        raise options.UsageError("--llm is for turns: give --extract, too")
+    flags = {"policy": policy, "store": store, "extraction__llm": llm or None}
+    _run("serve", kafka, port, config, extracts=extract, **flags)
+
+
+def _run(
+    name: str,
+    kafka: str | None,
+    port: int | None,
+    config: Any,  # noqa: ANN401 - see options.Config
+    *,
+    extracts: bool = False,
+    **flags: Any,  # noqa: ANN401 - typer's values
+) -> None:
+    from streams.services.app.services import Roles, Service  # noqa: PLC0415
+    from streams.store.world.telemetry import log_lines  # noqa: PLC0415 - only services need all this
+
+    settings = options.load(config, kafka__bootstrap=kafka, service__port=port, **flags)
+    log = log_lines(name)
+    roles = Roles(
+        deduplicates=name in {"deduplicator", "serve"},
+        writes=name in {"writer", "serve"},
+        extracts=extracts,
+    )
+    asyncio.run(Service(settings, roles, report=log.info, warn=log.warning).run())

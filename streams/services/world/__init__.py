@@ -1,0 +1,1 @@
+"""What of it touches a library, a disk or a network."""

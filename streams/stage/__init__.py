@@ -1,0 +1,1 @@
+"""The dedup stage itself: events become decisions, decisions become memories."""

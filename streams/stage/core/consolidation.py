@@ -1,0 +1,417 @@
+"""Memories proposed as one fact → one memory of those that are, with every wording.
+
+Complete linkage: in a group, each memory says the same as every other. A chain, where A matches B
+and B matches C, does not join A with C.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from schemas.base import LABEL_MAX, ContentKey, DecisionId, MemoryId, ModelId, Position, ScopeName
+from schemas.decisions import Compared, Evidence, Finding, Ignore, Merge, Reason, Replace, Verdict
+from schemas.events import MEMBERS_MAX, Consolidate
+from schemas.memories import Memory, Target
+from streams.model.better import better
+from streams.model.embedding import Vector, pack
+from streams.model.identity import decision_id, memory_id, proposal_id
+from streams.model.merge import Joined
+from streams.model.neighbours import Neighbour, Stored, rank
+from streams.model.policy import JOINING, BetterRule, Policy, Rules
+from streams.model.verdict import Judgement
+from streams.stage.core import survivorship
+from streams.stage.core.cannot_link import are_apart
+from streams.stage.core.decide import (
+    Encoded,
+    Unworded,
+    compared,
+    ignore,
+    is_stronger,
+    part_of,
+    target_of,
+)
+
+_ALIKE = frozenset({Verdict.SAME, Verdict.REFINES, Verdict.REFINED_BY, Verdict.OVERLAPS})
+
+
+@dataclass(frozen=True)
+class Member:
+    """A memory that may be joined with others, its vector, and those of its variants."""
+
+    memory: Memory
+    vector: Vector
+    variants: Mapping[ContentKey, Vector] = field(default_factory=dict[ContentKey, Vector])
+
+    @classmethod
+    def of(cls, stored: Stored) -> "Member | None":
+        """Return a stored memory as a member; None if it lacks a vector or may not be joined."""
+        if stored.vector is None or not may_be_joined(stored.memory):
+            return None
+        return cls(stored.memory, stored.vector, stored.variants)
+
+    @property
+    def wordings(self) -> dict[ContentKey, Vector]:
+        """The vectors of all its wordings."""
+        return {self.memory.content_key: self.vector, **self.variants}
+
+
+@dataclass(frozen=True)
+class Related:
+    """Two memories and their relation; the one last seen later takes the role of the event."""
+
+    newer: Memory
+    older: Neighbour
+    judgement: Judgement
+
+    @property
+    def ids(self) -> frozenset[MemoryId]:
+        return frozenset({self.newer.id, self.older.memory.id})
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A request to join memories: its source position and the policy that applies.
+
+    `model` computed their vectors. `braked`: nothing may be retired now.
+    """
+
+    event: Consolidate
+    source: Position
+    policy: Policy
+    model: ModelId
+    braked: bool = False
+
+    @property
+    def rules(self) -> Rules:
+        return self.policy.rules(self.event.scope)
+
+
+def unchanged(proposal: Proposal, held: Mapping[MemoryId, Stored]) -> dict[MemoryId, Member]:
+    """Return the proposal's members that are at the proposed version and may be joined."""
+    members: dict[MemoryId, Member] = {}
+    for target in proposal.event.members:
+        stored = held.get(target.memory_id)
+        member = None if stored is None else Member.of(stored)
+        if member is None:
+            continue
+        memory = member.memory
+        if memory.version == target.version and memory.scope == proposal.event.scope:
+            members[memory.id] = member
+    return members
+
+
+def may_be_joined(memory: Memory) -> bool:
+    """Return whether a memory may be joined with others: live, not pinned, not truncated."""
+    return memory.live and not (memory.pinned or memory.truncated)
+
+
+def measured(members: Mapping[MemoryId, Member], rules: Rules) -> list[tuple[Memory, Neighbour]]:
+    """Return all pairs, each as the memory last seen later and the other as its neighbour."""
+    return [paired(newer, older, rules) for older, newer in combinations(by_time(members), 2)]
+
+
+def by_time(members: Mapping[MemoryId, Member]) -> list[Member]:
+    """Return memories ordered by when they were last seen, earliest first."""
+    return sorted(members.values(), key=lambda m: (m.memory.last_seen_at, m.memory.id))
+
+
+def paired(newer: Member, older: Member, rules: Rules) -> tuple[Memory, Neighbour]:
+    """Measure two memories like an event and its neighbour, but only by their shown texts.
+
+    Variants would cause chaining: a joined memory is near to whatever one of its parts is near.
+    """
+    title = newer.memory.title if rules.nominate.same_title else None
+    candidates = [Stored(older.memory, older.vector)]
+    [found] = rank(newer.vector, candidates, bands=rules.bands, floor=-1.0, limit=1, title=title)
+    return newer.memory, found
+
+
+def joinable(related: Related, rules: Rules) -> bool:
+    """Return whether two memories may be joined, by the verdict or the policy's action without one.
+
+    Memories that an undo separated may not. A weaker memory (ephemeral, tentative) may join a
+    stronger one only if the stronger one already says all of it.
+    """
+    newer, older = related.newer, related.older.memory
+    if are_apart(newer, older):
+        return False
+    if is_stronger(newer, older) and not _covers(newer, related, rules):
+        return False
+    if is_stronger(older, newer) and not _covers(older, related, rules):
+        return False
+    if related.judgement.verdict is Verdict.UNSURE:
+        return rules.without_verdict.act(related.older.band) in JOINING
+    return related.judgement.verdict in _ALIKE
+
+
+def _covers(memory: Memory, related: Related, rules: Rules) -> bool:
+    """Return whether one of two memories says all that the other says, so it can stand for both."""
+    verdict = related.judgement.verdict
+    if verdict is Verdict.UNSURE:
+        return rules.without_verdict.act(related.older.band) in JOINING - {"merge"}
+    says_more = Verdict.REFINES if memory.id == related.newer.id else Verdict.REFINED_BY
+    return verdict in {Verdict.SAME, says_more}
+
+
+def cohesive(
+    relations: Sequence[Related],
+    rules: Rules,
+    *,
+    members_max: int = MEMBERS_MAX,
+    hopeful: bool = False,
+) -> list[list[MemoryId]]:
+    """Group memories so that in each group every pair is joinable; the largest group first.
+
+    Agglomerative, by complete linkage: the most similar pair is joined first; two groups are joined
+    only if every pair across them is joinable and they have at most `members_max` together. A pair
+    missing from the relations is not joinable; with `hopeful` it is, unless an undo separated it.
+    Single memories form no group. The result does not depend on the order of relations or members.
+    """
+    fits = {r.ids: joinable(r, rules) for r in relations}
+    memories = {one.id: one for r in relations for one in (r.newer, r.older.memory)}
+
+    def fitting(one: MemoryId, other: MemoryId) -> bool:
+        known = fits.get(frozenset({one, other}))
+        if known is None:
+            return hopeful and not are_apart(memories[one], memories[other])
+        return known
+
+    groups: dict[MemoryId, tuple[MemoryId, ...]] = {}
+    for related in sorted(relations, key=_nearest_first):
+        if not fits[related.ids]:
+            continue
+        first, second = (groups.get(one, (one,)) for one in sorted(related.ids))
+        if first == second or len(first) + len(second) > members_max:
+            continue
+        if all(fitting(a, b) for a in first for b in second):
+            whole = (*first, *second)
+            groups.update(dict.fromkeys(whole, whole))
+    return _in_order(groups.values())
+
+
+def linked(relations: Sequence[Related], rules: Rules) -> list[list[MemoryId]]:
+    """Group memories by single linkage, chains included; the largest group first.
+
+    Every cohesive group is a subset of one of these.
+    """
+    groups: dict[MemoryId, list[MemoryId]] = {}
+    for related in relations:
+        if joinable(related, rules):
+            first, second = (groups.setdefault(one, [one]) for one in sorted(related.ids))
+            if first is not second:
+                larger, smaller = (first, second) if len(first) > len(second) else (second, first)
+                larger += smaller
+                groups.update(dict.fromkeys(smaller, larger))
+    return _in_order(groups.values())
+
+
+def _in_order(groups: Iterable[Sequence[MemoryId]]) -> list[list[MemoryId]]:
+    """Return the distinct groups, largest first, each sorted by id."""
+    distinct = {frozenset(group): sorted(group) for group in groups}
+    return sorted(distinct.values(), key=lambda group: (-len(group), group))
+
+
+def _nearest_first(related: Related) -> tuple[float, list[MemoryId]]:
+    return -related.older.similarity, sorted(related.ids)
+
+
+def consolidate(
+    proposal: Proposal,
+    members: Mapping[MemoryId, Member],
+    relations: Sequence[Related],
+) -> Replace | Ignore | Unworded:
+    """Decide on memories that may be one fact.
+
+    `members` are the unchanged ones; `relations` has every pair of them. If one member says all
+    that the others say, it replaces them; otherwise a text is composed from those that add
+    something. Memories outside the largest group are left unchanged.
+    """
+    return _Consolidating(proposal, members, relations).outcome()
+
+
+class _Consolidating:
+    """Decides one proposal by the rules of its scope."""
+
+    def __init__(
+        self,
+        proposal: Proposal,
+        members: Mapping[MemoryId, Member],
+        relations: Sequence[Related],
+    ) -> None:
+        self._proposal = proposal
+        self._rules = proposal.rules
+        self._members = dict(sorted(members.items()))
+        self._relations = {one.ids: one for one in sorted(relations, key=_nearest_first)}
+
+    def outcome(self) -> Replace | Ignore | Unworded:
+        if len(self._members) < 2:  # noqa: PLR2004 - one alone is joined with nothing
+            return self._apart(Reason.OUT_OF_DATE)
+        groups = cohesive(list(self._relations.values()), self._rules)
+        if not groups:
+            return self._apart(Reason.NOT_ONE_FACT)
+        if self._proposal.braked:
+            return self._apart(Reason.BRAKED)
+        group = [self._members[identity].memory for identity in groups[0]]
+        if whole := [one for one in group if self._says_all(one, group)]:
+            return self._stands(_best(whole, self._rules.better), group)
+        return self._merged(group)
+
+    def _says_all(self, memory: Memory, group: Sequence[Memory]) -> bool:
+        """Return whether a memory says all that the others in the group say."""
+        return all(self._covers(memory, other) for other in group if other.id != memory.id)
+
+    def _needed(self, group: Sequence[Memory]) -> list[Memory]:
+        """Return memories that together say everything, those that cover most others first."""
+        said = {one.id: sum(self._covers(one, o) for o in group if o.id != one.id) for one in group}
+        needed: list[Memory] = []
+        for memory in sorted(_in_time(group), key=lambda one: -said[one.id]):
+            if not self._is_said_by(needed, memory):
+                needed.append(memory)
+        return needed
+
+    def _is_said_by(self, others: Sequence[Memory], memory: Memory) -> bool:
+        return any(self._covers(other, memory) for other in others)
+
+    def _covers(self, memory: Memory, other: Memory) -> bool:
+        related = self._relations[frozenset({memory.id, other.id})]
+        return _covers(memory, related, self._rules)
+
+    def _stands(self, survivor: Memory, group: Sequence[Memory]) -> Replace:
+        memory = survivor
+        others = [one for one in group if one.id != survivor.id]
+        for other in others:
+            memory = survivorship.united(memory, other)
+        memory = memory.model_copy(update={"version": survivor.version + 1, "unchecked": None})
+        return Replace(
+            decision_id=self._decision_id,
+            event=self._proposal.event,
+            source=self._proposal.source,
+            policy_id=self._proposal.policy.id,
+            evidence=self._because(Reason.ONE_FACT, group, survivor),
+            memory=memory,
+            embedding=pack(self._members[survivor.id].vector, self._proposal.model),
+            targets=tuple(target_of(one) for one in (survivor, *others)),
+        )
+
+    def _merged(self, group: Sequence[Memory]) -> Unworded:
+        """Merge, oldest first, as many of the needed memories as the policy joins at once.
+
+        Memories that one of those covers are joined without adding to the text.
+        """
+        rules = self._rules
+        needed = _in_time(self._needed(group))[: rules.merge.parts_max]
+        targets = [one for one in _in_time(group) if one in needed or self._is_said_by(needed, one)]
+        best = _best(needed, rules.better)
+
+        def merged(joined: Joined, whole: Encoded, degraded: tuple[str, ...]) -> Merge:
+            identity = memory_id(self._decision_id)
+            because = self._because(Reason.ONE_FACT, targets, best)
+            made = {"merge": joined.composition, "degraded": (*because.degraded, *degraded)}
+            memory = survivorship.merged(targets, None, identity, joined.text, truncated=False)
+            return Merge(
+                decision_id=self._decision_id,
+                event=self._proposal.event,
+                source=self._proposal.source,
+                policy_id=self._proposal.policy.id,
+                evidence=because.model_copy(update=made),
+                memory=memory.model_copy(update={"unchecked": None}),
+                embedding=whole.embedding,
+                event_embedding=None,
+                targets=tuple(target_of(memory) for memory in targets),
+            )
+
+        parts = tuple(part_of(memory) for memory in needed)
+        return Unworded(parts, better=best.id, merged=merged)
+
+    @property
+    def _decision_id(self) -> DecisionId:
+        event = self._proposal.event
+        return decision_id(event.scope, event.event_id)
+
+    def _apart(self, reason: Reason) -> Ignore:
+        proposal = self._proposal
+        ignored = ignore(proposal.event, proposal.source, proposal.policy, reason)
+        members = list(self._members.values())
+        if not members:
+            return ignored
+        because = self._because(reason, (), members[0].memory)
+        return ignored.model_copy(update={"evidence": because})
+
+    def _because(self, reason: Reason, group: Sequence[Memory], survivor: Memory) -> Evidence:
+        """Return evidence: the comparisons with the survivor, and the members not joined."""
+        mine = [r for r in self._relations.values() if survivor.id in r.ids]
+        silent = (name for r in self._relations.values() for name in r.judgement.degraded)
+        joined = {memory.id for memory in group}
+        return Evidence(
+            reason=reason,
+            neighbours=tuple(_beside(survivor, related) for related in mine),
+            degraded=tuple(dict.fromkeys(silent)),
+            refused=tuple(
+                f"{target.memory_id}: {self._why_not(target)}"[:LABEL_MAX]
+                for target in self._proposal.event.members
+                if target.memory_id not in joined
+            ),
+        )
+
+    def _why_not(self, target: Target) -> str:
+        known = self._members.get(target.memory_id)
+        if known is None:
+            return "changed since, pinned, or read in part"
+        for other in self._members.values():
+            if are_apart(known.memory, other.memory):
+                return f"kept apart from {other.memory.id}: somebody undid joining them"
+        return "not one fact with the others"
+
+
+def _in_time(memories: Sequence[Memory]) -> list[Memory]:
+    return sorted(memories, key=lambda memory: (memory.created_at, memory.id))
+
+
+def _best(memories: Sequence[Memory], rule: BetterRule) -> Memory:
+    """Return the best memory by the policy's quality rule; of ties, the one last seen earliest."""
+    best, *others = sorted(memories, key=lambda memory: (memory.last_seen_at, memory.id))
+    for other in others:
+        if better(other, best, rule).winner == "event":
+            best = other
+    return best
+
+
+def _beside(survivor: Memory, related: Related) -> Compared:
+    """Return the comparison of another memory with the survivor in the role of the event."""
+    seen = compared(related.older, related.judgement)
+    if related.newer.id == survivor.id:
+        return seen
+    other = related.newer
+    verdict = _MIRRORED.get(seen.verdict, seen.verdict)
+    update = {
+        "memory_id": other.id,
+        "version": other.version,
+        "verdict": verdict,
+        "findings": tuple(map(_mirrored, seen.findings)),
+        "probabilities": None,
+    }
+    return seen.model_copy(update=update)
+
+
+def _mirrored(finding: Finding) -> Finding:
+    says = {"event_says": finding.memory_says, "memory_says": finding.event_says}
+    return finding.model_copy(update=says)
+
+
+_MIRRORED = {Verdict.REFINES: Verdict.REFINED_BY, Verdict.REFINED_BY: Verdict.REFINES}
+
+
+def proposed(scope: ScopeName, author: str, memories: Iterable[Memory]) -> Consolidate:
+    """Return the event that proposes to join memories.
+
+    The same author proposing the same versions gives the same event.
+    """
+    seen = {memory.id: memory for memory in memories}
+    members = tuple(target_of(seen[identity]) for identity in sorted(seen))
+    return Consolidate(
+        event_id=proposal_id(scope, author, members),
+        scope=scope,
+        author=author,
+        occurred_at=max(memory.last_seen_at for memory in seen.values()),
+        members=members,
+    )

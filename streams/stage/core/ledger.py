@@ -1,0 +1,307 @@
+"""The state of the decisions topic: the effects of each decision, and their fold.
+
+`state(scope) = fold(decisions)`. The store, the overlay and every audit use this implementation.
+"""
+
+from collections.abc import MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from schemas.base import ContentKey, DecisionId, Embedding, MemoryId
+from schemas.decisions import (
+    Block,
+    Change,
+    Decision,
+    Erase,
+    Forward,
+    Ignore,
+    Insert,
+    Marker,
+    Merge,
+    Reinforce,
+    Reject,
+    Replace,
+    Revise,
+    Revised,
+    Revision,
+    Verdict,
+)
+from schemas.events import Remember, Undo
+from schemas.memories import Memory, Standing, Superseded, Target
+from streams.model.embedding import Vector, unpack
+from streams.model.identity import content_key, event_key
+from streams.model.neighbours import CONTRADICTED_MAX, DECIDED_MAX, Stored
+from streams.stage.core import survivorship
+
+
+@dataclass(frozen=True)
+class Retire:
+    """Retires a memory in favour of a successor that the same decision stores."""
+
+    target: Target
+    superseded: Superseded
+
+
+class Restated(Stored):
+    """A memory's state regardless of its previous one: the records that led to it may be erased."""
+
+
+Effect = Stored | Retire
+
+
+def effects(decision: Decision) -> list[Effect]:
+    """Return a decision's effects on the store, the successor before the memories it retires."""
+    match decision:
+        case Insert() | Replace() | Merge():
+            stored = Stored(
+                decision.memory,
+                unpack(decision.embedding),
+                _decided(decision),
+                contradicted=_contradicted(decision),
+                worded_at=decision.memory.version,
+            )
+            if isinstance(decision, Insert):
+                return [stored]
+            variants = _worded(decision.memory, decision.variant_embeddings)
+            stored = replace(stored, variants=variants)
+            superseded = Superseded(
+                by=decision.memory.id,
+                at=decision.event.occurred_at,
+                reason=decision.evidence.reason.value,
+            )
+            retired = [
+                Retire(target, superseded)
+                for target in decision.targets
+                if target.memory_id != decision.memory.id
+            ]
+            return [stored, *retired]
+        case Reinforce():
+            reinforced = Stored(decision.memory, None, _decided(decision), _wording_of(decision))
+            return [replace(reinforced, contradicted=_contradicted(decision))]
+        case Revise():
+            return [_revised(Stored, one, _decided(decision)) for one in decision.memories]
+        case Erase():
+            return [_revised(Restated, one, _decided(decision)) for one in decision.memories]
+        case Ignore() | Reject() | Forward() | Block():
+            return []
+        case _:
+            assert_never(decision)
+
+
+def memory_of(effect: Effect) -> MemoryId:
+    """Return the id of the memory that an effect creates or changes."""
+    return effect.memory.id if isinstance(effect, Stored) else effect.target.memory_id
+
+
+def version_after(effect: Effect) -> int:
+    """Return a memory's version after an effect."""
+    return effect.target.version + 1 if isinstance(effect, Retire) else effect.memory.version
+
+
+def touched(decision: Decision) -> list[MemoryId]:
+    """Return the ids of the memories that a decision creates or changes."""
+    match decision:
+        case Ignore() | Reject() | Forward() | Block():
+            return []
+        case Insert() | Reinforce():
+            return [decision.memory.id]
+        case Revise() | Erase():
+            return [revised.memory.id for revised in decision.memories]
+        case Replace() | Merge():
+            ids = (decision.memory.id, *(target.memory_id for target in decision.targets))
+            return list(dict.fromkeys(ids))
+
+
+def quoted(decision: Decision) -> list[MemoryId]:
+    """Return the ids of memories that a decision quotes but does not change."""
+    if isinstance(decision, Marker):
+        return []
+    found = [near.memory_id for near in decision.evidence.neighbours if near.findings]
+    if isinstance(decision, Ignore) and isinstance(decision.event, Undo):
+        found += [memory.id for memory in decision.event.memories]
+    changed = set(touched(decision))
+    return [identity for identity in dict.fromkeys(found) if identity not in changed]
+
+
+def stated(decision: Decision) -> list[Memory]:
+    """Return the memories whose new state a decision contains."""
+    match decision:
+        case Ignore() | Reject() | Forward() | Block():
+            return []
+        case Revise() | Erase():
+            return [revised.memory for revised in decision.memories]
+        case _:
+            return [decision.memory]
+
+
+def embeddings(decision: Decision) -> list[Embedding]:
+    """Return the vectors that a decision contains: of memories, or of the event's text."""
+    match decision:
+        case Ignore() | Reject() | Forward() | Block():
+            return []
+        case Revise() | Erase():
+            found = [
+                embedding
+                for revised in decision.memories
+                for embedding in (revised.embedding, *revised.variant_embeddings)
+            ]
+        case Replace() | Merge():
+            found = [decision.embedding, *decision.variant_embeddings]
+        case _:
+            found = [decision.embedding]
+    return [embedding for embedding in found if embedding is not None]
+
+
+class MissingTarget(Exception):
+    """A decision does not build on the current state: the log or the store is damaged."""
+
+
+def fold(
+    state: MutableMapping[MemoryId, Stored], decision: Decision, *, holed: bool = False
+) -> list[MemoryId]:
+    """Apply a decision to a state; return the ids that changed.
+
+    Versions make it idempotent: an effect that the state already includes is skipped. Raises
+    MissingTarget if the state lacks what the decision builds on. With `holed`, earlier records may
+    have been erased, so such an effect is skipped: a later decision restates the memory.
+    """
+    return take(state, effects(decision), holed=holed)
+
+
+def take(
+    state: MutableMapping[MemoryId, Stored], made: Sequence[Effect], *, holed: bool = False
+) -> list[MemoryId]:
+    """Apply a decision's effects to a state, as `fold` does."""
+    changed: list[MemoryId] = []
+    for effect in made:
+        identity = memory_of(effect)
+        after = advance(state.get(identity), effect, holed=holed)
+        if after is not None:
+            state[identity] = after
+            changed.append(identity)
+    return changed
+
+
+def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> Stored | None:
+    """Return the state of a memory after an effect; None if `before` already includes it.
+
+    With `holed`, as for `fold`, also None if the state that the effect builds on is missing.
+    """
+    version = version_after(effect)
+    if before is not None and before.memory.version >= version:
+        if not holed:
+            _require_known(before, effect)
+        return None
+    if isinstance(effect, Restated):
+        return Stored(
+            effect.memory,
+            effect.vector,
+            effect.decided,
+            effect.variants,
+            worded_at=effect.memory.version,
+        )
+    retires = isinstance(effect, Retire)
+    if not retires and effect.vector is not None and version == 1:
+        return _whole(effect)
+    if holed and (before is None or before.memory.version != version - 1):
+        return None
+    if before is None:
+        raise MissingTarget(f"memory {memory_of(effect)} is to be changed, but is not there")
+    if before.memory.version != version - 1:
+        raise MissingTarget(
+            f"memory {memory_of(effect)} is at version {before.memory.version}, but the decision "
+            f"builds on {version - 1}"
+        )
+    if retires:
+        retired = survivorship.retired(before.memory, effect.superseded)
+        return replace(before, memory=retired)
+    decided = (*before.decided, *effect.decided)[-DECIDED_MAX:]
+    return _whole(replace(_conflicting(before, effect), decided=decided))
+
+
+def _conflicting(before: Stored, effect: Stored) -> Stored:
+    """Return a later state with what it contradicts: what it said before no longer counts."""
+    after = effect.after(before)
+    if after.memory.content_key != before.memory.content_key:
+        return replace(after, worded_at=after.memory.version)
+    known = dict(before.contradicted)
+    for identity, version in effect.contradicted:
+        known.pop(identity, None)
+        known[identity] = version
+    contradicted = tuple(known.items())[-CONTRADICTED_MAX:]
+    return replace(after, contradicted=contradicted, worded_at=before.worded_at)
+
+
+def _whole(after: Stored) -> Stored:
+    """Return a state; raise MissingTarget if it has a vector, but not one for each wording."""
+    if after.vector is not None and not after.is_whole:
+        raise MissingTarget(f"memory {after.memory.id} gets a wording, but not its vector")
+    return after
+
+
+def _require_known(before: Stored, effect: Effect) -> None:
+    """Raise MissingTarget if a different decision produced the version that an effect would.
+
+    Skipping such an effect would lose it. Effects older than the decisions that a memory remembers
+    were compared when applied; a restated memory remembers none from before, and a forgotten one
+    has nothing to lose.
+    """
+    later = before.memory.version - version_after(effect)
+    if later >= min(len(before.decided), DECIDED_MAX // 2) or _is_forgotten(before.memory):
+        return
+    if isinstance(effect, Retire):
+        superseded = before.memory.superseded
+        by = None if superseded is None else superseded.by
+        known = later > 0 or by == effect.superseded.by
+    else:
+        known = bool(set(effect.decided) & set(before.decided))
+    if not known:
+        raise MissingTarget(
+            f"memory {memory_of(effect)} is at version {before.memory.version} by other decisions "
+            f"than the one that makes it {version_after(effect)}"
+        )
+
+
+def _is_forgotten(memory: Memory) -> bool:
+    return memory.status is Standing.FORGOTTEN
+
+
+def _wording_of(decision: Reinforce) -> dict[ContentKey, Vector]:
+    """Return the vector of the event's text if the memory keeps the text as a variant."""
+    event, embedding = decision.event, decision.embedding
+    if embedding is None or not isinstance(event, Remember):
+        return {}
+    key = content_key(event.scope, event.text)
+    kept = any(variant.content_key == key for variant in decision.memory.variants)
+    return {key: unpack(embedding)} if kept else {}
+
+
+def _worded(memory: Memory, embeddings: Sequence[Embedding]) -> dict[ContentKey, Vector]:
+    """Return the vectors of a memory's variants if the decision contains them."""
+    if not embeddings:
+        return {}
+    keys = (variant.content_key for variant in memory.variants)
+    return dict(zip(keys, map(unpack, embeddings), strict=True))
+
+
+def _revised(
+    kind: type[Stored], revised: Revised, decided: tuple[tuple[DecisionId, ContentKey]]
+) -> Stored:
+    vector = revised.embedding and unpack(revised.embedding)
+    variants = _worded(revised.memory, revised.variant_embeddings)
+    return kind(revised.memory, vector, decided, variants)
+
+
+def _contradicted(decision: Change) -> tuple[tuple[MemoryId, int], ...]:
+    """Return the memories that a decision found to be contradicted, and left alone."""
+    changed = set(touched(decision))
+    found = (
+        (near.memory_id, near.version)
+        for near in decision.evidence.neighbours
+        if near.verdict is Verdict.CONTRADICTS and near.memory_id not in changed
+    )
+    return tuple(found)[:CONTRADICTED_MAX]
+
+
+def _decided(decision: Change | Revision) -> tuple[tuple[DecisionId, ContentKey]]:
+    return ((decision.decision_id, event_key(decision.event)),)

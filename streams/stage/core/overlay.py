@@ -1,0 +1,370 @@
+"""Decisions that the store has not applied yet, overlaid on the store's state.
+
+Between deciding and applying, the index lacks the newest memories; the overlay has them. Each event
+sees all decisions before it, even those of its own batch, so decisions depend neither on batch size
+nor on writer lag.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias, TypeGuard
+
+import numpy as np
+
+from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
+from schemas.decisions import Change, Decision, Erase, Ignore, Marker
+from schemas.memories import Standing
+from streams.model.embedding import NEAR_TIE, Vector, best_of_each
+from streams.model.identity import event_key
+from streams.model.neighbours import Known, Stored
+from streams.model.policy import Brake
+from streams.stage.core import survivorship
+from streams.stage.core.brake import Recent
+from streams.stage.core.ledger import Effect, Retire, effects, memory_of, version_after
+
+_Known: TypeAlias = Stored | Retire
+"""A memory as a decision left it; Retire if only the store knows its previous state."""
+
+
+class _Written(NamedTuple):
+    """A memory as a decision leaves it."""
+
+    scope: ScopeName
+    identity: MemoryId
+    after: _Known
+    version: int
+
+
+class _Decided(NamedTuple):
+    """The content key of a decision's event, and the versions that the decision produced."""
+
+    content: ContentKey
+    versions: Mapping[MemoryId, int]
+
+
+class _Taken(NamedTuple):
+    """What an erasure removes: decisions that memories remember before a version, and records."""
+
+    versions: Mapping[MemoryId, int]
+    offsets: frozenset[int]
+
+
+class _Recorded(NamedTuple):
+    """The outcome of a decision, and its event.
+
+    `decided` is None if the decision changes nothing: no memory remembers it once settled, either.
+    """
+
+    written: Sequence[_Written]
+    decided: tuple[DecisionId, _Decided] | None
+    taken: _Taken | None
+
+
+class _Layer:
+    """Memories, including retired ones, as a run of decisions left them."""
+
+    def __init__(self) -> None:
+        self.scopes: dict[ScopeName, dict[MemoryId, _Known]] = {}
+        self.contents: dict[ContentKey, tuple[MemoryId, ...]] = {}
+        self.graves: dict[ScopeName, set[MemoryId]] = {}
+        self.decided: dict[DecisionId, _Decided] = {}
+        self.taken: dict[int, _Taken] = {}
+        self.versions: dict[MemoryId, int] = {}
+
+    def put(self, written: _Written) -> None:
+        scope, identity, after, version = written
+        self.drop(scope, identity)
+        self.scopes.setdefault(scope, {})[identity] = after
+        self.versions[identity] = version
+        if _is_grave(after):
+            self.graves.setdefault(scope, set()).add(identity)
+        if (live := _live(after)) is not None:
+            for key in live.memory.content_keys:
+                self.contents[key] = (*self.contents.get(key, ()), identity)
+
+    def drop(self, scope: ScopeName, identity: MemoryId) -> None:
+        memories = self.scopes.get(scope, {})
+        before = _live(memories.pop(identity, None))
+        self.versions.pop(identity, None)
+        graves = self.graves.get(scope, set())
+        graves.discard(identity)
+        if not graves:
+            self.graves.pop(scope, None)
+        if before is not None:
+            for key in before.memory.content_keys:
+                self._forget_content(key, identity)
+        if not memories:
+            self.scopes.pop(scope, None)
+
+    def _forget_content(self, key: ContentKey, identity: MemoryId) -> None:
+        ids = tuple(one for one in self.contents[key] if one != identity)
+        if ids:
+            self.contents[key] = ids
+        else:
+            del self.contents[key]
+
+
+class Overlay:
+    """The unapplied decisions of one partition that are in the log.
+
+    `settle` evicts what the store has: the writer's committed offset is the low watermark.
+    """
+
+    def __init__(self) -> None:
+        self._layer = _Layer()
+        self._changed_at: dict[MemoryId, tuple[int, ScopeName]] = {}
+        self._decided_at: dict[DecisionId, int] = {}
+        self._settled = 0
+        self._recent = Recent()
+
+    def __len__(self) -> int:
+        """Return how many memories the store lacks in their newest state."""
+        return len(self._changed_at)
+
+    def in_scope(self, scope: ScopeName) -> int:
+        """Return how many of them belong to a scope."""
+        return len(self._layer.scopes.get(scope, ()))
+
+    @property
+    def settled(self) -> int:
+        """The offset before which the store has everything."""
+        return self._settled
+
+    @property
+    def recent(self) -> Recent:
+        """The newest changes, as input for the brake."""
+        return self._recent
+
+    def fork(self) -> "Fork":
+        """Return a fork on which a batch records its decisions without changing this overlay."""
+        return Fork(self._layer, self._recent.fork())
+
+    def recall(self, decisions: Sequence[Decision]) -> None:
+        """Add recent changes to the brake's window, including those that the store has."""
+        for decision in decisions:
+            if isinstance(decision, Change):
+                self._recent.add(decision)
+
+    def join(self, decisions: Sequence[Decision], offsets: Sequence[int]) -> None:
+        """Add decisions that the log holds at these offsets."""
+        fork = self.fork()
+        for decision in decisions:
+            fork.record(decision)
+        self.adopt(fork, offsets)
+
+    def adopt(self, fork: "Fork", offsets: Sequence[int]) -> None:
+        """Adopt the decisions recorded on a fork, which the log now holds at these offsets.
+
+        Skip those before the settled offset: the store has them already.
+        """
+        self._recent = fork.recent
+        for recorded, offset in zip(fork.recorded, offsets, strict=True):
+            if offset < self._settled:
+                continue
+            for written in recorded.written:
+                self._layer.put(written)
+                self._changed_at[written.identity] = (offset, written.scope)
+            if recorded.decided is not None:
+                identity, key = recorded.decided
+                self._layer.decided[identity] = key
+                self._decided_at[identity] = offset
+            if recorded.taken is not None:
+                self._layer.taken[offset] = recorded.taken
+
+    def settle(self, offset: int) -> None:
+        """Evict the changes of decisions before `offset`: the store has them."""
+        if offset <= self._settled:
+            return
+        self._settled = offset
+        for identity, (changed_at, scope) in list(self._changed_at.items()):
+            if changed_at < offset:
+                del self._changed_at[identity]
+                self._layer.drop(scope, identity)
+        for decision, decided_at in list(self._decided_at.items()):
+            if decided_at < offset:
+                del self._decided_at[decision]
+                del self._layer.decided[decision]
+        for erased_at in [one for one in self._layer.taken if one < offset]:
+            del self._layer.taken[erased_at]
+
+
+class Fork:
+    """An overlay with the decisions of the current batch on top."""
+
+    def __init__(self, base: _Layer, recent: Recent) -> None:
+        self._layers = (base, _Layer())
+        self.recent = recent
+        self.recorded: list[_Recorded] = []
+
+    def record(self, decision: Decision) -> None:
+        """Record a decision so that the following events see it."""
+        recorded = _recorded(self._layers, decision)
+        own = self._layers[1]
+        for written in recorded.written:
+            own.put(written)
+        if recorded.decided is not None:
+            identity, key = recorded.decided
+            own.decided[identity] = key
+        if recorded.taken is not None:
+            own.taken[len(self.recorded)] = recorded.taken
+        self.recorded.append(recorded)
+        if isinstance(decision, Change):
+            self.recent.add(decision)
+
+    def braked(self, scope: ScopeName, rule: Brake) -> bool:
+        """Return whether the brake forbids the scope's next merge or replacement."""
+        return self.recent.engaged(scope, rule)
+
+    def decided(self, decision: DecisionId, there: Known | None = None) -> ContentKey | None:
+        """Return the content key of a decision's event; None if unknown.
+
+        `there` is what the index or the log knows: they may still have what was erased here.
+        """
+        held = (layer.decided.get(decision) for layer in reversed(self._layers))
+        here = next((one for one in held if one is not None), None)
+        if here is not None and not self._is_restated(here.versions):
+            return here.content
+        if there is None or self._is_taken(there):
+            return None
+        return there.content
+
+    def _is_restated(self, versions: Mapping[MemoryId, int]) -> bool:
+        """Return whether erasures have restated all of these memories since these versions."""
+        return all(
+            any(taken.versions.get(identity, 0) > version for taken in self._taken())
+            for identity, version in versions.items()
+        )
+
+    def _is_taken(self, there: Known) -> bool:
+        if there.offset is not None:
+            return any(there.offset in taken.offsets for taken in self._taken())
+        return self._is_restated(dict.fromkeys(there.memories, 0))
+
+    def _taken(self) -> Iterator[_Taken]:
+        return (taken for layer in self._layers for taken in layer.taken.values())
+
+    def current(self, scope: ScopeName, stored: Stored) -> Stored | None:
+        """Return the newest state of a memory that the index has; None if it is not live."""
+        return _live(self.state(scope, stored.memory.id, stored))
+
+    def state(self, scope: ScopeName, identity: MemoryId, stored: Stored | None) -> Stored | None:
+        """Return the newest state of a memory, live or not; `stored` is the state in the index.
+
+        Return None if neither has it, or if only its retirement is known here and the index lacks
+        it.
+        """
+        after = _top(self._layers, scope, identity)
+        if after is None:
+            return stored
+        if isinstance(after, Stored):
+            return after.after(stored)
+        return None if stored is None else _retired(stored, after)
+
+    def changed(self, scope: ScopeName) -> Mapping[MemoryId, Stored | None]:
+        """Return the scope's memories that were changed here; None for those not live."""
+        return {identity: _live(after) for identity, after in _view(self._layers, scope).items()}
+
+    def forgotten(self, scope: ScopeName) -> list[Stored]:
+        """Return the memories of a scope that were forgotten here."""
+        ids = {identity for layer in self._layers for identity in layer.graves.get(scope, ())}
+        found = (_top(self._layers, scope, identity) for identity in ids)
+        return [after for after in found if _is_grave(after)]
+
+    def with_content(
+        self, scope: ScopeName, key: ContentKey, stored: Sequence[Stored]
+    ) -> Stored | None:
+        """Return the live memory with this wording; if several have it, the one with the lowest id.
+
+        `stored` are the index's matches, which may be stale.
+        """
+        ids = {identity for layer in self._layers for identity in layer.contents.get(key, ())}
+        held = [_live(_top(self._layers, scope, identity)) for identity in ids]
+        current = [*held, *(self.current(scope, s) for s in stored)]
+        live = [s for s in current if s is not None and key in s.memory.content_keys]
+        return min(live, key=lambda holder: holder.memory.id, default=None)
+
+    def near(
+        self, scope: ScopeName, vector: Vector, hits: Sequence[Stored], limit: int
+    ) -> list[Stored]:
+        """Combine the index's hits with memories that it does not know yet.
+
+        A memory that was not a hit may lack vectors here that only the index has (the shown text's,
+        older variants'); the vectors known here nominate it.
+        """
+        view = _view(self._layers, scope)
+        standing: list[Stored] = []
+        for hit in hits:
+            after = _live(view.get(hit.memory.id, hit))
+            if after is not None:
+                standing.append(hit if after is hit else after.after(hit))
+        known = {hit.memory.id for hit in hits}
+        live = (_live(after) for identity, after in view.items() if identity not in known)
+        fresh = [after for after in live if after is not None and after.wordings]
+        return standing + _nearest(vector, fresh, limit)
+
+
+def _recorded(layers: Sequence[_Layer], decision: Decision) -> _Recorded:
+    """Return the outcome of a decision on top of these layers, without effects already there."""
+    if isinstance(decision, Marker | Ignore):
+        return _Recorded((), None, None)
+    scope = decision.event.scope
+    written: list[_Written] = []
+    made = effects(decision)
+    for effect in made:
+        identity, version = memory_of(effect), version_after(effect)
+        if any(layer.versions.get(identity, 0) >= version for layer in layers):
+            continue  # redelivered after later decisions
+        after = _after(_top(layers, scope, identity), effect)
+        written.append(_Written(scope, identity, after, version))
+    versions = {memory_of(one): version_after(one) for one in made if isinstance(one, Stored)}
+    decided = _Decided(event_key(decision.event), versions)
+    taken = None
+    if isinstance(decision, Erase):
+        taken = _Taken(versions, frozenset(one.decision for one in decision.erased))
+    return _Recorded(written, (decision.decision_id, decided), taken)
+
+
+def _after(before: _Known | None, effect: Effect) -> _Known:
+    """Return a memory's state after an effect, as far as it is known here."""
+    known = before if isinstance(before, Stored) else None
+    if isinstance(effect, Retire):
+        return effect if known is None else _retired(known, effect)
+    after = effect.after(known)
+    return Stored(after.memory.compact(), after.vector, variants=after.variants)
+
+
+def _retired(before: Stored, effect: Retire) -> Stored:
+    """Return a memory retired by an effect; unchanged if it already is."""
+    if before.memory.version >= version_after(effect):
+        return before
+    return replace(before, memory=survivorship.retired(before.memory, effect.superseded))
+
+
+def _top(layers: Sequence[_Layer], scope: ScopeName, identity: MemoryId) -> _Known | None:
+    """Return the newest state of a memory that was changed here."""
+    nothing = dict[MemoryId, _Known]()
+    held = (layer.scopes.get(scope, nothing).get(identity) for layer in reversed(layers))
+    return next((after for after in held if after is not None), None)
+
+
+def _live(after: _Known | None) -> Stored | None:
+    return after if isinstance(after, Stored) and after.memory.live else None
+
+
+def _is_grave(after: _Known | None) -> TypeGuard[Stored]:
+    return isinstance(after, Stored) and after.memory.status is Standing.FORGOTTEN
+
+
+def _view(layers: Sequence[_Layer], scope: ScopeName) -> Mapping[MemoryId, _Known]:
+    found = [layer.scopes[scope] for layer in layers if scope in layer.scopes]
+    return {identity: after for memories in found for identity, after in memories.items()}
+
+
+def _nearest(vector: Vector, fresh: Sequence[Stored], limit: int) -> list[Stored]:
+    """Return the nearest by one matrix product, ties included; all if there are at most `limit`."""
+    if len(fresh) <= limit:
+        return list(fresh)
+    rows = [own for one in fresh for own in one.wordings.values()]
+    scores = best_of_each(np.stack(rows) @ vector, [len(one.wordings) for one in fresh])
+    least = np.partition(scores, -limit)[-limit] - NEAR_TIE
+    return [fresh[i] for i in np.flatnonzero(scores >= least).tolist()]

@@ -1,0 +1,1 @@
+"""Its steps: they reach the world through ports only."""

@@ -1,0 +1,83 @@
+"""The writer: applies decisions to the store and returns the changes. It never decides."""
+
+from collections.abc import Mapping, Sequence
+
+from schemas.base import MemoryId
+from schemas.memories import Memory
+from schemas.outcomes import Applied
+from streams.model.neighbours import Stored
+from streams.model.ports import Fatal, Index
+from streams.stage.core.ledger import (
+    Effect,
+    MissingTarget,
+    effects,
+    memory_of,
+    take,
+    touched,
+    version_after,
+)
+from streams.stage.flow.decisions import Logged
+
+
+class Mismatch(Fatal):
+    """The store lacks a memory that a decision builds on."""
+
+
+async def apply(window: Sequence[Logged], *, index: Index) -> list[Applied]:
+    """Bring the store to the state after a window of decisions; return the resulting changes.
+
+    Idempotent: a version that the store already has is not written again, so a window may be
+    applied twice or cut differently. Every successor is durable and searchable before the memory
+    that it replaces is retired. The changes are those of the decisions, whether or not this call
+    wrote them; a memory that has changed since it was retired is left out, because the store no
+    longer knows its retired state. Raises Mismatch if the store lacks what a decision builds on.
+    """
+    ids = list(dict.fromkeys(i for logged in window for i in touched(logged.decision)))
+    state = await index.get(ids) if ids else {}
+    written: dict[MemoryId, None] = {}
+    changes: list[Applied] = []
+    for logged in window:
+        made = effects(logged.decision)
+        try:
+            written.update(dict.fromkeys(take(state, made, holed=logged.holed)))
+        except MissingTarget as damage:
+            at = logged.position
+            raise Mismatch(
+                f"{damage} ({at.topic}/{at.partition}/{at.offset}); the index does not match the "
+                "log: delete the index, and the next start builds it anew"
+            ) from damage
+        changes.extend(_changes(logged, made, state))
+    after = [state[identity] for identity in written]
+    await _write([stored for stored in after if stored.memory.live], index)
+    await _write([stored for stored in after if not stored.memory.live], index)
+    return changes
+
+
+def _changes(
+    logged: Logged, made: Sequence[Effect], state: Mapping[MemoryId, Stored]
+) -> list[Applied]:
+    found = (
+        _left(state[memory_of(effect)], effect) for effect in made if memory_of(effect) in state
+    )
+    memories = [memory for memory in found if memory is not None]
+    return [
+        Applied(
+            memory_id=memory.id,
+            memory=memory,
+            decision_id=logged.decision.decision_id,
+            decided=logged.position,
+        )
+        for memory in memories
+    ]
+
+
+def _left(known: Stored, effect: Effect) -> Memory | None:
+    """Return a memory as an effect leaves it; None if it was retired and has changed since."""
+    if isinstance(effect, Stored):
+        return effect.memory
+    return known.memory if known.memory.version == version_after(effect) else None
+
+
+async def _write(changes: Sequence[Stored], index: Index) -> None:
+    if changes:
+        await index.write(changes)

@@ -1,0 +1,269 @@
+"""The decisions topic: how decisions and fences are encoded, and which of its records count.
+
+Every reader of decisions uses this module: the owner that takes a partition, the writer, replays
+and audits. So all of them see the same decisions.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from schemas.base import Position, ScopeName
+from schemas.codec import DECISION, Unreadable
+from schemas.decisions import Block, Decision, Fence, Forward, Marker, Reject
+from schemas.topics import DECISIONS
+from streams.model.fences import BEGINNING, Epoch, Reached, admits
+from streams.model.identity import event_key
+from streams.model.ports import Fatal, Log, Outgoing, Record
+from streams.stage.core.ledger import quoted, touched
+
+DECISION_ID_HEADER = "memsieve-decision-id"
+CONTENT_KEY_HEADER = "memsieve-content-key"
+EVENT_ID_HEADER = "memsieve-event-id"
+MEMORY_ID_HEADER = "memsieve-memory-id"
+QUOTED_ID_HEADER = "memsieve-quoted-id"
+"""A memory whose words the decision repeats without changing it."""
+KIND_HEADER = "memsieve-kind"
+EPOCH_HEADER = "memsieve-epoch"
+"""The fence under which the owner decided: `OFFSET/TOKEN`."""
+FENCE_HEADER = "memsieve-fence"
+"""The owner's token; only fences have it."""
+
+INDEXED = {
+    DECISIONS.name: frozenset(
+        {DECISION_ID_HEADER, EVENT_ID_HEADER, MEMORY_ID_HEADER, QUOTED_ID_HEADER, FENCE_HEADER}
+    ),
+}
+"""The headers that a log with lookup should index."""
+
+_PAGE = 500
+_SEPARATOR = "\x1f"
+_EPOCH = re.compile(r"([0-9]{1,19})/(.+)")
+
+
+def fence_record(owner: str, partition: int, partitions: int, end: int = 0) -> Outgoing:
+    """Return the record with which an owner takes a partition, out of `partitions`.
+
+    `end` is the partition's end at that time. It makes the key unique when an owner takes the
+    partition again: with one key, compacting the topic would drop the earlier fences and void all
+    decisions made under them.
+    """
+    fence = Fence(owner=owner, partition=partition, partitions=partitions)
+    headers = ((KIND_HEADER, fence.kind.encode()), (FENCE_HEADER, owner.encode()))
+    key = _SEPARATOR.join((fence.kind, owner, str(end))).encode()
+    return Outgoing(DECISIONS.name, partition, key, DECISION.encode(fence), headers)
+
+
+def decision_record(decision: Decision, value: bytes, partition: int, epoch: Epoch) -> Outgoing:
+    """Return the record of an encoded decision, with headers to find it by.
+
+    Its key is unique: erasing it in a compacted topic removes nothing else.
+    """
+    headers = [
+        (KIND_HEADER, decision.kind),
+        (EPOCH_HEADER, f"{epoch.offset}/{epoch.owner}"),
+        (DECISION_ID_HEADER, decision.decision_id),
+        *((MEMORY_ID_HEADER, identity) for identity in touched(decision)),
+        *((QUOTED_ID_HEADER, identity) for identity in quoted(decision)),
+    ]
+    if isinstance(decision, Forward | Block):
+        headers.append((EVENT_ID_HEADER, decision.event_id))
+    elif not isinstance(decision, Reject):
+        headers.append((EVENT_ID_HEADER, decision.event.event_id))
+        headers.append((CONTENT_KEY_HEADER, event_key(decision.event)))
+    place = (str(decision.source.offset), str(epoch.offset))  # a redelivered event keeps its id
+    key = (_scope_of(decision), decision.decision_id, *place)
+    return Outgoing(
+        topic=DECISIONS.name,
+        partition=partition,
+        key=_SEPARATOR.join(key).encode(),
+        value=value,
+        headers=tuple((name, value.encode()) for name, value in headers),
+    )
+
+
+def _scope_of(decision: Decision) -> str:
+    if isinstance(decision, Reject):
+        return ""
+    return decision.scope if isinstance(decision, Marker) else decision.event.scope
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A decision that counts, and its position in the log.
+
+    `holed`: the log has gaps before it, so what it builds on may have been erased.
+    """
+
+    decision: Decision
+    position: Position
+    holed: bool = False
+
+
+@dataclass(frozen=True)
+class Fenced:
+    """A fence, and its position in the log."""
+
+    fence: Fence
+    position: Position
+
+
+class Why(StrEnum):
+    """Why a record does not count."""
+
+    FOREIGN = "it names no epoch: memsieve did not write it"
+    STALE = "its owner had been fenced out"
+    AGAIN = "its event had been decided on before"
+    ERASED = "it only says that another record is erased"
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A record that does not count, and its position in the log."""
+
+    why: Why
+    position: Position
+
+
+class DecisionsReader:
+    """Says, record by record in log order, which decisions of a partition count.
+
+    A decision counts if its epoch is the newest fence before it and it is the first on its event's
+    record. The content of a record that does not count is not read.
+    """
+
+    def __init__(self, reached: Reached = BEGINNING) -> None:
+        """Start from a position that was reached before."""
+        self._offset = reached.offset
+        self._epoch = reached.epoch
+        self._next_event = reached.next_event
+        self._refused = 0
+        self._holed = False
+
+    @property
+    def reached(self) -> Reached:
+        return Reached(self._offset, self._epoch, self._next_event)
+
+    @property
+    def refused(self) -> int:
+        """How many records did not count."""
+        return self._refused
+
+    def sort(self, record: Record) -> Logged | Fenced | Refused:
+        """Classify one record. Raises Fatal if it counts, or is a fence, and cannot be read."""
+        self._holed = self._holed or record.offset > self._offset
+        self._offset = record.offset + 1
+        if record.value is None and not record.headers:
+            return Refused(Why.ERASED, record.position)
+        headers = dict(record.headers)
+        if FENCE_HEADER in headers:
+            fence = _read_fence(record, headers[FENCE_HEADER])
+            self._epoch = Epoch(record.offset, fence.owner)
+            return Fenced(fence, record.position)
+        if not admits(self._epoch, _claimed(headers)):
+            foreign = EPOCH_HEADER not in headers
+            return self._refuse(record, Why.FOREIGN if foreign else Why.STALE)
+        decision = read_decision(record)
+        if decision.source.offset < self._next_event:
+            return self._refuse(record, Why.AGAIN)
+        self._next_event = decision.source.offset + 1
+        return Logged(decision, record.position, self._holed)
+
+    def window(self, records: Sequence[Record]) -> list[Logged]:
+        """Return the records that are decisions and count."""
+        return [entry for record in records if isinstance(entry := self.sort(record), Logged)]
+
+    def _refuse(self, record: Record, why: Why) -> Refused:
+        self._refused += 1
+        return Refused(why, record.position)
+
+
+class Fences:
+    """All fences of a log: says whether a single record picked out of it counts."""
+
+    def __init__(self, fences: Sequence[Record]) -> None:
+        """Take every record that has FENCE_HEADER, partition by partition in order."""
+        self._epochs: dict[int, list[Epoch]] = {}
+        for record in fences:
+            reader = DecisionsReader()
+            reader.sort(record)
+            if (epoch := reader.reached.epoch) is not None:
+                self._epochs.setdefault(record.partition, []).append(epoch)
+
+    def admit(self, record: Record) -> bool:
+        epochs = self._epochs.get(record.partition, [])
+        before = bisect_left(epochs, record.offset, key=lambda epoch: epoch.offset)
+        newest = epochs[before - 1] if before else None
+        return admits(newest, _claimed(dict(record.headers)))
+
+
+def scope_of(record: Record) -> ScopeName:
+    """Return the scope of the event that a decision record belongs to, from its key alone."""
+    scope = (record.key or b"").split(_SEPARATOR.encode(), 1)[0]
+    return ScopeName(scope.decode("utf-8", "replace"))
+
+
+def is_decision(record: Record) -> bool:
+    """Return whether a record's headers mark it as a decision, whether or not it counts."""
+    return record.value is not None and DECISION_ID_HEADER in dict(record.headers)
+
+
+def read_decision(record: Record) -> Decision:
+    """Read a decision that counts. Raises Fatal if it is none: the log is damaged."""
+    kind = (dict(record.headers).get(KIND_HEADER) or b"").decode("utf-8", "replace")
+    try:
+        decision = DECISION.decode(record.value or b"", likely=kind)
+    except Unreadable as error:
+        raise Fatal(
+            f"{record.place} is no decision: {error}; nothing after it can be applied"
+        ) from error
+    if isinstance(decision, Fence):
+        raise Fatal(f"{record.place} is a fence and says it is a decision: the log is damaged")
+    return decision
+
+
+async def epoch_at(log: Log, partition: int, offset: int) -> Epoch | None:
+    """Return the newest fence before an offset by reading backwards; None if there is none."""
+    beginning = await log.beginning(DECISIONS.name, partition)
+    end = offset
+    while end > beginning:
+        start = max(beginning, end - _PAGE)
+        reader = DecisionsReader(Reached(start))
+        while start < end and (records := await _before(log, partition, start, end)):
+            for record in records:
+                if FENCE_HEADER in dict(record.headers):
+                    reader.sort(record)
+            start = records[-1].offset + 1
+        if reader.reached.epoch is not None:
+            return reader.reached.epoch
+        end = max(beginning, end - _PAGE)
+    return None
+
+
+async def _before(log: Log, partition: int, start: int, end: int) -> list[Record]:
+    records = await log.read(DECISIONS.name, partition, start, end - start)
+    return [record for record in records if record.offset < end]
+
+
+def _read_fence(record: Record, owner: bytes | None) -> Fence:
+    try:
+        fence = DECISION.decode(record.value or b"")
+    except Unreadable as error:
+        raise Fatal(
+            f"{record.place} is a fence that cannot be read: {error}; whose decisions count after "
+            "it cannot be told"
+        ) from error
+    if not isinstance(fence, Fence) or fence.owner.encode() != owner:
+        raise Fatal(
+            f"{record.place} is a fence without its owner's token; whose decisions count after it "
+            "cannot be told"
+        )
+    return fence
+
+
+def _claimed(headers: Mapping[str, bytes | None]) -> Epoch | None:
+    """Read the epoch that a record claims; None if it claims no valid one."""
+    found = _EPOCH.fullmatch((headers.get(EPOCH_HEADER) or b"").decode("utf-8", "replace"))
+    return None if found is None else Epoch(int(found[1]), found[2])

@@ -1,0 +1,755 @@
+"""The owner of a partition: events in, exactly one decision per event out.
+
+Map, map, fold: lookups run once for the whole batch; decisions are made one by one in log order,
+and each event sees the decisions before it.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from schemas.base import ContentKey, DecisionId, EventId, MemoryId, ModelId, Position, ScopeName
+from schemas.codec import DECISION
+from schemas.decisions import (
+    Block,
+    Change,
+    Decision,
+    Ignore,
+    Insert,
+    Marker,
+    Reason,
+    Replace,
+    Revision,
+)
+from schemas.events import (
+    Answer,
+    Consolidate,
+    Event,
+    Forget,
+    Pin,
+    Rate,
+    Remember,
+    Request,
+    Retire,
+    Undo,
+)
+from schemas.memories import Memory
+from schemas.outcomes import DeadLetter, Review, Stage
+from streams.model.embedding import (
+    NEAR_TIE,
+    SIMILARITY_DECIMALS,
+    Embedded,
+    Vector,
+    nowhere,
+    pack,
+    similarity,
+)
+from streams.model.identity import (
+    content_key,
+    decision_id,
+    event_key,
+    memory_id,
+    named_memory_id,
+)
+from streams.model.merge import keep_better
+from streams.model.neighbours import Known, Neighbour, Stored, rank
+from streams.model.policy import Nominate, Policy, Rules
+from streams.model.ports import Decided, Embedder, Fatal, Index, Poison, Query, Record, Transient
+from streams.model.verdict import Judgement
+from streams.model.wordings import with_vectors
+from streams.stage.core.consolidation import Proposal, Related, consolidate, measured, unchanged
+from streams.stage.core.decide import (
+    Case,
+    Encoded,
+    Unworded,
+    add,
+    block,
+    decide,
+    forward,
+    ignore,
+    lacking,
+    let_through,
+    recognise,
+    reject,
+    rename,
+    supersede,
+    withhold,
+)
+from streams.stage.core.overlay import Fork
+from streams.stage.core.requests import (
+    Held,
+    Reworded,
+    brings_back,
+    ended,
+    forgotten,
+    is_foreign,
+    made_up_for,
+    pinned,
+    put_back,
+    rated,
+)
+from streams.stage.core.reviewing import answered, questions
+from streams.stage.core.survivorship import said_again
+from streams.stage.core.tombstones import Key, Said, WrongKey, recognised
+from streams.stage.flow.dead_letters import dead_letter
+from streams.stage.flow.incoming import time_of
+from streams.stage.flow.judging import Judging, Question
+from streams.stage.flow.merging import Made, Merging
+
+DECISION_BYTES_MAX = 14_680_064
+"""A longer decision, with its headers, would not fit into a record."""
+
+_EMBEDDER, _INDEX, _JUDGE = "embedder", "index", "judge"
+"""What evidence calls whoever did not answer."""
+
+_BREATH = 16
+"""Events decided between two yields to the event loop: some milliseconds."""
+
+_OVERFETCH = 8
+"""Hits requested beyond the policy's limit: the overlay may have retired some of them, and float32
+may order near ties differently from the exact measure."""
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """An event found outside its scope's partition; it is republished in that partition."""
+
+    event: Event
+    partition: int
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """An event that must not be kept because of what was found in it."""
+
+    event_id: EventId
+    scope: ScopeName
+    found: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Received:
+    """One record of the events topic, read; `event` is its content, or why it has none.
+
+    `masked` lists the kinds of data masked in it. `erasable`: a request to forget names only
+    records of its own scope.
+    """
+
+    record: Record
+    event: Event | Elsewhere | Withheld | Poison
+    masked: tuple[str, ...] = ()
+    erasable: bool = True
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """One decision per received record, in order, with what they refer to.
+
+    `encoded` are the decisions as they travel; rejects refer to `dead_letters`, inserts to
+    `reviews`. `titles` are those of the memories that were compared with. `silent` is who could not
+    be asked, with the failure; `blind`: the index was one of them, and none of its answers is used.
+    """
+
+    decisions: list[Decision] = field(default_factory=list[Decision])
+    encoded: list[bytes] = field(default_factory=list[bytes])
+    dead_letters: list[DeadLetter] = field(default_factory=list[DeadLetter])
+    reviews: list[Review] = field(default_factory=list[Review])
+    titles: dict[MemoryId, str] = field(default_factory=dict[MemoryId, str])
+    blind: bool = False
+    silent: dict[str, str] = field(default_factory=dict[str, str])
+
+
+_Asked: TypeAlias = tuple[ScopeName, EventId, str, MemoryId, int]
+"""The key of a judgement: an event, by id and text, and a version of a memory."""
+
+
+@dataclass
+class _Seen:
+    """What the world knew of a batch's events before the first was decided.
+
+    `waits`: whoever does not answer is asked again, batch and all. `blind`: the index told nothing.
+    `silent` as for Decisions. `failed` are texts that have a stand-in for a vector, and why.
+    """
+
+    decided: Mapping[DecisionId, Known]
+    contents: Mapping[ContentKey, Sequence[Stored]]
+    named: Mapping[MemoryId, Stored]
+    forgotten: Mapping[ScopeName, Sequence[Stored]]
+    encoded: dict[str, Encoded] = field(default_factory=dict[str, Encoded])
+    hits: dict[tuple[ScopeName, str], list[Stored]] = field(
+        default_factory=dict[tuple[ScopeName, str], list[Stored]]
+    )
+    judgements: dict[_Asked, Judgement] = field(default_factory=dict[_Asked, Judgement])
+    reviews: dict[DecisionId, list[Review]] = field(default_factory=dict[DecisionId, list[Review]])
+    titles: dict[MemoryId, str] = field(default_factory=dict[MemoryId, str])
+    waits: bool = True
+    blind: bool = False
+    silent: dict[str, str] = field(default_factory=dict[str, str])
+    failed: dict[str, Transient | Fatal] = field(default_factory=dict[str, Transient | Fatal])
+
+
+@dataclass(frozen=True)
+class Deduplicator:
+    """The dependencies of deciding, bound once."""
+
+    embedder: Embedder
+    index: Index
+    decided: Decided
+    policy: Policy
+    judging: Judging
+    key: Key | None = None
+    """The key that reads tombstones; without one, meeting a tombstone stops the process."""
+
+    @cached_property
+    def _merging(self) -> Merging:
+        return Merging(self.judging.readings, self.judging.wording)
+
+    async def deduplicate(
+        self, batch: Sequence[Received], fork: Fork, *, otherwise: Decided | None = None
+    ) -> Decisions:
+        """Decide on a batch in the order of the log, recording each decision on the fork.
+
+        Equal to deciding the records one by one. Changes nothing but the fork. Where index and
+        embedder have not answered for so long that the policy lets events through unchecked,
+        `otherwise` knows which were decided on before, as far as the fork does not.
+        """
+        events = [i.event for i in batch if not isinstance(i.event, Elsewhere | Withheld | Poison)]
+        seen = await self._known(events, fork, otherwise)
+        made = Decisions(titles=seen.titles, blind=seen.blind, silent=seen.silent)
+        for number, item in enumerate(batch):
+            if number % _BREATH == 0:
+                await asyncio.sleep(0)  # lets heartbeats go out
+            decided = await self._outcome(item, seen, fork)
+            outcome, encoded = _fitting(item.record, _telling_masked(decided, item.masked))
+            if isinstance(outcome, DeadLetter):
+                made.dead_letters.append(outcome)
+                outcome = reject(item.record.position, outcome)
+            fork.record(outcome)
+            made.reviews.extend(seen.reviews.pop(outcome.decision_id, []))
+            made.decisions.append(outcome)
+            made.encoded.append(encoded or DECISION.encode(outcome))
+        return made
+
+    async def _known(self, events: Sequence[Event], fork: Fork, otherwise: Decided | None) -> _Seen:
+        """Return what is known of a batch's events, also where the index does not tell and need not."""
+        try:
+            return await self._look_up(events, fork, waits=otherwise is None)
+        except Transient as error:
+            if otherwise is None or not self._needs_no_index(events):
+                raise
+            failure = error
+        ids = [decision_id(event.scope, event.event_id) for event in events]
+        seen = _Seen(await otherwise.decided(ids), {}, {}, {}, waits=False, blind=True)
+        seen.silent[_INDEX] = str(failure)
+        await self._embed([event.text for event in events if isinstance(event, Remember)], seen)
+        return seen
+
+    def _needs_no_index(self, events: Sequence[Event]) -> bool:
+        """Tell whether events can be decided on by whoever knows none of the memories.
+
+        What names a memory cannot; nor can any where something may be forgotten, and come back.
+        """
+        return self.key is None and not any(map(_named, events))
+
+    async def _look_up(self, events: Sequence[Event], fork: Fork, *, waits: bool) -> _Seen:
+        """Ask, once for the whole batch, what log and index know; embed and search what is new."""
+        ids = [decision_id(event.scope, event.event_id) for event in events]
+        # What this batch erases counts as unknown after the request, and is decided like any other.
+        erasing = {event.scope for event in events if isinstance(event, Forget)}
+        asked = [
+            identity
+            for event, identity in zip(events, ids, strict=True)
+            if event.scope in erasing or fork.decided(identity) is None
+        ]
+        decided = await self.decided.decided(list(dict.fromkeys(asked)))
+        undecided = [
+            event
+            for event, identity in zip(events, ids, strict=True)
+            if event.scope in erasing or fork.decided(identity, decided.get(identity)) is None
+        ]
+        said = [event for event in undecided if isinstance(event, Remember)]
+        compared = [event for event in said if self.policy.rules(event.scope).enabled]
+        contents = {content_key(event.scope, event.text) for event in compared}
+        names = {name for event in undecided for name in _named(event)}
+        seen = _Seen(
+            decided=decided,
+            contents=await self.index.with_content(list(contents)) if contents else {},
+            named=await self.index.get(list(names)) if names else {},
+            forgotten=await self._forgotten(events),
+            waits=waits,
+        )
+        unknown = [event for event in compared if _with_content(event, seen, fork) is None]
+        off = [event for event in said if not self.policy.rules(event.scope).enabled]
+        await self._embed([event.text for event in (*unknown, *off)], seen)
+        embedded = [event for event in unknown if event.text not in seen.failed]
+        await self._search(embedded, seen)
+        to_judge = (e for e in embedded if not e.supersedes and _addressed(e, seen, fork) is None)
+        await self._foresee(list(to_judge), seen)
+        return seen
+
+    async def _forgotten(self, events: Sequence[Event]) -> Mapping[ScopeName, Sequence[Stored]]:
+        """Return the tombstones in the scopes of remember events, to catch what is said again."""
+        scopes = list(dict.fromkeys(e.scope for e in events if isinstance(e, Remember)))
+        return await self.index.forgotten(scopes) if scopes else {}
+
+    async def _foresee(self, events: Sequence[Remember], seen: _Seen) -> None:
+        """Judge the index's nominations in one call; those from the batch itself come later."""
+        asked: list[Question] = []
+        for event in events:
+            rules = self.policy.rules(event.scope)
+            vector, hits = seen.encoded[event.text].vector, seen.hits[event.scope, event.text]
+            near = _ranked(event, vector, hits, rules)
+            asked += [Question(event, neighbour, rules) for neighbour in near]
+        await self._judge(asked, seen)  # what fails is judged again, each event by itself
+
+    async def _judge(self, asked: Sequence[Question], seen: _Seen) -> bool:
+        """Judge what was not judged yet; tell whether that has failed, and may."""
+        new = {key: one for one in asked if (key := _asked(one)) not in seen.judgements}
+        try:
+            judged = await self.judging.judge(list(new.values()))
+        except (Transient, Fatal, Poison):
+            raise
+        except Exception as error:
+            if not self.policy.fail_open.enabled:
+                raise
+            seen.silent[_JUDGE] = f"{type(error).__name__} while judging"
+            return False
+        seen.judgements.update(zip(new, judged, strict=True))
+        return True
+
+    async def _outcome(self, item: Received, seen: _Seen, fork: Fork) -> Decision | DeadLetter:
+        """Try each case in turn: decided before, addressed by name, same words, compared."""
+        source, event = item.record.position, item.event
+        if isinstance(event, Poison):
+            return dead_letter(item.record, Stage.DECODE, event)
+        if isinstance(event, Elsewhere):
+            return forward(source, event.event, event.partition)
+        if isinstance(event, Withheld):
+            return withhold(source, event.scope, event.event_id, event.found)
+        graves = _graves(event.scope, seen, fork)
+        if isinstance(event, Remember) and graves:
+            gone = await self._recognised(event, graves.values(), seen)
+            if gone is not None:
+                return block(source, event, gone)
+        identity = decision_id(event.scope, event.event_id)
+        if graves and memory_id(identity) in graves:
+            return _reused(item.record)  # its own memory was forgotten: accepting it would lose it
+        before = fork.decided(identity, seen.decided.get(identity))
+        if before is not None:
+            again = before == event_key(event)
+            again_so = ignore(event, source, self.policy, Reason.SAME_EVENT)
+            return again_so if again else _reused(item.record)
+        if isinstance(event, Answer):
+            newer, older = (
+                _live(event.scope, one.memory_id, seen, fork) for one in (event.newer, event.older)
+            )
+            return answered(event, source, self.policy, newer, older, self.embedder.model)
+        if not isinstance(event, Remember):
+            return await self._requested(event, source, seen, fork, erasable=item.erasable)
+        braked = fork.braked(event.scope, self.policy.rules(event.scope).brake)
+        named = _free_name(event, seen, fork)
+        case = Case(event, source, self.policy, named, braked, time_of(item.record))
+        made = await self._remember(case, seen, fork)
+        failure = seen.failed.get(event.text)
+        if failure is None or not isinstance(made, Insert | Replace):
+            return made
+        return lacking(made, "not-embedded", _why(failure))
+
+    async def _recognised(
+        self, event: Remember, found: Iterable[Stored], seen: _Seen
+    ) -> MemoryId | None:
+        """Return the forgotten memory that an event would bring back, if any."""
+        graves = [one for one in found if one.memory.metadata]
+        if not graves:
+            return None
+        key = self.required_key(event.scope)
+        near = None if key.excuses(event) else self.policy.rules(event.scope).bands.match
+        vector = (await self._surely_encoded(event.text, seen)).vector
+        said = Said(event.scope, self.judging.readings.of(event.text), vector, near)
+        try:
+            gone = recognised(key, said, graves)
+        except WrongKey as error:
+            raise Fatal(f"{error}: set forget.key to the one that was used then") from error
+        return None if gone is None else gone.id
+
+    def required_key(self, scope: ScopeName) -> Key:
+        """Return the key that reads tombstones of a scope. Raises Fatal if there is none."""
+        if self.key is None:
+            raise Fatal(
+                f"something of {scope} is to be forgotten, or was, and forget.key is not set: set "
+                "it, to the same secret for all services and commands"
+            )
+        return self.key
+
+    async def _requested(
+        self, event: Request, source: Position, seen: _Seen, fork: Fork, *, erasable: bool
+    ) -> Change | Revision | Ignore | Block:
+        """Change existing memories, based on their current state."""
+        states = {i: fork.state(event.scope, i, seen.named.get(i)) for i in _named(event)}
+        held = {identity: stored for identity, stored in states.items() if stored is not None}
+        match event:
+            case Retire():
+                return ended(event, source, self.policy, held)
+            case Pin():
+                return pinned(event, source, self.policy, held)
+            case Rate():
+                return rated(event, source, self.policy, held)
+            case Undo() if (gone := brings_back(event, held)) is not None:
+                return block(source, event, gone)
+            case Undo():
+                encoded = {
+                    one.id: await self._as_it_was(one, held.get(one.id), seen)
+                    for one in event.memories
+                    if one.live or not _has_words_of(held.get(one.id), one)
+                }
+                return put_back(event, source, self.policy, held, encoded)
+            case Forget():
+                key, model = self.required_key(event.scope).name, self.embedder.model
+                if any(is_foreign(one, key, model) for one in event.memories):
+                    return ignore(event, source, self.policy, Reason.OUT_OF_DATE)
+                return forgotten(event, source, self.policy, held, model, erasable=erasable)
+            case Consolidate(members=[_]):
+                texts = [one.memory.text for one in held.values() if _lacks_vector(one.memory)]
+                await self._embed(texts, seen)
+                made = (seen.encoded[text] for text in texts if text not in seen.failed)
+                return made_up_for(event, source, self.policy, held, next(made, None))
+            case Consolidate():
+                braked = fork.braked(event.scope, self.policy.rules(event.scope).brake)
+                proposal = Proposal(event, source, self.policy, self.embedder.model, braked)
+                return await self._consolidate(proposal, held, seen)
+
+    async def _as_it_was(self, memory: Memory, held: Stored | None, seen: _Seen) -> Reworded:
+        """Return the embeddings of a memory's wordings; reuse those that it holds now."""
+        known = {} if held is None else _as_held(held, self.embedder.model)
+        texts = [memory.text, *(variant.text for variant in memory.variants)]
+        await self._embed([text for text in texts if text not in known], seen)
+        shown, *variants = [
+            known.get(text) or await self._surely_encoded(text, seen) for text in texts
+        ]
+        return Reworded(shown, tuple(variant.embedding for variant in variants))
+
+    async def _consolidate(self, proposal: Proposal, held: Held, seen: _Seen) -> Change | Ignore:
+        """Judge every pair of the proposed memories that are unchanged; merge those that fit."""
+        if not proposal.rules.enabled:
+            return ignore(proposal.event, proposal.source, self.policy, Reason.SWITCHED_OFF)
+        members = unchanged(proposal, held)
+        found = measured(members, proposal.rules)
+        asked = [Question(said_again(newer), older, proposal.rules) for newer, older in found]
+        judged = await self.judging.judge(asked)
+        relations = [Related(*pair, one) for pair, one in zip(found, judged, strict=True)]
+        outcome = consolidate(proposal, members, relations)
+        if isinstance(outcome, Unworded):
+            parts = [members[MemoryId(part.origin)].vector for part in outcome.parts]
+            outcome = await self._worded(outcome, proposal.event.scope, parts, seen)
+        known = (member.wordings for member in members.values())
+        return with_vectors(outcome, _united(known), self.embedder.model)
+
+    async def _remember(self, case: Case, seen: _Seen, fork: Fork) -> Change | Ignore:
+        event = case.event
+        addressed = _addressed(event, seen, fork)
+        key = content_key(event.scope, event.text)
+        if addressed is not None and addressed.memory.content_key != key:
+            if case.is_late(addressed.memory):
+                return await self._compare(case, seen, fork)  # older news under a known name
+            return rename(case, addressed.memory, await self._encoded(event.text, seen))
+        if not case.rules.enabled:
+            return add(case, await self._encoded(event.text, seen))
+        known = addressed or _with_content(event, seen, fork)
+        if known is not None:
+            return recognise(case, known.memory)
+        if seen.blind:
+            return let_through(case, await self._encoded(event.text, seen), f"{_INDEX}: no answer")
+        if event.supersedes:
+            named = [(name, _live(event.scope, name, seen, fork)) for name in event.supersedes]
+            memories = [(name, stored and stored.memory) for name, stored in named]
+            return supersede(case, await self._encoded(event.text, seen), memories)
+        return await self._compare(case, seen, fork)
+
+    async def _compare(self, case: Case, seen: _Seen, fork: Fork) -> Change | Ignore:
+        """Judge an event against its nearest neighbours."""
+        encoded = await self._encoded(case.event.text, seen)
+        if case.event.text in seen.failed:
+            return let_through(case, encoded, _why(seen.failed[case.event.text]))
+        near = await self._near(case, encoded.vector, seen, fork)
+        seen.titles.update((n.memory.id, n.memory.title) for n in near if n.memory.title)
+        questions_on = [Question(case.event, neighbour, case.rules) for neighbour in near]
+        if not await self._judge(questions_on, seen):
+            return let_through(case, encoded, f"{_JUDGE}: failed")
+        judgements = [seen.judgements[_asked(question)] for question in questions_on]
+        outcome = decide(case, encoded, near, judgements)
+        known = {n.memory.id: n.stored.wordings for n in near if n.stored is not None}
+        if isinstance(outcome, Unworded):
+            targets = (known.get(MemoryId(part.origin), {}) for part in outcome.parts)
+            shown = [next(iter(wordings.values())) for wordings in targets if wordings]
+            vectors = [encoded.vector, *shown]
+            try:
+                outcome = await self._worded(outcome, case.event.scope, vectors, seen)
+            except (Transient, Fatal) as error:
+                if error not in seen.failed.values():
+                    raise
+                return let_through(case, encoded, _why(error))
+        own = {content_key(case.event.scope, case.event.text): encoded.vector}
+        outcome = with_vectors(outcome, _united([own, *known.values()]), self.embedder.model)
+        if isinstance(outcome, Insert) and outcome.evidence.reviews:
+            seen.reviews[outcome.decision_id] = questions(outcome, near)
+        return outcome
+
+    async def _worded(
+        self, unworded: Unworded, scope: ScopeName, parts: Sequence[Vector], seen: _Seen
+    ) -> Change | Ignore:
+        """Make the text that a merge shows, and compare it with its parts before it is stored.
+
+        A text far from one of its parts has drifted to another subject, and a truncated one would
+        not be found: then the better of the parts is shown instead.
+        """
+        rules = self.policy.rules(scope)
+        made = await self._merging.make(unworded, scope, rules.merge)
+        whole = await self._surely_encoded(made.joined.text, seen)
+        strayed = min(similarity(whole.vector, part) for part in parts) < rules.bands.log
+        if whole.truncated or strayed:
+            made = Made(keep_better(unworded.parts, unworded.better), made.degraded)
+            whole = await self._surely_encoded(made.joined.text, seen)
+        return unworded.merged(made.joined, whole, made.degraded)
+
+    async def _near(self, case: Case, vector: Vector, seen: _Seen, fork: Fork) -> list[Neighbour]:
+        """Return the nearest live memories, including those that this batch decided."""
+        event, nominate = case.event, case.rules.nominate
+        wanted, floor = nominate.neighbours_max, nominate.similarity_min
+        await self._search([event], seen)
+        hits = seen.hits[event.scope, event.text]
+        limit = wanted + _OVERFETCH
+        while True:
+            candidates = fork.near(event.scope, vector, hits, wanted)
+            near = _ranked(event, vector, candidates, case.rules)
+            if parts := [n.memory.id for n in near if n.stored and not n.stored.is_whole]:
+                # Their other wordings are only in the index, which did not find those near.
+                held = await self.index.get(parts)
+                whole = (fork.current(event.scope, stored) for stored in held.values())
+                candidates = _replaced(candidates, whole)
+                near = _ranked(event, vector, candidates, case.rules)
+            least = near[-1].similarity if len(near) == wanted else floor
+            if len(hits) < limit or _similarity(vector, hits[-1]) + NEAR_TIE < least:
+                return near
+            # More hits as near may follow the last one: many were retired, or they tie.
+            limit *= 2
+            [hits] = await self.index.search([Query(event.scope, vector, limit, _least(nominate))])
+
+    async def _encoded(self, text: str, seen: _Seen) -> Encoded:
+        """Return a text's embedding; compute it now if the batch did not."""
+        await self._embed([text], seen)
+        return seen.encoded[text]
+
+    async def _surely_encoded(self, text: str, seen: _Seen) -> Encoded:
+        """Return a text's own embedding, where no stand-in will do."""
+        encoded = await self._encoded(text, seen)
+        if text in seen.failed:
+            raise seen.failed[text]
+        return encoded
+
+    async def _embed(self, texts: Sequence[str], seen: _Seen) -> None:
+        """Embed each distinct text that has no embedding yet."""
+        missing = [text for text in dict.fromkeys(texts) if text not in seen.encoded]
+        if missing:
+            for text, made in zip(missing, await self._embedded(missing, seen), strict=True):
+                embedding = pack(made.vector, self.embedder.model)
+                seen.encoded[text] = Encoded(made.vector, embedding, made.truncated)
+
+    async def _embedded(self, texts: Sequence[str], seen: _Seen) -> list[Embedded]:
+        """Return a vector per text: its own, or a stand-in where the policy wants no waiting.
+
+        What is refused together is asked for one by one: a text spoils no other.
+        """
+        try:
+            return await self.embedder.embed(texts)
+        except Transient as error:
+            if seen.waits:
+                raise
+            failure = error
+        except Fatal as error:
+            if not self.policy.fail_open.enabled:
+                raise
+            if len(texts) > 1:
+                return [one for text in texts for one in await self._embedded([text], seen)]
+            failure = error
+        seen.failed.update(dict.fromkeys(texts, failure))
+        seen.silent[_EMBEDDER] = str(failure)
+        return [Embedded(nowhere(self.embedder.dimension), truncated=True) for _ in texts]
+
+    async def _search(self, events: Sequence[Remember], seen: _Seen) -> None:
+        """Query the index for the neighbours of each event not searched yet."""
+        places = dict.fromkeys((event.scope, event.text) for event in events)
+        asked = [place for place in places if place not in seen.hits]
+        queries: list[Query] = []
+        for scope, text in asked:
+            nominate = self.policy.rules(scope).nominate
+            limit = nominate.neighbours_max + _OVERFETCH
+            queries.append(Query(scope, seen.encoded[text].vector, limit, _least(nominate)))
+        if queries:
+            seen.hits.update(zip(asked, await self.index.search(queries), strict=True))
+
+
+def _why(failure: Transient | Fatal) -> str:
+    return f"{_EMBEDDER}: {'no answer' if isinstance(failure, Transient) else 'refused'}"
+
+
+def _lacks_vector(memory: Memory) -> bool:
+    return memory.live and memory.unchecked == "not-embedded"
+
+
+def _ranked(
+    event: Remember, vector: Vector, candidates: Sequence[Stored], rules: Rules
+) -> list[Neighbour]:
+    return rank(
+        vector,
+        candidates,
+        bands=rules.bands,
+        floor=rules.nominate.similarity_min,
+        limit=rules.nominate.neighbours_max,
+        title=event.title if rules.nominate.same_title else None,
+    )
+
+
+def _asked(question: Question) -> _Asked:
+    event, memory = question.event, question.neighbour.memory
+    return event.scope, event.event_id, event.text, memory.id, memory.version
+
+
+def _least(nominate: Nominate) -> float:
+    """Return the similarity floor for the index: rounding may lift a hit up to the minimum."""
+    return nominate.similarity_min - 10.0**-SIMILARITY_DECIMALS
+
+
+def _telling_masked(
+    outcome: Decision | DeadLetter, masked: tuple[str, ...]
+) -> Decision | DeadLetter:
+    """Record in the evidence what was masked in the event."""
+    if not masked or isinstance(outcome, Marker | DeadLetter):
+        return outcome
+    evidence = outcome.evidence.model_copy(update={"masked": masked})
+    return outcome.model_copy(update={"evidence": evidence})
+
+
+def _fitting(
+    record: Record, outcome: Decision | DeadLetter
+) -> tuple[Decision | DeadLetter, bytes | None]:
+    """Encode a decision; refuse one too long for any topic, before anything builds on it."""
+    if isinstance(outcome, DeadLetter):
+        return outcome, None
+    encoded = DECISION.encode(outcome)
+    if len(encoded) <= DECISION_BYTES_MAX:
+        return outcome, encoded
+    poison = Poison(
+        f"the decision would be {len(encoded):,} bytes long, and {DECISION_BYTES_MAX:,} can be "
+        "published: the memory has gathered too much metadata; publish less with the event",
+        "metadata",
+    )
+    return dead_letter(record, Stage.DECIDE, poison), None
+
+
+def _similarity(vector: Vector, hit: Stored) -> float:
+    found = hit.nearest(vector)
+    return -1.0 if found is None else found[0]
+
+
+def _replaced(candidates: Sequence[Stored], whole: Iterable[Stored | None]) -> list[Stored]:
+    """Return the candidates, replacing those whose vectors are now all known."""
+    known = {one.memory.id: one for one in whole if one is not None}
+    return [known.get(one.memory.id, one) for one in candidates]
+
+
+def _united(known: Iterable[Mapping[ContentKey, Vector]]) -> dict[ContentKey, Vector]:
+    return {key: vector for vectors in known for key, vector in vectors.items()}
+
+
+def _as_held(held: Stored, model: ModelId) -> dict[str, Encoded]:
+    """Return the embeddings that a memory holds of its wordings, by text."""
+    memory, wordings = held.memory, held.wordings
+    texts = [(memory.content_key, memory.text)]
+    texts += [(variant.content_key, variant.text) for variant in memory.variants]
+    return {
+        text: Encoded(
+            wordings[key],
+            pack(wordings[key], model),
+            truncated=memory.truncated and key == memory.content_key,
+        )
+        for key, text in texts
+        if key in wordings
+    }
+
+
+def _has_words_of(held: Stored | None, memory: Memory) -> bool:
+    """Return whether a memory still has the same text and all of these wordings."""
+    if held is None or held.memory.text != memory.text:
+        return False
+    return {one.text for one in memory.variants} <= {one.text for one in held.memory.variants}
+
+
+def _named(event: Event) -> list[MemoryId]:
+    """Return the ids of the memories that an event names."""
+    match event:
+        case Remember():
+            own = _named_id(event)
+            return [*map(MemoryId, event.supersedes), *([] if own is None else [own])]
+        case Answer():
+            return [event.newer.memory_id, event.older.memory_id]
+        case Pin() | Rate():
+            return [event.memory_id]
+        case Undo():
+            return [memory.id for memory in event.memories]
+        case Retire():
+            return [target.memory_id for target in event.memories]
+        case Forget():
+            return [target.memory_id for target in event.targets]
+        case Consolidate():
+            return [target.memory_id for target in event.members]
+
+
+def _named_id(event: Remember) -> MemoryId | None:
+    name = event.memory_id
+    return None if name is None else named_memory_id(event.scope, name)
+
+
+def _free_name(event: Remember, seen: _Seen, fork: Fork) -> MemoryId | None:
+    """Return the id that the event's name stands for, if no memory has had it yet."""
+    named = _named_id(event)
+    if named is None or named in seen.named or named in fork.changed(event.scope):
+        return None
+    return named
+
+
+def _addressed(event: Remember, seen: _Seen, fork: Fork) -> Stored | None:
+    """Return the live memory that the event's producer addresses by name; None if none."""
+    named = _named_id(event)
+    return None if named is None else _live(event.scope, named, seen, fork)
+
+
+def _graves(scope: ScopeName, seen: _Seen, fork: Fork) -> Mapping[MemoryId, Stored]:
+    """Return a scope's tombstones in a fixed order, whether applied yet or not."""
+    found = (*seen.forgotten.get(scope, ()), *fork.forgotten(scope))
+    newest = {one.memory.id: one for one in found}
+    return dict(sorted(newest.items()))
+
+
+def _live(scope: ScopeName, identity: str, seen: _Seen, fork: Fork) -> Stored | None:
+    """Return the newest state of a memory of a scope; None if it is not live."""
+    stored = seen.named.get(MemoryId(identity))
+    here = stored if stored is not None and stored.memory.scope == scope else None
+    current = fork.state(scope, MemoryId(identity), here)
+    return current if current is not None and current.memory.live else None
+
+
+def _with_content(event: Remember, seen: _Seen, fork: Fork) -> Stored | None:
+    """Return the live memory that has exactly the event's words."""
+    key = content_key(event.scope, event.text)
+    return fork.with_content(event.scope, key, seen.contents.get(key, ()))
+
+
+def _reused(record: Record) -> DeadLetter:
+    """Reject an event id reused with other words: ignoring the event would lose its content."""
+    poison = Poison(
+        "event_id was used before in this scope for another text; give this event its own id",
+        "event_id",
+    )
+    return dead_letter(record, Stage.DECIDE, poison)

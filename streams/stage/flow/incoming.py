@@ -1,0 +1,118 @@
+"""Incoming records: whether they can be used, and which partition they belong to."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from schemas.base import ScopeName
+from schemas.codec import Codec, Unreadable
+from schemas.events import Event
+from schemas.topics import EVENTS, Topic
+from schemas.turns import Turn
+from streams.model.ports import Outgoing, Poison, Record
+from streams.model.scope import partition_of
+from streams.stage.flow.dead_letters import oversized
+
+FORWARDED_HEADER = "memsieve-forwarded"
+"""The original position of a republished record: TOPIC/PARTITION/OFFSET."""
+
+_TAKEN_IN_HEADER = "memsieve-taken-in"
+"""When an embedded store took a record in, which keeps no clock of its own: seconds since 1970."""
+
+CLOCK_SKEW_MAX = timedelta(minutes=5)
+"""How far a record's time may be ahead of the log's clock: the future cannot be observed."""
+
+
+def addressed(
+    scope: ScopeName,
+    value: bytes,
+    partitions: int,
+    headers: tuple[tuple[str, bytes | None], ...] = (),
+    *,
+    topic: Topic = EVENTS,
+) -> Outgoing:
+    """Return the record that publishes an event or turn, in its scope's partition and key."""
+    return Outgoing(
+        topic=topic.name,
+        partition=partition_of(scope, partitions),
+        key=scope.encode(),
+        value=value,
+        headers=headers,
+    )
+
+
+def taken_in(records: Sequence[Outgoing], at: datetime) -> list[Outgoing]:
+    """Return events with a note of when they are taken in, for a log that keeps none itself."""
+    noted = (_TAKEN_IN_HEADER, f"{at.timestamp():.0f}".encode())
+    return [
+        replace(one, headers=(*one.headers, noted)) if one.topic == EVENTS.name else one
+        for one in records
+    ]
+
+
+def time_of(record: Record) -> datetime | None:
+    """Return when a record was taken in; None where nothing tells."""
+    noted = dict(record.headers).get(_TAKEN_IN_HEADER)
+    if record.appended_at is not None or noted is None:
+        return record.appended_at
+    with suppress(ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(int(noted), UTC)
+    return None
+
+
+_Said = TypeVar("_Said", bound=Event | Turn)
+
+
+def read(record: Record, codec: Codec[_Said], *, likely: str) -> _Said | Poison:
+    """Return a record's content, or why it has none; `likely` is the kind to try first."""
+    value = record.value or b""
+    if too_long := oversized(value):
+        return too_long
+    try:
+        said = codec.decode(value, likely=likely)
+    except Unreadable as error:
+        return Poison(str(error), error.field)
+    return _untimely(record, said.occurred_at) or said
+
+
+def _untimely(record: Record, occurred_at: datetime) -> Poison | None:
+    """Reject what has not happened yet by the log's clock."""
+    appended = record.appended_at
+    if appended is None or occurred_at <= appended + CLOCK_SKEW_MAX:
+        return None
+    return Poison(
+        f"occurred_at is {occurred_at:%Y-%m-%d %H:%M:%S} UTC, but the log took it in at "
+        f"{appended:%Y-%m-%d %H:%M:%S}: set the producer's clock right",
+        "occurred_at",
+    )
+
+
+def misrouted(record: Record, scope: ScopeName, partitions: int) -> int | Poison | None:
+    """Return the partition that a misrouted record belongs to.
+
+    The scope determines it, with the partitioner of Kafka's Java client. Poison if the record was
+    forwarded before; None if its partition and key are right.
+    """
+    place = partition_of(scope, partitions)
+    if record.partition == place and record.key == scope.encode():
+        return None
+    if FORWARDED_HEADER not in dict(record.headers):
+        return place
+    return Poison(
+        f"scope {scope} belongs into partition {place} of {partitions}, keyed by its scope; it was "
+        "sent on once and came here: who else sends records on?",
+        "partition",
+    )
+
+
+def forwarded(record: Record, scope: ScopeName, partition: int) -> Outgoing:
+    """Return the record that republishes a record, byte for byte, in its scope's partition."""
+    return Outgoing(
+        topic=record.topic,
+        partition=partition,
+        key=scope.encode(),
+        value=record.value or b"",
+        headers=(*record.headers, (FORWARDED_HEADER, record.place.encode())),
+    )

@@ -1,0 +1,89 @@
+"""Makes the text that a merge shows: a checked wording by a model, or the policy's fallback."""
+
+from dataclasses import dataclass
+
+from schemas.base import ScopeName
+from streams.model.merge import (
+    UNWORDED,
+    Faults,
+    Joined,
+    append,
+    keep_better,
+    newer_wins,
+    worded,
+)
+from streams.model.policy import MergeRule, Plain
+from streams.model.ports import NoAnswer, ToWord, Wording
+from streams.stage.core.decide import Unworded
+from streams.text.reading import Readings
+
+_COMPARED_MAX = 4
+"""Texts this many times the merge limit would not fit, and take seconds to compare."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A text, and how it was made; `degraded` names the model if it should have worded it."""
+
+    joined: Joined
+    degraded: tuple[str, ...] = ()
+
+
+class Merging:
+    """Merges several texts into one."""
+
+    def __init__(self, readings: Readings, wording: Wording | None) -> None:
+        self._readings = readings
+        self._wording = wording
+
+    async def make(self, unworded: Unworded, scope: ScopeName, rule: MergeRule) -> Made:
+        """Apply the rule's strategy, then its fallback; if too long, keep the better part."""
+        if sum(len(part.text) for part in unworded.parts) > _COMPARED_MAX * rule.characters_max:
+            return Made(self._plainly("keep-better", unworded))
+        made = await self._by_strategy(unworded, scope, rule)
+        if len(made.joined.text) > rule.characters_max:
+            return Made(self._plainly("keep-better", unworded), made.degraded)
+        return made
+
+    async def _by_strategy(self, unworded: Unworded, scope: ScopeName, rule: MergeRule) -> Made:
+        if rule.strategy != "llm":
+            return Made(self._plainly(rule.strategy, unworded))
+        text = await self.worded(ToWord(scope, unworded.parts, rule.characters_max))
+        if isinstance(text, NoAnswer):
+            return Made(self._plainly(rule.fallback, unworded), (f"{UNWORDED}{text.reason}",))
+        return Made(text)
+
+    def _plainly(self, strategy: Plain, unworded: Unworded) -> Joined:
+        match strategy:
+            case "append":
+                return append(unworded.parts, self._readings)
+            case "keep-better":
+                return keep_better(unworded.parts, unworded.better)
+            case "newer-wins":
+                return newer_wins(unworded.parts)
+
+    async def worded(self, request: ToWord) -> Joined | NoAnswer:
+        """Ask for a wording, and for one repair if it leaves out or adds something."""
+        tried = await self._attempt(request)
+        if isinstance(tried, ToWord):
+            tried = await self._attempt(tried)
+        return NoAnswer("not what the sources say") if isinstance(tried, ToWord) else tried
+
+    async def _attempt(self, request: ToWord) -> Joined | ToWord | NoAnswer:
+        """Return an accepted wording, or the request for its repair."""
+        if self._wording is None:
+            return NoAnswer("not configured")
+        text = await self._wording.word(request)
+        if isinstance(text, NoAnswer):
+            return text
+        outcome = worded(request.parts, text, self._readings)
+        if not isinstance(outcome, Faults):
+            return outcome
+        return ToWord(
+            request.scope,
+            request.parts,
+            request.characters_max,
+            attempt=text,
+            missing=outcome.missing,
+            invented=outcome.invented,
+        )

@@ -1,0 +1,376 @@
+"""The deduplicator as a process on the events topic: read, decide, return what to append."""
+
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from schemas.base import MemoryId
+from schemas.codec import EVENT, REVIEW
+from schemas.decisions import Change, Decision, Erase, Insert, Replace
+from schemas.events import Event, Forget
+from schemas.outcomes import Review
+from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS, REVIEWS
+from streams.model.fences import Reached
+from streams.model.ports import (
+    UNFOLLOWED,
+    Clock,
+    Decided,
+    Followed,
+    Handled,
+    Index,
+    Log,
+    NotYet,
+    Outgoing,
+    Poison,
+    Record,
+    Screener,
+    Transient,
+)
+from streams.stage.core.brake import Rates, Watch
+from streams.stage.core.overlay import Overlay
+from streams.stage.flow.dead_letters import letter_record
+from streams.stage.flow.decided import DecidedInPartition
+from streams.stage.flow.decisions import DecisionsReader, decision_record
+from streams.stage.flow.deduplicate import Decisions, Deduplicator, Elsewhere, Received, Withheld
+from streams.stage.flow.forgetting import NOTHING, Looked, looked_at, published_anew
+from streams.stage.flow.incoming import forwarded, misrouted, read
+from streams.stage.flow.screening import screen
+from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, Claim, applied, take_over
+
+_PAGE = 500
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many memories may wait for the writer: in all partitions of a process, and per scope.
+
+    Each takes up to 4 KiB of memory at 384 dimensions, and a search compares with all waiting
+    memories of its scope.
+    """
+
+    memories_max: int = 100_000
+    scope_memories_max: int = 5_000
+
+
+@dataclass
+class _Owned:
+    """A partition that was claimed; `next` is the expected offset of its next decision.
+
+    `decided` holds the end offset and time of each append that is not applied yet.
+    """
+
+    claim: Claim
+    partitions: int
+    letters_partitions: int
+    reviews_partitions: int
+    next: int
+    earlier: DecidedInPartition
+    brakes: Watch = field(default_factory=Watch)
+    decided: deque[tuple[int, datetime]] = field(default_factory=deque[tuple[int, datetime]])
+
+    @property
+    def overlay(self) -> Overlay:
+        return self.claim.overlay
+
+    @property
+    def otherwise(self) -> Decided:
+        """Who knows what was decided on before the overlay, without the index."""
+        self.earlier.end = self.overlay.settled
+        return self.earlier
+
+    def settle(self, followed: Followed) -> None:
+        """Drop from the overlay what the index now has."""
+        self.overlay.settle(followed.reached.offset)
+        while self.decided and self.decided[0][0] < followed.reached.offset:
+            self.decided.popleft()
+
+
+class Owner:
+    """Implements ports.Process for memory.events."""
+
+    topic = EVENTS.name
+    group = DEDUPLICATOR_GROUP
+
+    def __init__(
+        self,
+        deduplicator: Deduplicator,
+        log: Log,
+        index: Index,
+        observe: Callable[[Sequence[Decision]], None],
+        *,
+        token: str,
+        clock: Clock,
+        limits: Limits = Limits(),
+        claimed: Callable[[Claim], None] = lambda _: None,
+        named: Callable[[Mapping[MemoryId, str]], None] = lambda _: None,
+        warn: Callable[[str], None] = lambda _: None,
+        screener: Screener | None = None,
+    ) -> None:
+        """`observe` gets the decisions that the log has acknowledged, `claimed` each claim.
+
+        `named` is told, before them, the titles of the memories that they were compared with.
+        `token` is this process's alone: its fences carry it. `warn` is told, in a line, where the
+        brake goes on or off, and what was stored unchecked. `screener` looks through events, where
+        the policy wants it.
+        """
+        self._deduplicator = deduplicator
+        self._log = log
+        self._index = index
+        self._observe = observe
+        self._token = token
+        self._clock = clock
+        self._limits = limits
+        self._claimed = claimed
+        self._named = named
+        self._warn = warn
+        self._screener = screener
+        self._owned = dict[int, _Owned]()
+        self._followed_to = dict[int, Followed]()
+        self._failures = Counter[int]()
+
+    async def claim(self, partition: int) -> int:
+        followed = await self._level(partition) or await self._last_level(partition)
+        claim = await take_over(self._log, followed.reached, partition, self._token)
+        owned = _Owned(
+            claim,
+            await self._log.partitions(EVENTS.name),
+            await self._log.partitions(DEAD_LETTERS.name),
+            await self._log.partitions(REVIEWS.name),
+            next=claim.epoch.offset + 1,
+            earlier=DecidedInPartition(self._log, partition),
+        )
+        if len(claim.overlay):
+            owned.decided.append((claim.epoch.offset, self._clock.now()))
+        self._owned[partition] = owned
+        self._claimed(claim)
+        return claim.next_event
+
+    async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
+        owned = self._owned[partition]
+        followed = await self._followed(partition, owned)
+        if followed is not None:
+            owned.settle(followed)
+        received = [Received(record, _read(record, owned.partitions)) for record in records]
+        screened = [screen(item, self._deduplicator.policy, self._screener) for item in received]
+        looked = await self._looked_at(partition, screened)
+        batch = [
+            replace(one, erasable=look.fits) for one, look in zip(screened, looked, strict=True)
+        ]
+        self._require_room(owned, batch)
+        fork = owned.overlay.fork()
+        with self._counting(partition):
+            otherwise = None if self._waits(partition) else owned.otherwise
+            made = await self._deduplicator.deduplicate(batch, fork, otherwise=otherwise)
+        if not made.blind:
+            await self._require_same(partition, owned, followed)
+        place = partition % owned.letters_partitions
+        before = [
+            *(letter_record(letter, place) for letter in made.dead_letters),
+            *(_review(review, partition % owned.reviews_partitions) for review in made.reviews),
+            *_forwarded(batch),
+            *_published_anew(made.decisions, looked, owned.partitions),
+        ]
+        encoded = zip(made.decisions, made.encoded, strict=True)
+        epoch = owned.claim.epoch
+        decisions = [decision_record(one, value, partition, epoch) for one, value in encoded]
+
+        async def appended(offsets: list[int]) -> None:
+            own = offsets[len(before) :]
+            await self._require_owned(partition, owned, own)
+            owned.overlay.adopt(fork, own)
+            owned.decided.append((own[-1], self._clock.now()))
+            if otherwise is None or not made.silent:
+                del self._failures[partition]
+            self._tell_unchecked(made)
+            self._named(made.titles)
+            self._observe(made.decisions)
+            self._watch_brakes(owned, made.decisions)
+
+        # A decision refers to its dead letter, event or question: those come first.
+        return Handled([*before, *decisions], appended)
+
+    async def _looked_at(self, partition: int, batch: Sequence[Received]) -> list[Looked]:
+        """Read the records that requests to forget ask to be erased."""
+        looked: list[Looked] = []
+        for event in (item.event for item in batch):
+            here = NOTHING
+            if isinstance(event, Forget):
+                key = self._deduplicator.required_key(event.scope)
+                here = await looked_at(self._log, partition, event, key)
+            looked.append(here)
+        return looked
+
+    def _tell_unchecked(self, made: Decisions) -> None:
+        """Warn of what was let through."""
+        new = [one for one in made.decisions if isinstance(one, Insert | Replace)]
+        unchecked = sum(one.memory.unchecked is not None for one in new)
+        if made.silent and unchecked:
+            why = "; ".join(f"{who}: {failure}" for who, failure in made.silent.items())
+            self._warn(f"stored unchecked, as the policy allows: {unchecked:,} events; {why}")
+
+    def _watch_brakes(self, owned: _Owned, decisions: Sequence[Decision]) -> None:
+        scopes = {one.event.scope for one in decisions if isinstance(one, Change)}
+        for line in owned.brakes.turned(owned.overlay.recent, scopes, self._deduplicator.policy):
+            self._warn(line)
+
+    async def _require_owned(self, partition: int, owned: _Owned, own: Sequence[int]) -> None:
+        """Raise Transient if another owner has fenced the partition in the meantime.
+
+        Contiguous offsets prove that no other process wrote. A gap is read: late records of a
+        fenced-out owner do not matter, a fence does.
+        """
+        if own[-1] - owned.next + 1 > len(own):
+            reader = DecisionsReader(Reached(owned.next, owned.claim.epoch))
+            while reader.reached.offset <= own[-1]:
+                start = reader.reached.offset
+                for record in await self._log.read(DECISIONS.name, partition, start, _PAGE):
+                    if record.offset <= own[-1]:
+                        reader.sort(record)
+                if reader.reached.offset == start:
+                    raise Transient(f"{DECISIONS.name}/{partition} does not show what was appended")
+            if reader.reached.epoch != owned.claim.epoch:
+                raise Transient(f"another owner has taken {DECISIONS.name}/{partition}")
+        owned.next = own[-1] + 1
+
+    def _waits(self, partition: int) -> bool:
+        """Tell whether embedder and index are waited for, or have failed too often."""
+        rule = self._deduplicator.policy.fail_open
+        return not rule.enabled or self._failures[partition] < rule.attempts
+
+    @contextmanager
+    def _counting(self, partition: int) -> Generator[None]:
+        """Count a failure of those who are asked about what is there."""
+        try:
+            yield
+        except NotYet:
+            raise
+        except Transient:
+            self._failures[partition] += 1
+            raise
+
+    async def _level(self, partition: int) -> Followed | None:
+        """Return how far the index goes; None where it does not tell, and need not."""
+        try:
+            with self._counting(partition):
+                followed = await applied(self._index, partition)
+        except Transient:
+            if self._waits(partition):
+                raise
+            return None
+        self._followed_to[partition] = followed
+        return followed
+
+    async def _last_level(self, partition: int) -> Followed:
+        """Return how far the index went when it last told; from there on, the log tells the rest.
+
+        Where it never told, that is all of the log. Transient where that is not whole.
+        """
+        followed = self._followed_to.get(partition, UNFOLLOWED)
+        if followed.reached.offset < await self._log.beginning(DECISIONS.name, partition):
+            raise Transient("the index does not answer, and the log begins behind what it held")
+        return followed
+
+    async def _followed(self, partition: int, owned: _Owned) -> Followed | None:
+        """Return what the index holds; None where it does not tell, and need not.
+
+        Transient where that is less than was left to it.
+        """
+        followed = await self._level(partition)
+        if followed is None:
+            return None
+        level, settled = followed.reached.offset, owned.overlay.settled
+        if level < settled:
+            raise Transient(
+                f"the index held {DECISIONS.name}/{partition} up to {settled:,} and now up to "
+                f"{level:,}: the log is read for what it lacks"
+            )
+        return followed
+
+    async def _require_same(self, partition: int, owned: _Owned, before: Followed | None) -> None:
+        """Raise Transient where the index that was asked was lost, or swapped, meanwhile.
+
+        Its answers would be those of two: what neither had at its time would be unknown. So where
+        it did not tell, before or after, how far it goes.
+        """
+        after = await self._followed(partition, owned)
+        if before is None or after is None:
+            raise Transient("the index has answered in part: it is asked again")
+        if before.index and after.index != before.index:
+            raise Transient(
+                f"the index of {DECISIONS.name}/{partition} was made anew or swapped while it was "
+                "asked: it is asked again"
+            )
+
+    def _require_room(self, owned: _Owned, batch: Sequence[Received]) -> None:
+        """Raise NotYet if too much waits for the writer: the overlay is held in memory."""
+        if (waiting := self.unapplied) >= self._limits.memories_max:
+            raise NotYet(f"{waiting:,} memories wait to be applied: is the writer running?")
+        for scope in {
+            r.event.scope for r in batch if not isinstance(r.event, Elsewhere | Withheld | Poison)
+        }:
+            if (waiting := owned.overlay.in_scope(scope)) >= self._limits.scope_memories_max:
+                raise NotYet(
+                    f"{waiting:,} memories of one scope wait to be applied: is the writer running?"
+                )
+
+    def release(self, partition: int) -> None:
+        self._owned.pop(partition, None)
+
+    async def settle(self, partition: int) -> None:
+        """Drop from the overlay what the index has by now.
+
+        A loss in the index matters only with the next event; its writer may restore it until then.
+        """
+        followed = await self._level(partition)
+        if followed is not None:
+            self._owned[partition].settle(followed)
+
+    @property
+    def unapplied(self) -> int:
+        """How many memories the overlays hold: those whose newest state the store lacks."""
+        return sum(len(owned.overlay) for owned in self._owned.values())
+
+    @property
+    def rates(self) -> Rates:
+        """The rates of the newest changes in this process's partitions, as the brake sees them."""
+        return sum((owned.overlay.recent.overall for owned in self._owned.values()), Rates())
+
+    @property
+    def unapplied_seconds(self) -> float:
+        """How long the oldest unapplied decision has been waiting, as far as known."""
+        oldest = [owned.decided[0][1] for owned in self._owned.values() if owned.decided]
+        return (self._clock.now() - min(oldest)).total_seconds() if oldest else 0.0
+
+
+def _read(record: Record, partitions: int) -> Event | Elsewhere | Poison:
+    event = read(record, EVENT, likely="remember")
+    return event if isinstance(event, Poison) else _misrouted(record, event, partitions) or event
+
+
+def _forwarded(batch: Sequence[Received]) -> list[Outgoing]:
+    found = [(r.record, r.event) for r in batch if isinstance(r.event, Elsewhere)]
+    return [forwarded(record, one.event.scope, one.partition) for record, one in found]
+
+
+def _published_anew(
+    decisions: Sequence[Decision], looked: Sequence[Looked], partitions: int
+) -> list[Outgoing]:
+    found = zip(decisions, looked, strict=True)
+    made = [look for one, look in found if isinstance(one, Erase) and one.erased]
+    return [record for look in made for record in published_anew(look, partitions)]
+
+
+def _misrouted(record: Record, event: Event, partitions: int) -> Elsewhere | Poison | None:
+    found = misrouted(record, event.scope, partitions)
+    return Elsewhere(event, found) if isinstance(found, int) else found
+
+
+def _review(review: Review, partition: int) -> Outgoing:
+    return Outgoing(
+        topic=REVIEWS.name,
+        partition=partition,
+        key=review.scope.encode(),
+        value=REVIEW.encode(review),
+    )

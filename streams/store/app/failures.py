@@ -1,0 +1,45 @@
+"""The classification of failures that callers see; commands derive their exit codes from it."""
+
+from enum import StrEnum, auto
+
+from streams.model.policy import InvalidPolicy
+from streams.model.ports import Fatal, NoModel, NoServer, NoStore, Transient, Unreachable, Unusable
+from streams.stage.core.lineage import CannotUndo
+from streams.store.app.reading import Ambiguous
+from streams.store.app.settings import InvalidSettings
+
+
+class UsageError(Exception):
+    """The request cannot be carried out as given."""
+
+
+class NotFound(Exception):
+    """Nothing has the requested id."""
+
+
+class Failure(StrEnum):
+    """What failed: the request itself, or something that it needs."""
+
+    REQUEST = auto()
+    NOT_FOUND = auto()
+    STORE = auto()
+    MODEL = auto()
+    SERVER = auto()
+    STOPPED = auto()
+
+
+_KINDS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
+    ((UsageError, InvalidSettings, InvalidPolicy, Unusable), Failure.REQUEST),
+    ((Ambiguous, CannotUndo), Failure.REQUEST),
+    ((NotFound,), Failure.NOT_FOUND),
+    ((NoStore,), Failure.STORE),
+    ((NoModel,), Failure.MODEL),
+    ((NoServer, Unreachable), Failure.SERVER),
+    ((Fatal, Transient), Failure.STOPPED),
+)
+"""The first match counts: most of these are also Fatal or Transient."""
+
+
+def failure_of(error: BaseException) -> Failure | None:
+    """Return the class of an error; None if it is unexpected."""
+    return next((failure for types, failure in _KINDS if isinstance(error, types)), None)

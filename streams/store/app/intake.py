@@ -1,0 +1,64 @@
+"""Intake: reads a source's rows in batches and turns them into records."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, suppress
+
+from streams.log.threads import abandonable
+from streams.model.ports import Line, Outgoing
+
+_BATCH_BYTES = 4_194_304
+
+Batch = tuple[list[Line], list[Outgoing]]
+
+
+async def batches(
+    rows: Iterator[Line],
+    records_of: Callable[[Sequence[Line]], list[Outgoing]],
+    *,
+    records_max: int,
+) -> AsyncGenerator[Batch]:
+    """Yield a source's rows with the records to publish. Waiting for a row may be abandoned."""
+    while lines := await abandonable(lambda: _next(rows, records_max)):
+        yield lines, records_of(lines)
+
+
+async def ahead(
+    batches: AsyncGenerator[Batch], look_at: Callable[[Sequence[Outgoing]], Awaitable[None]]
+) -> AsyncGenerator[Batch]:
+    """Yield batches; prefetch the next one and pass it to `look_at` while one is worked on."""
+
+    async def following() -> Batch | None:
+        batch = await anext(batches, None)
+        if batch is not None:
+            await look_at(batch[1])
+        return batch
+
+    async with aclosing(batches):
+        batch = await anext(batches, None)
+        while batch is not None:
+            coming = asyncio.create_task(following())
+            try:
+                yield batch
+                batch = await coming
+            finally:
+                await _end(coming)
+
+
+async def _end(task: asyncio.Task[Batch | None]) -> None:
+    """Cancel a task and wait for its end."""
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+def _next(rows: Iterator[Line], count: int) -> list[Line]:
+    """Take `count` rows, fewer if they are large, because a whole batch is held in memory."""
+    batch: list[Line] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += len(row.content)
+        if len(batch) == count or size >= _BATCH_BYTES:
+            break
+    return batch

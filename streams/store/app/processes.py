@@ -1,0 +1,388 @@
+"""The embedded process: intake, deduplicator and writer in one process, over one directory."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from itertools import groupby
+from typing import Any, Protocol
+
+from schemas.base import MemoryId
+from schemas.codec import DECISION
+from schemas.decisions import Block, Decision, Erase, Marker, Reason, Reject
+from schemas.events import Remember
+from schemas.topics import DECISIONS, EVENTS, TOPICS
+from streams.clock.stopwatch import TimedProcess, timed
+from streams.clock.system import SystemClock
+from streams.embedding.remembering import RememberingEmbedder
+from streams.log.consumer import Consumer
+from streams.model.fences import Epoch
+from streams.model.observed import is_unlikely
+from streams.model.policy import Policy
+from streams.model.ports import (
+    Clock,
+    Embedder,
+    Fatal,
+    Index,
+    IntakeLog,
+    Log,
+    Outgoing,
+    Process,
+    Record,
+    Source,
+)
+from streams.stage.core.mapping import FieldMapping
+from streams.stage.flow.decided import DecidedInLog
+from streams.stage.flow.decisions import decision_record, fence_record
+from streams.stage.flow.deduplicate import Deduplicator
+from streams.stage.flow.foresight import Foresight
+from streams.stage.flow.incoming import taken_in
+from streams.stage.flow.judging import Judging
+from streams.stage.flow.owner import Owner
+from streams.stage.flow.take_in import records_of
+from streams.stage.flow.writer import Writer, is_level, restore
+from streams.store.app import wiring
+from streams.store.app.intake import ahead, batches
+from streams.store.app.settings import InvalidSettings, Settings
+from streams.store.core.figures import Figures
+from streams.store.world.store_directory import Manifest, StoreDirectory
+
+_NOT_COMPARED = {
+    Reason.SAME_EVENT,
+    Reason.SAME_CONTENT,
+    Reason.SAME_MEMORY_ID,
+    Reason.SUPERSEDES_BY_NAME,
+    Reason.SWITCHED_OFF,
+    Reason.UNCHECKED,
+}
+
+
+@dataclass
+class Tally:
+    """What a run has done: rows read, decisions by kind, nearest neighbours by band.
+
+    `unlikely` counts events whose time is implausible.
+    """
+
+    rows: int = 0
+    dead_letters: int = 0
+    kinds: Counter[str] = field(default_factory=Counter[str])
+    bands: Counter[str] = field(default_factory=Counter[str])
+    unlikely: int = 0
+    unlikely_event: Remember | None = None
+
+    def add(self, decisions: Sequence[Decision], now: datetime) -> None:
+        """Count decisions; `now` is used to find events with implausible times."""
+        for decision in decisions:
+            if isinstance(decision, Reject):
+                self.dead_letters += 1
+            if isinstance(decision, Block):
+                self.kinds[decision.kind] += 1
+            if isinstance(decision, Marker):
+                continue
+            self.kinds[decision.kind] += 1
+            if not isinstance(event := decision.event, Remember):
+                continue
+            if is_unlikely(event.occurred_at, now):
+                self.unlikely += 1
+                self.unlikely_event = self.unlikely_event or event
+            if decision.evidence.reason not in _NOT_COMPARED:
+                near = decision.evidence.neighbours
+                self.bands[near[0].band.value if near else "none"] += 1
+
+    @property
+    def decisions(self) -> int:
+        return self.kinds.total()
+
+    def check(self) -> None:
+        """Raise Fatal unless every row became a decision or a dead letter."""
+        if self.rows != self.decisions + self.dead_letters:
+            raise Fatal(
+                f"{self.rows} rows, but {self.decisions} decisions and {self.dead_letters} dead "
+                "letters: please report this, with the store"
+            )
+
+
+class EmbeddedPipeline:
+    """Takes rows in, decides on them and applies the decisions, batch by batch.
+
+    `writers` drive `writer`. `index` holds the memories, `judging` the judges.
+    """
+
+    def __init__(
+        self,
+        log: IntakeLog,
+        owners: Sequence[Consumer],
+        writers: Sequence[Consumer],
+        writer: Writer,
+        index: Index,
+        judging: Judging,
+        watched: "_Watched",
+        *,
+        batch_records: int,
+        require_space: Callable[[], None],
+        clock: Clock,
+        foresight: Foresight,
+    ) -> None:
+        self._log = log
+        self._owners = owners
+        self._writers = writers
+        self._writer = writer
+        self._batch_records = batch_records
+        self._require_space = require_space
+        self._clock = clock
+        self._foresight = foresight
+        self._watched = watched
+        self.index = index
+        self.judging = judging
+        self.tally = watched.tally
+
+    async def recover(self) -> int:
+        """Finish what an earlier process left undone; return the number of rows."""
+        await self._apply()
+        await self._work()
+        await self._apply()  # the fences, if there was nothing to decide
+        recovered = self.tally.decisions + self.tally.dead_letters
+        self.tally.rows = recovered
+        return recovered
+
+    async def run(
+        self, source: Source, mapping: FieldMapping | None, progress: Callable[[int], None]
+    ) -> None:
+        """Process a source, starting where an interrupted run of it stopped.
+
+        `progress` receives the number of rows done since its last call. Reported rows are durable:
+        the next run of the source continues behind them, or finds them already decided.
+        """
+        before = await self._log.mark(source.name) if source.resumable else None
+        rows = source.lines(None if before is None or before.complete else before)
+        partitions = await self._log.partitions(EVENTS.name)
+        last = 0
+        published = partial(
+            records_of, source=source, mapping=mapping, partitions=partitions, clock=self._clock
+        )
+        coming = batches(rows, published, records_max=self._batch_records)
+        async for batch, records in ahead(coming, self._foresight.look_at):
+            self._require_space()
+            last = batch[-1].number
+            noted = taken_in(records, self._clock.now())
+            await self._log.take_in(noted, source.name, source.mark(last, complete=False))
+            self.tally.rows += len(batch)
+            self.tally.dead_letters += sum(r.topic != EVENTS.name for r in records)
+            await self._work()
+            progress(len(batch))
+        await self._log.take_in([], source.name, source.mark(last, complete=True))
+
+    async def take(self, records: Sequence[Outgoing]) -> list[Decision]:
+        """Decide on events that are in no file, and apply the decisions; return them."""
+        self._require_space()
+        with self._watched.listening() as heard:
+            offsets = await self._log.append(taken_in(records, self._clock.now()))
+            self.tally.rows += len(records)
+            await self._work()
+        on = {(one.source.partition, one.source.offset): one for one in heard}
+        places = [(one.partition, at) for one, at in zip(records, offsets, strict=True)]
+        if not on.keys() >= set(places):
+            raise Fatal("an event was not decided on: please report this, with the store")
+        return [on[place] for place in places]
+
+    async def settle(self) -> None:
+        """Flush applied decisions of the index to disk: until then only the log has all of them."""
+        for partition in range(len(self._writers)):
+            await self._writer.settle(partition)
+
+    async def seed(self, decided: Sequence[tuple[Record, Decision]], token: str) -> None:
+        """Copy events together with another log's decisions on them.
+
+        Call it before anything else; it may be called repeatedly. Raises Fatal if something was
+        forgotten, since the decisions before that are no longer complete.
+        """
+        if any(isinstance(decision, Erase) for _, decision in decided):
+            raise Fatal("something was forgotten before that place: decide anew from the first")
+        for partition, taken in groupby(decided, key=lambda one: one[0].partition):
+            records = list(taken)
+            partitions = await self._log.partitions(EVENTS.name)
+            end = await self._log.end(DECISIONS.name, partition)
+            fence = fence_record(token, partition, partitions, end)
+            [offset] = await self._log.append([fence])
+            epoch = Epoch(offset, token)
+            await self._log.append(
+                [decision_record(d, DECISION.encode(d), partition, epoch) for _, d in records]
+            )
+            await self._log.mirror([record for record, _ in records])
+
+    async def replay(self, records: Sequence[Record]) -> None:
+        """Decide on another log's events, at the same offsets."""
+        self._require_space()
+        await self._log.mirror(records)
+        await self._work()
+
+    async def metrics(self) -> dict[str, Any]:
+        """Return the figures of this run so far."""
+        return self._watched.figures.as_json(await self.index.count())
+
+    async def partitions(self) -> int:
+        """Return the number of partitions of events."""
+        return await self._log.partitions(EVENTS.name)
+
+    async def reached(self, partition: int) -> int:
+        """Return the offset behind the last event taken in."""
+        return await self._log.end(EVENTS.name, partition)
+
+    async def _work(self) -> None:
+        """Alternate between deciding and applying, since an owner may wait for its writer."""
+        for owner, writer in zip(self._owners, self._writers, strict=True):
+            while await owner.step(self._batch_records):
+                await writer.drain(self._batch_records)
+
+    async def _apply(self) -> None:
+        for writer in self._writers:
+            await writer.drain(self._batch_records)
+
+
+class _Observer(Protocol):
+    def took(self, seconds: float) -> None: ...
+    def decided(self, decisions: Sequence[Decision]) -> None: ...
+    def rebuilt(self, memories: int, seconds: float) -> None: ...
+
+
+class _Lines(_Observer, Protocol):
+    def named(self, titles: Mapping[MemoryId, str]) -> None: ...
+
+
+class _Watched:
+    """Passes a run's progress to everything that counts or logs it."""
+
+    def __init__(self, lines: _Lines | None, report: Callable[[str], None]) -> None:
+        self.tally, self.figures = Tally(), Figures()
+        self._lines = lines
+        self._observers: list[_Observer] = [self.figures, *([] if lines is None else [lines])]
+        self._report = report
+        self._heard: list[Decision] | None = None
+
+    @contextmanager
+    def listening(self) -> Generator[list[Decision]]:
+        """Yield a list that collects every decision made meanwhile."""
+        self._heard = heard = list[Decision]()
+        try:
+            yield heard
+        finally:
+            self._heard = None
+
+    async def restore(self, index: Index, log: Log) -> None:
+        level, seconds = await is_level(index, log), list[float]()
+        with timed(seconds.append):
+            await restore(index, log, self._report)
+        for observer in () if level else self._observers:
+            observer.rebuilt(await index.count(), sum(seconds))
+
+    def took(self, seconds: float) -> None:
+        for observer in self._observers:
+            observer.took(seconds)
+
+    def named(self, titles: Mapping[MemoryId, str]) -> None:
+        if self._lines is not None:
+            self._lines.named(titles)
+
+    def decided(self, decisions: Sequence[Decision]) -> None:
+        self.tally.add(decisions, SystemClock().now())
+        if self._heard is not None:
+            self._heard += decisions
+        for observer in self._observers:
+            observer.decided(decisions)
+
+    def failed(self, why: str) -> None:
+        self.figures.failed()
+        self._report(why)
+
+
+@asynccontextmanager
+async def embedded(
+    settings: Settings,
+    policy: Policy,
+    embedder: Embedder,
+    report: Callable[[str], None],
+    *,
+    forgets: bool = False,
+    kept_every: int = 1,
+) -> AsyncGenerator[EmbeddedPipeline]:
+    """Open the store for writing, bring it level with its log, and yield its pipeline.
+
+    `forgets`: the pipeline may be asked to forget, so the store gets a secret if it has none.
+    `kept_every` is as for the Writer; if it is above 1, call `settle` before the end.
+    """
+    directory = StoreDirectory(settings.store)
+    kind = settings.index.kind
+    if kind.shared:
+        raise InvalidSettings("index.kind qdrant is for the services; run takes edge or exact")
+    manifest = Manifest(
+        model=embedder.model,
+        dimension=embedder.dimension,
+        index=kind,
+        partitions=settings.log.partitions,
+    )
+
+    def require_space() -> None:
+        directory.require_space(settings.run.free_disk_bytes_min)
+
+    require_space()
+    with directory.written_by_us(manifest):
+        async with AsyncExitStack() as stack:
+            broker = wiring.log(directory, read_only=False)
+            stack.callback(broker.close)
+            for topic in TOPICS:
+                broker.create(topic.name, manifest.partitions)
+            directory.complete(manifest, has_records=await _has_records(broker))
+            directory.keep_policy(policy.id, policy.model_dump_json(indent=2))
+            index = wiring.index(manifest.index, directory.index, manifest.dimension)
+            stack.push_async_callback(index.close)
+            sinks = await stack.enter_async_context(wiring.sinks(settings.sinks, report))
+            watched = _Watched(wiring.decision_lines("run", settings.logging), report)
+            await watched.restore(index, broker)
+            remembering, decided = RememberingEmbedder(embedder), DecidedInLog(broker)
+            judging = await stack.enter_async_context(wiring.judging(settings, SystemClock()))
+            if forgets:
+                wiring.new_key(directory)
+            key = wiring.forget_key(settings.forget, directory)
+            owner = Owner(
+                Deduplicator(remembering, index, decided, policy, judging, key),
+                broker,
+                index,
+                watched.decided,
+                token=wiring.owner_token(),
+                clock=SystemClock(),
+                limits=wiring.limits(settings.service),
+                named=watched.named,
+                warn=report,
+                screener=wiring.screener(policy),
+            )
+            writer = Writer(index, broker, report, sinks=sinks, kept_every=kept_every)
+            retry = wiring.retry(settings.retry)
+
+            def consumers(process: Process, told: Callable[[str], None]) -> list[Consumer]:
+                return [
+                    Consumer(process, broker, p, retry=retry, sleep=asyncio.sleep, report=told)
+                    for p in range(manifest.partitions)
+                ]
+
+            yield EmbeddedPipeline(
+                broker,
+                consumers(TimedProcess(owner, watched.took), watched.failed),
+                consumers(writer, report),
+                writer,
+                index,
+                judging,
+                watched,
+                batch_records=settings.run.batch_records,
+                require_space=require_space,
+                clock=SystemClock(),
+                foresight=Foresight(remembering, index, decided),
+            )
+
+
+async def _has_records(log: Log) -> bool:
+    partitions = range(await log.partitions(DECISIONS.name))
+    return any([await log.end(DECISIONS.name, partition) > 0 for partition in partitions])

@@ -1,0 +1,311 @@
+"""Read-only queries over a log: its decisions and memories."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from functools import partial
+
+from pydantic import ValidationError
+
+from schemas.base import DecisionId, MemoryId, PolicyId, ScopeName
+from schemas.decisions import Decision, Ignore, Marker
+from schemas.memories import Memory
+from schemas.topics import DECISIONS
+from streams.model.fences import BEGINNING, Reached
+from streams.model.neighbours import Stored
+from streams.model.policy import Policy
+from streams.model.ports import Log, NoStore, Record, SearchableLog
+from streams.model.scope import partition_of
+from streams.stage.core.ledger import MissingTarget, advance, effects, fold, memory_of
+from streams.stage.flow.decisions import (
+    DECISION_ID_HEADER,
+    EVENT_ID_HEADER,
+    FENCE_HEADER,
+    MEMORY_ID_HEADER,
+    DecisionsReader,
+    Fences,
+    epoch_at,
+    read_decision,
+    scope_of,
+)
+from streams.store.app import policies, wiring
+from streams.store.app.settings import Settings
+from streams.store.world.store_directory import StoreDirectory
+
+_PAGE = 500
+_NAMES = {
+    "decision": DECISION_ID_HEADER,
+    "event": EVENT_ID_HEADER,
+    "memory": MEMORY_ID_HEADER,
+}
+
+
+class Ambiguous(Exception):
+    """Several ids start with the given prefix."""
+
+
+async def pages(
+    log: Log, topic: str, partition: int, offset: int = 0
+) -> AsyncIterator[list[Record]]:
+    """Yield a partition's records from an offset to the end, in pages."""
+    while page := await log.read(topic, partition, offset, _PAGE):
+        yield page
+        offset = page[-1].offset + 1
+
+
+async def records(log: Log, topic: str) -> AsyncIterator[Record]:
+    """Yield all records of a topic, partition by partition."""
+    for partition in range(await log.partitions(topic)):
+        async for page in pages(log, topic, partition):
+            for record in page:
+                yield record
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A decision and its place in the log; `holed` as for stage/flow/decisions.py."""
+
+    partition: int
+    offset: int
+    decision: Decision
+    holed: bool = False
+
+
+class StoreReader:
+    """Reads one store or cluster, even while other processes write it."""
+
+    def __init__(
+        self, log: SearchableLog, place: str, policy: Callable[[PolicyId], Policy | None]
+    ) -> None:
+        """`place` says where the log is; `policy` returns a policy by its id."""
+        self._log = log
+        self.place = place
+        self._policy = policy
+
+    async def decisions(self, newest: int | None = None) -> AsyncIterator[Entry]:
+        """Yield every decision that counts, or the `newest` of each partition, in log order."""
+        for partition in range(await self._log.partitions(DECISIONS.name)):
+            if newest is None:
+                async for entry in self._from(partition, BEGINNING):
+                    yield entry
+            else:
+                for entry in await self._newest(partition, newest):
+                    yield entry
+
+    async def _newest(self, partition: int, count: int) -> list[Entry]:
+        """Return the last `count` decisions that count, reading back as far as needed."""
+        end = await self._log.end(DECISIONS.name, partition)
+        back = count
+        while True:
+            offset = max(0, end - back)
+            start = Reached(offset, await epoch_at(self._log, partition, offset))
+            found = [entry async for entry in self._from(partition, start)]
+            if len(found) >= count or not offset:
+                return found[-count:]
+            back *= 2
+
+    async def _from(self, partition: int, start: Reached) -> AsyncIterator[Entry]:
+        reader = DecisionsReader(start)
+        async for page in pages(self._log, DECISIONS.name, partition, start.offset):
+            for logged in reader.window(page):
+                yield Entry(partition, logged.position.offset, logged.decision, logged.holed)
+
+    async def memories(self) -> list[Memory]:
+        """Return every memory that the decisions add up to, retired ones included.
+
+        By scope, then by creation time. Raises NoStore if the decisions do not add up.
+        """
+        return in_order(await self.state())
+
+    async def state(self) -> dict[MemoryId, Stored]:
+        """Return the fold of the decisions, with vectors: what a store should hold.
+
+        Raises NoStore if the decisions do not add up.
+        """
+        state: dict[MemoryId, Stored] = {}
+        async for entry in self.decisions():
+            place = f"{DECISIONS.name}/{entry.partition}/{entry.offset}"
+            try:
+                fold(state, entry.decision, holed=entry.holed)
+            except MissingTarget as damage:
+                raise NoStore(f"{place}: {damage}; restore the log from a copy") from damage
+        return state
+
+    async def about(self, identity: str) -> tuple[str, list[Entry]]:
+        """Return what an id names ("decision", "event", "memory") and its decisions.
+
+        A unique prefix of an id is enough. Returns ("", []) if nothing matches. Raises Ambiguous if
+        several ids start with the prefix.
+        """
+        headers = list(_NAMES.values())
+        found = await self._counting(
+            await self._log.find_beginning(DECISIONS.name, headers, identity)
+        )
+        named = {what: _by_value(found, _NAMES[what], identity) for what in _NAMES}
+        for what, records in named.items():
+            if identity in records:
+                return what, [_entry(record) for record in records[identity]]
+        for what, records in named.items():
+            if records:
+                only = records[_only(records, identity)]
+                return what, [_entry(record) for record in only]
+        return "", []
+
+    async def versions(self, ids: Sequence[MemoryId]) -> dict[tuple[MemoryId, int], Memory]:
+        """Return every version of memories that decisions state, by id and version."""
+        stated: dict[tuple[MemoryId, int], Memory] = {}
+        for record in await self._of_memories(ids):
+            for effect in effects(read_decision(record)):
+                if isinstance(effect, Stored):
+                    stated[effect.memory.id, effect.memory.version] = effect.memory
+        return stated
+
+    async def memory(self, identity: MemoryId) -> Memory | None:
+        """Return the newest state of a memory; None if there is no such memory."""
+        state: Stored | None = None
+        for record in await self._of_memories([identity]):
+            for effect in effects(read_decision(record)):
+                if memory_of(effect) == identity:
+                    state = advance(state, effect, holed=True) or state
+        return None if state is None else state.memory
+
+    async def memory_id(self, beginning: str) -> MemoryId | None:
+        """Return the id of the one memory whose id is or starts with `beginning`, or None.
+
+        Raises Ambiguous if several ids start with it.
+        """
+        headers = [MEMORY_ID_HEADER]
+        found = await self._counting(
+            await self._log.find_beginning(DECISIONS.name, headers, beginning)
+        )
+        return _memory_id(found, beginning)
+
+    async def on_memories(self, ids: Sequence[MemoryId]) -> list[Decision]:
+        """Return the decisions that changed any of these memories, in the order of the log."""
+        return [read_decision(record) for record in await self._of_memories(ids)]
+
+    async def of_scope(self, scope: ScopeName) -> list[Decision]:
+        """Return the decisions on the events of a scope, in log order."""
+        partition = partition_of(scope, await self._log.partitions(DECISIONS.name))
+        reader, found = DecisionsReader(), list[Decision]()
+        async for page in pages(self._log, DECISIONS.name, partition):
+            own = [r for r in page if scope_of(r) == scope or FENCE_HEADER in dict(r.headers)]
+            found += [logged.decision for logged in reader.window(own)]
+        return found
+
+    async def on_events(self, ids: Sequence[DecisionId]) -> dict[DecisionId, Decision]:
+        """Return the decisions with these ids; of several on one event, the one that holds.
+
+        A repeated event is ignored, but an event that was ignored at first is decided on again.
+        """
+        found: dict[DecisionId, Decision] = {}
+        records = await self._log.find(DECISIONS.name, DECISION_ID_HEADER, ids)
+        for one in map(read_decision, await self._counting(records)):
+            before = found.get(one.decision_id)
+            if before is None or isinstance(before, Ignore):
+                found[one.decision_id] = one
+        return found
+
+    async def memory_named(self, beginning: str) -> MemoryId | None:
+        """Do as `memory_id`, including records that do not count: they may hold the text."""
+        found = await self._log.find_beginning(DECISIONS.name, [MEMORY_ID_HEADER], beginning)
+        return _memory_id(found, beginning)
+
+    def policy(self, decision: Decision) -> Policy | None:
+        """Return the policy by which a decision was made; None if it is not known here."""
+        return None if isinstance(decision, Marker) else self._policy(decision.policy_id)
+
+    async def _of_memories(self, ids: Sequence[MemoryId]) -> list[Record]:
+        return await self._counting(await self._log.find(DECISIONS.name, MEMORY_ID_HEADER, ids))
+
+    async def _counting(self, records: Sequence[Record]) -> list[Record]:
+        """Leave out the records that do not count."""
+        if not records:
+            return []
+        fences = Fences(await self._log.find_beginning(DECISIONS.name, [FENCE_HEADER], ""))
+        return [record for record in records if fences.admit(record)]
+
+
+def in_order(state: Mapping[MemoryId, Stored]) -> list[Memory]:
+    """Return the memories of a state by scope, then by the time they were created."""
+    memories = (stored.memory for stored in state.values())
+    return sorted(memories, key=lambda memory: (memory.scope, memory.created_at, memory.id))
+
+
+@asynccontextmanager
+async def opened(settings: Settings, *, embedded: bool) -> AsyncGenerator[SearchableLog]:
+    """Open the embedded store's log, or the cluster's, for reading. Raises NoStore if missing."""
+    if embedded:
+        directory = StoreDirectory(settings.store)
+        directory.require()
+        with closing(wiring.log(directory, read_only=True)) as log:
+            yield log
+        return
+    cluster = wiring.kafka_log(settings)
+    try:
+        yield cluster
+    finally:
+        await cluster.close()
+
+
+@asynccontextmanager
+async def reading(settings: Settings, *, embedded: bool) -> AsyncGenerator[StoreReader]:
+    """Open the embedded store, or the cluster's log. Raises NoStore if there is no store."""
+    async with opened(settings, embedded=embedded) as log:
+        yield reader_of(log, settings, embedded=embedded)
+
+
+def reader_of(log: SearchableLog, settings: Settings, *, embedded: bool) -> StoreReader:
+    """Return a reader of the embedded store, or the cluster, whose log is open."""
+    if embedded:
+        directory = StoreDirectory(settings.store)
+        return StoreReader(log, str(settings.store), partial(_kept_policy, directory))
+    return StoreReader(log, f"{settings.kafka.bootstrap}", partial(_own_policy, settings))
+
+
+def _kept_policy(directory: StoreDirectory, identity: PolicyId) -> Policy | None:
+    content = directory.policy(identity)
+    try:
+        return None if content is None else Policy.model_validate_json(content)
+    except ValidationError as error:
+        raise NoStore(f"policy {identity} of the store is damaged: delete its file") from error
+
+
+def _own_policy(settings: Settings, identity: PolicyId) -> Policy | None:
+    """Return a configured or shipped policy, since a cluster stores none; None if unknown."""
+    loaded = (policies.load(name) for name in dict.fromkeys([settings.policy, *policies.names()]))
+    return next((policy for policy in loaded if policy.id == identity), None)
+
+
+def _by_value(found: Sequence[Record], header: str, beginning: str) -> dict[str, list[Record]]:
+    """Group records by the header values that start with a prefix; once per value."""
+    by_value: dict[str, list[Record]] = {}
+    for record in found:
+        values = {
+            value.decode("utf-8", "replace")
+            for name, value in record.headers
+            if name == header and value is not None
+        }
+        for value in values:
+            if value.startswith(beginning):
+                by_value.setdefault(value, []).append(record)
+    return by_value
+
+
+def _memory_id(found: Sequence[Record], beginning: str) -> MemoryId | None:
+    ids = _by_value(found, MEMORY_ID_HEADER, beginning)
+    if beginning in ids or not ids:
+        return MemoryId(beginning) if ids else None
+    return MemoryId(_only(ids, beginning))
+
+
+def _only(things: Collection[str], beginning: str) -> str:
+    """Return the only id. Raises Ambiguous if there are several."""
+    if len(things) > 1:
+        shown = ", ".join(sorted(things)[:5])
+        raise Ambiguous(f"{len(things):,} ids begin with {beginning}: {shown}")
+    return next(iter(things))
+
+
+def _entry(record: Record) -> Entry:
+    return Entry(record.partition, record.offset, read_decision(record))

@@ -1,0 +1,512 @@
+"""The composition of adapters and ports; the only module that names both.
+
+Adapters are imported lazily.
+"""
+
+import asyncio
+import logging
+import random
+import secrets
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schemas.base import ModelId
+from streams.embedding import ENDPOINT, FOLDER, HASHING
+from streams.extract.core.triggers import Rules
+from streams.extract.flow.extract import Maker
+from streams.log.failures import RetryPolicy
+from streams.log.local_broker import LocalBroker
+from streams.model.policy import Policy
+from streams.model.ports import (
+    Clock,
+    Embedder,
+    Extracting,
+    Index,
+    NoModel,
+    NoStore,
+    Screener,
+    Sink,
+    Unusable,
+    Verifier,
+    Wording,
+)
+from streams.stage.core.tombstones import Key
+from streams.stage.flow.decisions import INDEXED
+from streams.stage.flow.judging import Judging
+from streams.stage.flow.owner import Limits
+from streams.store.app.settings import (
+    ConsumerSettings,
+    EmbedderSettings,
+    ExtractionSettings,
+    ForgetSettings,
+    InvalidSettings,
+    KafkaSettings,
+    LlmSettings,
+    LoggingSettings,
+    RetrySettings,
+    ServiceSettings,
+    Settings,
+    SinkSettings,
+)
+from streams.store.world.store_directory import IndexKind, StoreDirectory
+
+if TYPE_CHECKING:
+    from streams.dedupe_store.world.foreign import Collections
+    from streams.embedding.openai_compatible import EndpointEmbedder
+    from streams.extract.world.extracting import LlmExtractor
+    from streams.index.edge import EdgeIndex
+    from streams.index.qdrant import QdrantIndex
+    from streams.judges.chat import Endpoint
+    from streams.judges.openai_compatible import LlmVerifier
+    from streams.log.kafka.connection import Connection
+    from streams.log.kafka.log import KafkaLog
+    from streams.log.kafka.subscribe import Fetching
+    from streams.model.policy import JudgeName
+    from streams.store.world.telemetry import DecisionLines
+
+
+def embedder(settings: EmbedderSettings, report: Callable[[str], None]) -> Embedder:
+    """Return the embedder; install its model first if it is missing.
+
+    Raises NoModel if the model is unavailable, and Unreachable or NoServer for an endpoint.
+    """
+    if settings.model == HASHING:
+        from streams.embedding.hashing import HashingEmbedder
+
+        return HashingEmbedder()
+    if settings.model.startswith(ENDPOINT):
+        with ThreadPoolExecutor(1) as beside:  # an event loop may be running here
+            return beside.submit(asyncio.run, _endpoint_embedder(settings)).result()
+    from streams.embedding.fastembed_text import FastembedEmbedder
+    from streams.embedding.install import installed
+
+    if installed(settings.model, settings.cache_dir) is None:
+        install_model(settings, report, force=False)
+    return FastembedEmbedder(
+        settings.model,
+        settings.cache_dir,
+        threads=settings.threads,
+        precision=settings.precision,
+    )
+
+
+async def _endpoint_embedder(settings: EmbedderSettings) -> "EndpointEmbedder":
+    from streams.clock.system import SystemClock
+    from streams.embedding.openai_compatible import EmbeddingEndpoint, connect
+
+    wanted = settings.endpoint
+    if wanted.base_url is None:
+        raise InvalidSettings(f"{settings.model} needs embedder.endpoint.base_url")
+    endpoint = EmbeddingEndpoint(
+        base_url=wanted.base_url,
+        model=settings.model.removeprefix(ENDPOINT),
+        api_key=None if wanted.api_key is None else wanted.api_key.get_secret_value(),
+        timeout_seconds=wanted.timeout_seconds,
+        attempts_max=wanted.attempts_max,
+        concurrency_max=wanted.concurrency_max,
+        batch_texts=wanted.batch_texts,
+        tokens_max=wanted.tokens_max,
+    )
+    return await connect(endpoint, SystemClock())
+
+
+def _has_files(settings: EmbedderSettings) -> bool:
+    """Return whether fastembed loads the model from files."""
+    return settings.model != HASHING and not settings.model.startswith(ENDPOINT)
+
+
+def token_counter(
+    settings: EmbedderSettings, report: Callable[[str], None]
+) -> Callable[[str], int]:
+    """Return a counter of the embedding model's tokens; install the model if it is missing."""
+    from streams.embedding.install import installed
+    from streams.embedding.tokens import counter, estimated
+
+    if not _has_files(settings):
+        return estimated
+    folder = installed(settings.model, settings.cache_dir)
+    return counter(folder or install_model(settings, report, force=False))
+
+
+def model_of(settings: EmbedderSettings) -> ModelId:
+    """Return the id that the embedder will report, without loading the model."""
+    from streams.embedding.install import describe
+    from streams.embedding.precision import identity, settled
+
+    if not _has_files(settings):
+        return ModelId(settings.model)
+    described = describe(settings.model)
+    return identity(described, settled(settings.precision, described))
+
+
+def base_model_of(settings: EmbedderSettings) -> str:
+    """Return the model's name, whatever its precision. Raises NoModel if there is no such model."""
+    from streams.embedding.install import describe
+
+    return describe(settings.model).model if _has_files(settings) else settings.model
+
+
+def named_model(settings: EmbedderSettings) -> str:
+    """Return the name that a policy gives the configured model; a folder is named by its content."""
+    return base_model_of(settings) if settings.model.startswith(FOLDER) else settings.model
+
+
+def shared_model_of(settings: EmbedderSettings) -> ModelId:
+    """Return the embedder id that all services of a log share, whatever machine each runs on.
+
+    A writer does not need the packages that make an embedder fast. Raises InvalidSettings for
+    precision `auto` and for fallback models.
+    """
+    from streams.embedding.install import describe
+    from streams.embedding.precision import identity
+
+    if settings.fallback:
+        raise InvalidSettings(
+            "embedder.fallback would give the services of one log different models: name the one "
+            "that the log was begun with in embedder.model, and set no fallback"
+        )
+    if not _has_files(settings):
+        return ModelId(settings.model)
+    if settings.precision == "auto":
+        raise InvalidSettings(
+            "embedder.precision auto would give the services of one log different models on "
+            "different machines: set it to exact or fast"
+        )
+    return identity(describe(settings.model), settings.precision)
+
+
+async def _dimension_of(settings: EmbedderSettings) -> int:
+    """Return the dimension of the model's vectors; for an endpoint, ask it."""
+    from streams.embedding import hashing
+    from streams.embedding.install import describe
+
+    if settings.model == HASHING:
+        return hashing.DIMENSION
+    if settings.model.startswith(ENDPOINT):
+        return (await _endpoint_embedder(settings)).dimension
+    return describe(settings.model).dim or 0
+
+
+def install_model(
+    settings: EmbedderSettings, report: Callable[[str], None], *, force: bool
+) -> Path:
+    """Install the model into the cache and verify it; return its folder."""
+    from streams.embedding.install import install
+
+    if not _has_files(settings):
+        raise NoModel(f"{settings.model} has no files: there is nothing to install")
+    return install(settings.model, settings.cache_dir, report=report, force=force)
+
+
+def verify_model(settings: EmbedderSettings) -> Path:
+    """Check every file of the installed model, and its precision; return its folder."""
+    from streams.embedding.install import verify
+
+    model_of(settings)
+    return verify(settings.model, settings.cache_dir)
+
+
+async def examined_model(settings: EmbedderSettings) -> str:
+    """Describe a usable model without loading it. Raises what `embedder` would raise."""
+    model = model_of(settings)
+    if _has_files(settings):
+        return f"{model}, every file checked, in {verify_model(settings)}"
+    dimension = await _dimension_of(settings)
+    if settings.model == HASHING:
+        return f"{model}, {dimension} dimensions, needs no files: it finds no other wordings"
+    return f"{model}, {dimension} dimensions, answers at {settings.endpoint.base_url}"
+
+
+def index(kind: IndexKind, path: Path, dimension: int) -> Index:
+    """Return the index of an embedded store."""
+    if kind is IndexKind.EXACT:
+        from streams.index.exact import ExactIndex
+
+        return ExactIndex()
+    return edge_index(path, dimension)
+
+
+def edge_index(path: Path, dimension: int) -> "EdgeIndex":
+    """Return the index that the embedded engine stores in a directory."""
+    from streams.index.edge import EdgeIndex
+
+    return EdgeIndex(path, dimension)
+
+
+async def open_index(settings: Settings, *, create: bool = True) -> Index:
+    """Return the index of a service: a collection on a server, or a local index of this process.
+
+    Its name contains the model and the dimension, so that vectors of two models never mix.
+    """
+    from streams.index.qdrant import QdrantIndex, collection_name, connect
+
+    model = shared_model_of(settings.embedder)
+    dimension = await _dimension_of(settings.embedder)
+    run = f"-{settings.kafka.run}" if settings.kafka.run else ""
+    name = f"{collection_name(settings.qdrant.collection_prefix, model, dimension)}{run}"
+    if not settings.index.kind.shared:
+        if StoreDirectory(settings.store).manifest() is not None:
+            raise NoStore(
+                f"{settings.store} is the store of `memsieve run`: name another one with --store"
+            )
+        return index(settings.index.kind, settings.store / name, dimension)
+    wanted = settings.qdrant
+    client = connect(
+        wanted.url,
+        api_key=None if wanted.api_key is None else wanted.api_key.get_secret_value(),
+        prefer_grpc=wanted.prefer_grpc,
+        grpc_port=wanted.grpc_port,
+        timeout_seconds=wanted.timeout_seconds,
+    )
+    made = QdrantIndex(client, name, dimension, wanted.url)
+    try:
+        await (made.open() if create else made.check())
+    except BaseException:
+        await made.close()
+        raise
+    return made
+
+
+@asynccontextmanager
+async def foreign_collections(settings: Settings, place: str) -> AsyncGenerator["Collections"]:
+    """Open another program's collections, from a server's URL or from a copy of a directory."""
+    from streams.dedupe_store.world.foreign import of_directory, of_server
+    from streams.index.qdrant import connect
+
+    if not place.startswith(("http://", "https://")):
+        async with of_directory(Path(place)) as copy:
+            yield copy
+        return
+    wanted = settings.qdrant
+    key = None if wanted.api_key is None else wanted.api_key.get_secret_value()
+    client = connect(
+        place,
+        api_key=key,
+        prefer_grpc=False,
+        grpc_port=wanted.grpc_port,
+        timeout_seconds=wanted.timeout_seconds,
+    )
+    async with of_server(client, place) as there:
+        yield there
+
+
+async def open_collection(settings: Settings) -> "QdrantIndex":
+    """Return the existing collection of a server."""
+    from streams.index.qdrant import QdrantIndex
+
+    opened = await open_index(settings, create=False)
+    if not isinstance(opened, QdrantIndex):
+        raise TypeError("index.kind qdrant gives a QdrantIndex")
+    return opened
+
+
+async def partitions(settings: KafkaSettings) -> int:
+    """Return the number of partitions of events and decisions; require all topics to be valid."""
+    from streams.log.kafka import topics
+
+    return await topics.require(connection(settings))
+
+
+def kafka_log(settings: Settings) -> "KafkaLog":
+    """Return the log of a cluster. Raises InvalidSettings if no broker is configured."""
+    from streams.log.kafka.log import KafkaLog, Sending
+
+    return KafkaLog(connection(settings.kafka), Sending(**settings.producer.model_dump()))
+
+
+def fetching(settings: ConsumerSettings) -> "Fetching":
+    """Return how a service's consumers fetch records."""
+    from streams.log.kafka.subscribe import Fetching
+
+    return Fetching(**settings.model_dump())
+
+
+def connection(settings: KafkaSettings) -> "Connection":
+    """Return how to connect to the cluster. Raises InvalidSettings if no broker is configured."""
+    from streams.log.kafka.connection import Connection
+
+    if settings.bootstrap is None:
+        raise InvalidSettings(
+            "kafka.bootstrap is not set: name a broker with --kafka HOST:PORT or "
+            "MEMSIEVE_KAFKA__BOOTSTRAP"
+        )
+    return Connection(
+        bootstrap=settings.bootstrap,
+        prefix=settings.prefix,
+        run=settings.run,
+        tls=settings.tls,
+        ca_file=settings.ca_file,
+        mechanism=settings.mechanism,
+        username=settings.username,
+        password=settings.password.get_secret_value(),
+        request_seconds=settings.request_seconds,
+    )
+
+
+def must_be_rebuilt(kind: IndexKind, path: Path) -> bool:
+    """Return, before the index is opened, whether it will start empty."""
+    return not kind.durable or not path.exists() or not any(path.iterdir())
+
+
+def log(directory: StoreDirectory, *, read_only: bool) -> LocalBroker:
+    """Return the log of an embedded store."""
+    return LocalBroker(directory.log, indexed=INDEXED, read_only=read_only)
+
+
+@asynccontextmanager
+async def sinks(
+    settings: SinkSettings, report: Callable[[str], None]
+) -> AsyncGenerator[list[Sink]]:
+    """Open the copies that the settings request; `report` receives what a person should know."""
+    from streams.memories_md.world.sink import MemoriesMdSink
+    from streams.sinks.jsonl import JsonlSink
+    from streams.sinks.sqlite import SqliteSink
+
+    async with AsyncExitStack() as stack:
+        opened: list[Sink] = []
+        if settings.sqlite is not None:
+            opened.append(SqliteSink(settings.sqlite))
+            stack.push_async_callback(opened[-1].close)
+        if settings.jsonl is not None:
+            opened.append(JsonlSink(settings.jsonl))
+            stack.push_async_callback(opened[-1].close)
+        if settings.memories_md is not None:
+            world = settings.memories_md_world
+            opened.append(MemoriesMdSink(settings.memories_md, world, report))
+            stack.push_async_callback(opened[-1].close)
+        yield opened
+
+
+def forget_key(settings: ForgetSettings, directory: StoreDirectory | None = None) -> Key | None:
+    """Return the key of tombstones; None if neither the settings nor the store has one yet."""
+    given = None if settings.key is None else settings.key.get_secret_value()
+    secret = given or (None if directory is None else directory.key())
+    return None if secret is None else Key(secret.encode())
+
+
+def new_key(directory: StoreDirectory) -> None:
+    """Give a store a secret of its own."""
+    directory.keep_key(secrets.token_hex(32))
+
+
+def llm_verifier(settings: LlmSettings, clock: Clock) -> "LlmVerifier | None":
+    """Return the language model as a judge; None if none is configured."""
+    from streams.judges.chat import Chat
+    from streams.judges.openai_compatible import LlmVerifier
+
+    if settings.base_url is None:
+        return None
+    return LlmVerifier(Chat(_endpoint(settings), clock), settings.verify_prompt)
+
+
+def llm_wording(settings: LlmSettings, verifier: "LlmVerifier | None") -> Wording | None:
+    """Return the same language model for wording merges; it shares the judge's client and budget."""
+    from streams.judges.openai_compatible import LlmWording
+
+    return None if verifier is None else LlmWording(verifier.chat, settings.merge_prompt)
+
+
+def decision_lines(process: str, settings: LoggingSettings) -> "DecisionLines | None":
+    """Return the logger of a process's decisions; None if they are not to be logged."""
+    if settings.decisions == "none":
+        return None
+    from streams.store.world.telemetry import DecisionLines, log_lines
+
+    debug = settings.decisions == "debug"
+    log = log_lines(process, logging.DEBUG if debug else logging.INFO)
+    return DecisionLines(log, debug=debug)
+
+
+def llm_extractor(settings: Settings, clock: Clock) -> "LlmExtractor":
+    """Return the language model that extracts memories from turns.
+
+    Raises InvalidSettings if none is configured.
+    """
+    from streams.extract.world.extracting import LlmExtractor
+    from streams.judges.chat import Chat
+
+    wanted = settings.extraction
+    llm = settings.llm.model_copy(update={"model": wanted.model or settings.llm.model})
+    return LlmExtractor(
+        Chat(_endpoint(llm), clock), llm.extract_prompt, temperature=wanted.temperature
+    )
+
+
+def maker(settings: ExtractionSettings, model: Extracting | None) -> Maker:
+    """Return what turns are made into events with; without a model, sentence by sentence."""
+    return Maker(model, settings.attempts_max, settings.retired_max)
+
+
+def rules(settings: ExtractionSettings) -> Rules:
+    """Return the triggers that select turns for extraction."""
+    return Rules(frozenset(settings.triggers), settings.response_characters)
+
+
+def _endpoint(settings: LlmSettings) -> "Endpoint":
+    from streams.judges.chat import Endpoint
+
+    if settings.base_url is None:
+        raise InvalidSettings(
+            "llm.base_url is not set: name an OpenAI-compatible endpoint and llm.model, with "
+            "MEMSIEVE_LLM__BASE_URL and MEMSIEVE_LLM__MODEL"
+        )
+    return Endpoint(
+        base_url=settings.base_url,
+        model=settings.model,
+        api_key=None if settings.api_key is None else settings.api_key.get_secret_value(),
+        timeout_seconds=settings.timeout_seconds,
+        attempts_max=settings.attempts_max,
+        concurrency_max=settings.concurrency_max,
+        requests_per_minute=settings.requests_per_minute,
+        requests_per_minute_tenant=settings.requests_per_minute_tenant,
+        cache_entries=settings.cache_entries,
+    )
+
+
+def owner_token() -> str:
+    """Return a token unique to this process, which distinguishes this owner's fences from others."""
+    return secrets.token_hex(8)
+
+
+def limits(settings: ServiceSettings) -> Limits:
+    return Limits(settings.overlay_memories_max, settings.overlay_scope_memories_max)
+
+
+def screener(policy: Policy) -> Screener | None:
+    """Return the screener, or None if the policy has none. Raises Unusable if it is not installed."""
+    if not policy.screens:
+        return None
+    try:
+        from streams.judges.screening import TextScreener
+    except ImportError as error:
+        raise Unusable(
+            f"policy {policy.name} looks for secrets or personal data: pip install "
+            f"'memsieve[privacy]' ({error.name} is missing), or take its table [privacy] out"
+        ) from error
+    return TextScreener()
+
+
+@asynccontextmanager
+async def judging(settings: Settings, clock: Clock) -> AsyncGenerator[Judging]:
+    """Open the judges that the settings configure; a policy chooses which of them are asked."""
+    from streams.judges.built_in import BuiltInVerifier
+    from streams.judges.lexicons import english
+    from streams.text.reading import Readings
+
+    readings = Readings(english())
+    verifiers: dict[JudgeName, Verifier] = {"built-in": BuiltInVerifier(readings)}
+    model = llm_verifier(settings.llm, clock)
+    if model is not None:
+        verifiers["llm"] = model
+    try:
+        yield Judging(readings, verifiers, llm_wording(settings.llm, model))
+    finally:
+        for verifier in verifiers.values():
+            await verifier.close()
+
+
+def retry(settings: RetrySettings) -> RetryPolicy:
+    return RetryPolicy(settings.attempts_max, settings.delay_max_seconds, chance=random.random)

@@ -1,0 +1,204 @@
+"""The options that several commands share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+from pydantic import BaseModel, ValidationError
+
+from schemas.base import MemoryId
+from streams.model.scope import lies_in
+from streams.store.app import settings
+from streams.store.app.failures import NotFound, UsageError
+from streams.store.app.reading import Ambiguous, StoreReader
+from streams.store.app.settings import Settings
+from streams.store.flow.past import Bound
+
+
+class Undecided(Exception):
+    """A cluster was asked for something, and no owner has decided on it in time."""
+
+
+Store = Annotated[
+    Path | None, typer.Option("--store", help="The store's directory. [memsieve-store]")
+]
+Policy = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        help="A policy's name or file, and single keys: 'NAME {bands.match = 0.97}'. [default]",
+    ),
+]
+Kafka = Annotated[
+    str | None,
+    typer.Option("--kafka", metavar="HOST:PORT", help="A Kafka broker. [kafka.bootstrap]"),
+]
+Config = Annotated[
+    Path | None, typer.Option("--config", help="A settings file. [memsieve.toml if there]")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, help="Show at most this many. [50; with --json all]"),
+]
+ScopeBelow = Annotated[
+    str | None, typer.Option("--scope", help="Only this scope and the scopes below it.")
+]
+Author = Annotated[
+    str | None, typer.Option("--author", help="Who asks. [reviews.author, or the login name]")
+]
+Note = Annotated[str, typer.Option("--note", help="Why, in a few words.")]
+Wait = Annotated[
+    int,
+    typer.Option(
+        "--wait",
+        metavar="SECONDS",
+        min=0,
+        max=86_400,
+        help="Wait so long for a cluster's decision; 0: only publish.",
+    ),
+]
+WAIT_SECONDS = 30
+
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="TIME|OFFSET",
+        help="Begin with what happened then, or lies there; what lies before stays as decided.",
+    ),
+]
+To = Annotated[
+    str | None,
+    typer.Option(
+        "--to", metavar="TIME|OFFSET", help="End before what happened then, or lies there."
+    ),
+]
+Rate = Annotated[float | None, typer.Option("--rate", min=0.001, help="Events per second at most.")]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", help="An embedding model: one of fastembed's, or folder:PATH."),
+]
+
+_LIMIT = 50
+
+_T = TypeVar("_T")
+_Asked = TypeVar("_Asked", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a command reads: the embedded store of the settings, or their cluster."""
+
+    settings: Settings
+    embedded: bool
+
+
+def source(
+    config: Path | None,
+    store: Path | None,
+    kafka: str | None,
+    **flags: Any,  # noqa: ANN401 - see load
+) -> Source:
+    """Return what to read: what the options name, else the cluster where the settings have one."""
+    if store is not None and kafka is not None:
+        raise UsageError("--store and --kafka name two places: give one of them")
+    settings = load(config, store=store, kafka__bootstrap=kafka, **flags)
+    return Source(settings, embedded=store is not None or settings.kafka.bootstrap is None)
+
+
+def load(config: Path | None = None, **flags: Any) -> Settings:  # noqa: ANN401 - typer's values
+    """Return the settings with the flags that were given; `embedder__model` is embedder.model."""
+    tree: dict[str, Any] = {}
+    for name, value in flags.items():
+        if value is not None:
+            group, _, leaf = name.partition("__")
+            if leaf:
+                tree.setdefault(group, {})[leaf] = value
+            else:
+                tree[name] = value
+    if config is not None and not config.is_file():
+        raise UsageError(f"--config {config}: there is no such file")
+    return settings.load(tree, config)
+
+
+def bound(name: str, given: str | None) -> Bound | None:
+    """Return the place that `--from` or `--to` names: an offset, or a time in ISO 8601."""
+    if given is None:
+        return None
+    if given.isascii() and given.isdecimal():
+        return Bound(offset=int(given))
+    return Bound(time=moment(name, given, "an offset, or a time"))
+
+
+def moment(name: str, given: str, what: str = "a time") -> datetime:
+    """Return the time that an option names, in ISO 8601; in UTC where it has no zone."""
+    try:
+        time = datetime.fromisoformat(given)
+    except ValueError as error:
+        raise UsageError(f"{name} {given}: write {what} such as 2026-03-01T09:00") from error
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def limit_of(limit: int | None, *, as_json: bool) -> int | None:
+    """Return how many items to show; None for all."""
+    return limit if limit is not None or as_json else _LIMIT
+
+
+def below(scope: str, wanted: str | None) -> bool:
+    """Tell whether a scope is the wanted one or lies below it."""
+    return wanted is None or scope == wanted or lies_in(scope, wanted.rstrip("/"))
+
+
+def only(things: Mapping[str, _T], identity: str, *, what: str, place: str) -> _T:
+    """Return the one thing that has the id, or else the one whose id begins so.
+
+    `things` has them by id, and `what` says what each is.
+    """
+    if not identity:
+        raise UsageError("ID is empty")
+    found = [identity] if identity in things else [i for i in things if i.startswith(identity)]
+    if not found:
+        raise NotFound(f"no {what} in {place} has the id {identity}")
+    if len(found) > 1:
+        shown = ", ".join(sorted(found)[:5])
+        raise UsageError(f"{len(found):,} ids begin with {identity}: {shown}")
+    return things[found[0]]
+
+
+async def memory_id(reader: StoreReader, beginning: str) -> MemoryId:
+    """Return the id of the one memory whose id is this, or begins so."""
+    if not beginning:
+        raise UsageError("ID is empty")
+    try:
+        identity = await reader.memory_id(beginning)
+    except Ambiguous as error:
+        raise UsageError(str(error)) from error
+    if identity is None:
+        raise NotFound(f"no memory in {reader.place} has the id {beginning}")
+    return identity
+
+
+def asked(kind: type[_Asked], given: Mapping[str, Any], names: Mapping[str, str]) -> _Asked:
+    """Return what is asked for. Raises UsageError that names the option.
+
+    `names` has the options of the fields that are called otherwise.
+    """
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        field = str(problem["loc"][0])
+        option = names.get(field, f"--{field}")
+        raise UsageError(f"{option} {given[field]}: {problem['msg']}") from error
+
+
+def write(option: str, path: Path, content: str) -> None:
+    """Write what an option asks for. Raises UsageError where that cannot be."""
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{option} {path}: {error.strerror}") from error

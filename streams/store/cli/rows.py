@@ -1,0 +1,272 @@
+"""The options of commands that read files of rows, and what they come to."""
+
+import re
+import shlex
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Annotated
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+
+from schemas.base import Scope, ScopeName
+from streams.extract.flow.turn_rows import scope_of_turns
+from streams.model.ports import Fatal, Poison
+from streams.stage.core.mapping import FieldMapping, listed, scope_template
+from streams.store.cli.console import note
+from streams.store.cli.options import UsageError
+from streams.store.core.columns import (
+    Guess,
+    Named,
+    Row,
+    alike,
+    are_events,
+    columns_in,
+    guessed,
+    mapping_of,
+)
+from streams.store.core.shapes import UTF_8, WESTERN, Layout
+from streams.store.world.files import FileSource
+
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        help="JSON Lines, JSON or CSV, gzipped or not, or Parquet; - is standard input."
+    ),
+]
+TextField = Annotated[
+    str | None, typer.Option("--text-field", help="The column with the text. [text, else guessed]")
+]
+ScopeField = Annotated[
+    str | None,
+    typer.Option(
+        "--scope-field",
+        help=(
+            "The column with the scope, or a template: 'team/{project}/{user}'. "
+            "[scope, else guessed]"
+        ),
+    ),
+]
+IdField = Annotated[
+    str | None,
+    typer.Option(
+        "--id-field",
+        help=(
+            "The column with the event's id. "
+            "[event_id, else guessed, else made from file, line and content]"
+        ),
+    ),
+]
+TimeField = Annotated[
+    str | None,
+    typer.Option(
+        "--time-field", help="The column with the time. [occurred_at, else guessed, else now]"
+    ),
+]
+OneScope = Annotated[str | None, typer.Option("--scope", help="One scope for all rows.")]
+TurnsScope = Annotated[
+    str | None,
+    typer.Option(
+        "--scope",
+        help="The scope of turns that name none; {location} becomes the place's number.",
+    ),
+]
+FileFormat = Annotated[
+    str | None, typer.Option("--format", help="jsonl, json or csv. [by name and content]")
+]
+
+
+def named(
+    text: str | None, scope: str | None, id_: str | None, time_: str | None, all_: str | None = None
+) -> Named:
+    """Return what the options say about columns; `all_` is the scope of all rows."""
+    if scope is not None and all_ is not None:
+        raise UsageError("--scope is for all rows, --scope-field names a column: give one of them")
+    try:
+        template = None if scope is None else scope_template(scope)
+        FieldMapping(scope=template or FieldMapping.scope)
+    except ValueError as error:
+        raise UsageError(f"--scope-field: {error}") from error
+    return Named(text, template if all_ is None else _one_scope(all_), id_, time_)
+
+
+_SCOPE: TypeAdapter[ScopeName] = TypeAdapter(Scope)
+
+
+def _one_scope(name: str) -> str:
+    if set(name) & set("{}"):
+        raise UsageError(f"--scope {name}: write --scope-field for a scope made of columns")
+    try:
+        return _SCOPE.validate_python(name)
+    except ValidationError as error:
+        raise UsageError(f"--scope {name}: {error.errors()[0]['msg']}") from error
+
+
+def turns_scope(template: str | None) -> str | None:
+    """Check the scope of turns that name none."""
+    try:
+        return None if template is None else scope_of_turns(template)
+    except ValueError as error:
+        raise UsageError(f"--scope {template}: {error}") from error
+
+
+def sources(files: Sequence[str], format_: str | None = None) -> list[FileSource]:
+    """Look into every file before anything is done with the first."""
+    layout = _layout(format_)
+    try:
+        return [FileSource(path, layout) for path in files]
+    except Fatal as error:
+        raise UsageError(str(error)) from error
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A file, and which of its columns hold what; None where its rows are called as ours are."""
+
+    source: FileSource
+    mapping: FieldMapping | None
+
+
+def opened(files: Sequence[str], format_: str | None, named: Named) -> list[Rows]:
+    """Look into every file before anything is done with the first; say what was guessed.
+
+    Raises UsageError where a column that is named is not there, or the text cannot be told.
+    """
+    return [_read_as(source, named) for source in sources(files, format_)]
+
+
+def turns(files: Sequence[str]) -> list[Rows]:
+    """Look into every file of turns: they have no columns of their own."""
+    return [Rows(source, None) for source in sources(files, "jsonl")]
+
+
+def _read_as(source: FileSource, named: Named) -> Rows:
+    rows = _sampled(source)
+    guess, scope = Guess(), FieldMapping.scope
+    if rows and not (named == Named() and are_events(rows)):
+        _require_columns(source, rows, named)
+        guess = guessed(rows, named)
+        _require_text_and_scope(source, rows, named, guess)
+        scope = _scope_of_file(source.name)
+    kinds = any("kind" in row for row in rows) and not are_events(rows)
+    mapping = mapping_of(guess, named, scope, kinds=kinds)
+    source.reading = repr(mapping)
+    _tell(source, guess, named, mapping)
+    return Rows(source, mapping)
+
+
+def _sampled(source: FileSource) -> list[Row]:
+    """Return the rows of a file's beginning. Raises UsageError where none can be read."""
+    try:
+        lines = source.sample()
+    except Fatal as error:
+        raise UsageError(str(error)) from error
+    rows = [line.row for line in lines if not isinstance(line.row, Poison)]
+    if lines and not rows:
+        raise UsageError(
+            f"{source.place}: no row can be read, such as line {lines[0].number}: {lines[0].row}"
+        )
+    return rows
+
+
+def _require_columns(source: FileSource, rows: Sequence[Row], named: Named) -> None:
+    """Raise UsageError where a column that an option names is in no row."""
+    there = columns_in(rows)
+    for part, column in named.columns():
+        if column not in there:
+            meant = alike(column, there) or _instead(rows, named, part)
+            asked = f"did you mean {_option(part, column, meant, named)}? " if meant else ""
+            raise UsageError(
+                f"{source.place} has no column {column}: {asked}The columns are {listed(there)}"
+            )
+
+
+def _instead(rows: Sequence[Row], named: Named, part: str) -> str | None:
+    """Return the column that would be taken if nobody had named one."""
+    found: str | None = getattr(guessed(rows, replace(named, **{part: None})), part)
+    return found
+
+
+def _option(part: str, column: str, meant: str, named: Named) -> str:
+    """Return the option as it may have been meant."""
+    template = f"{{{column}}}"
+    value = meant
+    if part == "scope" and named.scope is not None and named.scope != template:
+        value = named.scope.replace(template, f"{{{meant}}}")
+    return f"--{part}-field {shlex.quote(value)}"
+
+
+def _require_text_and_scope(
+    source: FileSource, rows: Sequence[Row], named: Named, guess: Guess
+) -> None:
+    columns = listed(columns_in(rows))
+    if named.text is None and guess.text is None:
+        raise UsageError(
+            f"{source.place}: which column holds the text cannot be told; name it with "
+            f"--text-field COLUMN; the columns are {columns}"
+        )
+    if guess.perhaps_scope:
+        raise UsageError(
+            f"{source.place}: whose memory a row is cannot be told; name a column with "
+            f"--scope-field COLUMN (perhaps {' or '.join(guess.perhaps_scope)}), or give "
+            f"--scope NAME for all rows; the columns are {columns}"
+        )
+
+
+def _scope_of_file(name: str) -> str:
+    """Return the scope of a file whose columns name none: its name, without what ends it."""
+    stem = unicodedata.normalize("NFC", PurePath(name).stem)
+    return re.sub(r"[^\w-]+", "-", stem).strip("-") or "rows"
+
+
+_ENCODINGS = {WESTERN: "Windows-1252 (Latin-1)"}
+_DELIMITERS = {"\t": "tabs"}
+
+
+def _tell(source: FileSource, guess: Guess, named: Named, mapping: FieldMapping | None) -> None:
+    """Say in one line what was not said, and cannot be seen at once."""
+    said = [
+        text for text in (_taken(guess, named, mapping), _read(source), _untimed(guess)) if text
+    ]
+    if said:
+        note(f"{source.place}: {'; '.join(said)}")
+
+
+def _taken(guess: Guess, named: Named, mapping: FieldMapping | None) -> str:
+    if mapping is None:
+        return ""
+    usual = {"text": "text", "scope": "scope", "id": "event_id", "time": "occurred_at"}
+    taken = [
+        f"{column} as {part}"
+        for part, name in usual.items()
+        if (column := getattr(guess, part)) not in (None, name)
+    ]
+    if named.scope is None and "{" not in mapping.scope:
+        taken.append(f"all rows as scope {mapping.scope}")
+    return f"took {', '.join(taken)}" if taken else ""
+
+
+def _read(source: FileSource) -> str:
+    shape = source.shape
+    how = ["a JSON document"] if shape.layout == "json" else []
+    if shape.encoding != UTF_8:
+        how.append(_ENCODINGS.get(shape.encoding, shape.encoding.upper()))
+    if shape.delimiter != ",":
+        how.append(f"columns parted by {_DELIMITERS.get(shape.delimiter, shape.delimiter)}")
+    return f"read as {', '.join(how)}" if how else ""
+
+
+def _untimed(guess: Guess) -> str:
+    if guess.no_time is None:
+        return ""
+    return f"{guess.no_time} holds no times that can be read, so rows count as said now"
+
+
+def _layout(name: str | None) -> Layout | None:
+    match name:
+        case None | "jsonl" | "json" | "csv":
+            return name
+        case _:
+            raise UsageError(f"--format {name}: write jsonl, json or csv")

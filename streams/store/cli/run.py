@@ -1,0 +1,168 @@
+"""`memsieve run`: files of events in, decisions and memories out."""
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from schemas.decisions import (
+    Band,
+    Block,
+    Change,
+    Erase,
+    Ignore,
+    Insert,
+    Merge,
+    Reinforce,
+    Replace,
+    Revise,
+    Revision,
+    kind_of,
+    kinds_of,
+)
+from streams.clock.system import SystemClock
+from streams.store.app import embedding
+from streams.store.app.embedding import Chosen
+from streams.store.app.processes import Tally, embedded
+from streams.store.app.settings import Settings
+from streams.store.cli import options, rows
+from streams.store.cli.console import note, say, say_object
+from streams.store.cli.options import UsageError
+from streams.store.cli.progress import shown
+from streams.store.cli.rows import Rows
+
+_EVERYDAY = kinds_of(Change | Ignore)
+_SELDOM = kinds_of(Revision | Block)
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="run")(run)
+
+
+def run(
+    files: rows.Files,
+    *,
+    store: options.Store = None,
+    policy: options.Policy = None,
+    model: options.Model = None,
+    index: Annotated[
+        str | None, typer.Option("--index", help="The index of a new store: edge or exact. [edge]")
+    ] = None,
+    text_field: rows.TextField = None,
+    scope_field: rows.ScopeField = None,
+    id_field: rows.IdField = None,
+    time_field: rows.TimeField = None,
+    scope: rows.OneScope = None,
+    format_: rows.FileFormat = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option("--metrics", metavar="FILE", help="Write counts and times as JSON."),
+    ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option("--log", help="Log repeats that are found: info or debug. [none]"),
+    ] = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Decide on every row of the files, in order, and keep the memories in a store.
+
+    Which columns hold text, scope, id and time is guessed where no option says so, and told. Rows
+    that are events are taken as they are. Other columns named like an event's fields are used as
+    those, the rest becomes metadata.
+    """
+    settings = options.load(
+        config,
+        store=store,
+        policy=policy,
+        embedder__model=model,
+        index__kind=index,
+        logging__decisions=log,
+    )
+    if metrics is not None and not metrics.parent.is_dir():
+        raise UsageError(f"--metrics {metrics}: there is no directory {metrics.parent}")
+    named = rows.named(text_field, scope_field, id_field, time_field, scope)
+    given = rows.opened(files, format_, named)
+    chosen = embedding.for_store(settings, note)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
+    tally, figures, seconds = asyncio.run(_run(chosen, given))
+    if metrics is not None:
+        written = {"timestamp": SystemClock().now().isoformat(), **figures}
+        options.write("--metrics", metrics, json.dumps(written, indent=2) + "\n")
+    if as_json:
+        say_object(summary(tally, seconds))
+    else:
+        _close(tally, seconds, settings)
+    if tally.rows and tally.dead_letters == tally.rows:
+        raise UsageError("no row could be used: see memsieve dead-letters list")
+
+
+def summary(tally: Tally, seconds: float) -> dict[str, object]:
+    """Return the closing figures of a run."""
+    return {
+        "events": tally.rows,
+        "decisions": {kind: tally.kinds[kind] for kind in (*_EVERYDAY, *_SELDOM)},
+        "dead_letters": tally.dead_letters,
+        "unlikely_times": tally.unlikely,
+        "nearest": {band.value: tally.bands[band.value] for band in Band},
+        "seconds": round(seconds, 3),
+        "events_per_second": round(tally.rows / seconds, 1) if seconds else None,
+    }
+
+
+async def _run(chosen: Chosen, given: Sequence[Rows]) -> tuple[Tally, Mapping[str, Any], float]:
+    started = time.perf_counter()
+    async with embedded(chosen.settings, chosen.policy, chosen.embedder, note) as pipeline:
+        if recovered := await pipeline.recover():
+            note(f"finished {recovered:,} events that were waiting: taken in before, or requeued")
+        for one in given:
+            await shown(one.source, partial(pipeline.run, one.source, one.mapping))
+        pipeline.tally.check()
+        figures = await pipeline.metrics()
+    return pipeline.tally, figures, time.perf_counter() - started
+
+
+def _close(tally: Tally, seconds: float, settings: Settings) -> None:
+    """Print the closing table."""
+    say()
+    say(f"{'events':<14}{tally.rows:>9,}")
+    for kind in (*_EVERYDAY, *(kind for kind in _SELDOM if tally.kinds[kind])):
+        say(f"  {kind:<12}{tally.kinds[kind]:>9,}   {_MEANS[kind]}")
+    say(f"  {'dead letters':<12}{tally.dead_letters:>9,}   {_MEANS['dead letters']}")
+    if tally.unlikely_event is not None:
+        example = tally.unlikely_event
+        say(
+            f"{tally.unlikely:,} events say that they happened before 1971, or are still to come, "
+            f"such as {example.event_id} on {example.occurred_at.date()}: mend their times",
+            style="yellow",
+        )
+    if tally.bands:
+        near = ", ".join(f"{name} {tally.bands[band.value]:,}" for band, name in _NEAREST.items())
+        say(f"closest known memory: {near}")
+    say(f"{tally.rows / seconds:,.0f} events/s, {seconds:,.1f} s; store: {settings.store}")
+
+
+_NEAREST = {
+    Band.MATCH: "near-identical",
+    Band.REVIEW: "similar",
+    Band.LOG: "related",
+    Band.NONE: "none",
+}
+
+_MEANS = {
+    kind_of(Insert): "new memories",
+    kind_of(Merge): "joined with a known memory, nothing lost",
+    kind_of(Replace): "replaced older memories",
+    kind_of(Reinforce): "already known, counted",
+    kind_of(Ignore): "skipped: already decided, or a review answer",
+    kind_of(Revise): "memories changed on request",
+    kind_of(Erase): "memories forgotten",
+    kind_of(Block): "blocked: forbidden content, or forgotten",
+    "dead letters": "rejected: memsieve dead-letters list",
+}

@@ -1,0 +1,283 @@
+"""Which columns of a file hold what, guessed from their names and values if it is certain."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from itertools import islice
+from typing import Any
+
+from schemas.codec import Unreadable
+from schemas.decisions import kinds_of
+from schemas.events import Event
+from streams.stage.core.mapping import OWN, FieldMapping, columns_of, moment
+
+Row = Mapping[str, Any]
+
+_ROWS_MAX = 200
+"""How many rows are sampled: parsing a written date takes a third of a millisecond."""
+
+
+def _names(listed: str) -> tuple[str, ...]:
+    return tuple(listed.split())
+
+
+_TEXTS = _names(
+    "text memory note notes content message body fact statement utterance said description comment"
+    " comments observation document pagecontent sentence remark"
+    " texte contenu nota texto contenido notiz nachricht bemerkung kommentar beschreibung"
+)
+_SCOPES = _names(
+    "scope userid user username useremail email agentid agent agentname customerid customer"
+    " customername clientid client clientname accountid account memberid member personid person"
+    " patientid patient employeeid employee owner author speaker who contact"
+    " kunde kundennummer nutzer benutzer utilisateur usuario"
+    " namespace tenantid tenant projectid project teamid team"
+)
+"""The narrowest first: in a scope that is too small, facts are kept twice rather than lost."""
+
+_IDS = _names("eventid id uuid guid messageid msgid noteid rowid recordid entryid")
+_TIMES = _names(
+    "occurredat happenedat saidat when time timestamp datetime date ts at day createdat created"
+    " creationdate sentat recordedat loggedat zeit zeitpunkt datum uhrzeit fecha hora horodatage"
+    " updatedat updated modifiedat modified"
+)
+
+_WORD = re.compile(r"[^\W\d_]+")
+_PROSE_WORDS_MIN = 4
+_PROSE_SHARE_MIN = 0.6
+_FILLED_MIN = 0.5
+_NAMED_MIN = 0.9
+"""The minimum share of rows with a value: rows without a scope become dead letters."""
+
+_LABEL_LENGTH_MAX = 40
+_ISO_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_NUMBERED_FROM, _NUMBERED_TO = datetime(1990, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
+"""A number counts as a time only if it lies in these years."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """The columns that the user named for an event's parts; `scope` is a template."""
+
+    text: str | None = None
+    scope: str | None = None
+    id: str | None = None
+    time: str | None = None
+
+    def columns(self) -> list[tuple[str, str]]:
+        """Return each named column with its part."""
+        scopes = [] if self.scope is None else columns_of(self.scope)
+        parts = [("text", self.text), *(("scope", one) for one in scopes)]
+        parts += [("id", self.id), ("time", self.time)]
+        return [(part, column) for part, column in parts if column is not None]
+
+
+@dataclass(frozen=True)
+class Guess:
+    """The columns that hold an event's parts; None if no column certainly does.
+
+    `perhaps_scope` lists candidates for the scope if none is certain; `no_time` is a column named
+    like a time that holds something else.
+    """
+
+    text: str | None = None
+    scope: str | None = None
+    id: str | None = None
+    time: str | None = None
+    perhaps_scope: tuple[str, ...] = ()
+    no_time: str | None = None
+
+
+def columns_in(rows: Iterable[Row]) -> list[str]:
+    """Return the columns of rows, in the order in which they first appear."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def are_events(rows: Iterable[Row]) -> bool:
+    """Return whether any row is an event in memsieve's own format, valid or not."""
+    return any("schema_version" in row or row.get("kind") in _KINDS for row in rows)
+
+
+_KINDS = kinds_of(Event)
+
+
+def alike(name: str, columns: Sequence[str]) -> str | None:
+    """Return the column most similar to an unknown name; None if none is close."""
+    by_plain_name = {_plain(column): column for column in reversed(columns)}
+    close = get_close_matches(_plain(name), list(by_plain_name), n=1)
+    return by_plain_name[close[0]] if close else None
+
+
+def guessed(rows: Sequence[Row], named: Named) -> Guess:
+    """Guess the columns of the parts that the user did not name, from a sample of the rows.
+
+    A column with memsieve's own name for a part is that part, whatever it holds.
+    """
+    sample = list(islice(rows, _ROWS_MAX))
+    open_ = _Open([_Column(name, sample) for name in columns_in(sample)], named)
+    time = open_.take(named.time, "occurred_at", _time)
+    identity = open_.take(named.id, "event_id", _id)
+    text = open_.take(named.text, "text", _text)
+    scope = open_.take(named.scope, "scope", _scope)
+    return Guess(
+        text=text,
+        scope=scope,
+        id=identity,
+        time=time,
+        perhaps_scope=() if scope or named.scope else open_.labels(),
+        no_time=None if time or named.time else _first(open_.columns, _TIMES, lambda _: True),
+    )
+
+
+_FIELDS = OWN - {"text", "scope", "event_id", "occurred_at"}
+"""Columns whose names make them other fields of the event already."""
+
+
+def mapping_of(guess: Guess, named: Named, scope: str, *, kinds: bool) -> FieldMapping | None:
+    """Return the mapping of an event's parts; None if all columns have memsieve's own names.
+
+    `scope` applies to all rows if no column has one. `kinds`: rows have a `kind` of their own,
+    which without a mapping would make them events.
+    """
+    found = FieldMapping(
+        text=named.text or guess.text or "text",
+        scope=named.scope or (f"{{{guess.scope}}}" if guess.scope else scope),
+        id=named.id or _unless(guess.id, "event_id"),
+        time=named.time or _unless(guess.time, "occurred_at"),
+    )
+    return None if named == Named() and found == FieldMapping() and not kinds else found
+
+
+def _unless(column: str | None, usual: str) -> str | None:
+    """Return a column unless it has the usual name: then a row may lack it."""
+    return None if column == usual else column
+
+
+class _Column:
+    """A column's values in a sample of rows."""
+
+    def __init__(self, name: str, rows: Sequence[Row]) -> None:
+        self.name = name
+        self.plain = _plain(name)
+        self.rows = len(rows)
+        self.values = [value for row in rows if (value := row.get(name)) not in (None, "")]
+
+    def share(self, holds: Callable[[Any], bool]) -> float:
+        """Return the share of all rows whose value satisfies `holds`."""
+        return sum(map(holds, self.values)) / self.rows
+
+
+class _Open:
+    """The columns that are not assigned to a part yet."""
+
+    def __init__(self, columns: Sequence[_Column], named: Named) -> None:
+        taken = {column for _, column in named.columns()}
+        self._names = {one.name for one in columns}
+        self.columns = [one for one in columns if one.name not in taken | _FIELDS]
+
+    def take(
+        self, named: str | None, usual: str, guess: Callable[[list[_Column]], str | None]
+    ) -> str | None:
+        """Assign and return a part's column: the one with the usual name, else the guess."""
+        if named is not None:
+            return None
+        found = usual if usual in self._names else guess(self.columns)
+        self.columns = [one for one in self.columns if one.name != found]
+        return found
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the columns that might group rows."""
+        return tuple(one.name for one in self.columns if _is_label(one))
+
+
+def _text(columns: list[_Column]) -> str | None:
+    """Return the only column named like a text, or else the only one of sentences.
+
+    A single row is not enough for the latter: any of its values may read like a sentence.
+    """
+    named = [one for one in columns if one.plain in _TEXTS and one.share(_has_word) >= _FILLED_MIN]
+    prose = [one for one in columns if one.share(_is_prose) >= _PROSE_SHARE_MIN]
+    both = [one for one in named if one in prose]
+    if named:
+        return _only(named) or _only(both)
+    return _only(prose) if columns and columns[0].rows > 1 else None
+
+
+def _only(columns: Sequence[_Column]) -> str | None:
+    return columns[0].name if len(columns) == 1 else None
+
+
+def _scope(columns: list[_Column]) -> str | None:
+    """Return a column named like a scope; names with braces cannot occur in a template."""
+    fitting = [one for one in columns if not set(one.name) & set("{}")]
+    return _first(fitting, _SCOPES, lambda one: one.share(_is_name) >= _NAMED_MIN)
+
+
+def _id(columns: list[_Column]) -> str | None:
+    """Return a column named like an id that has a unique value in each row."""
+    return _first(
+        columns,
+        _IDS,
+        lambda one: one.share(_is_name) == 1 and len(set(map(str, one.values))) == one.rows,
+    )
+
+
+def _time(columns: list[_Column]) -> str | None:
+    """Return a column named like a time, or else the only one of dates; all values must parse."""
+    dated = [one for one in columns if one.share(_is_iso) == 1 and one.share(_is_time) == 1]
+    return _first(columns, _TIMES, lambda one: one.share(_is_time) == 1) or _only(dated)
+
+
+def _first(
+    columns: list[_Column], names: Sequence[str], fits: Callable[[_Column], bool]
+) -> str | None:
+    """Return the fitting column whose name comes first in `names`."""
+    fitting = [one for one in columns if one.plain in names and fits(one)]
+    return min(fitting, key=lambda one: names.index(one.plain)).name if fitting else None
+
+
+def _is_label(column: _Column) -> bool:
+    """Return whether a column has short, repeated values in nearly all rows."""
+    if not any(isinstance(value, str) for value in column.values):
+        return False
+    short = column.share(lambda value: _is_name(value) and len(str(value)) <= _LABEL_LENGTH_MAX)
+    different = len(set(map(str, column.values)))
+    again = 1 < different < column.rows
+    return short >= _NAMED_MIN and again and column.share(_is_prose) < _PROSE_SHARE_MIN
+
+
+def _plain(name: str) -> str:
+    """Return a name without case and punctuation: `Created At` is `createdat`."""
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+def _has_word(value: object) -> bool:
+    return isinstance(value, str) and _WORD.search(value) is not None
+
+
+def _is_prose(value: object) -> bool:
+    return isinstance(value, str) and sum(map(_has_word, value.split())) >= _PROSE_WORDS_MIN
+
+
+def _is_name(value: object) -> bool:
+    if isinstance(value, str):
+        return bool(value.strip()) and not set(value) & set("*?")
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_iso(value: object) -> bool:
+    return isinstance(value, str) and _ISO_DAY.match(value.strip()) is not None
+
+
+def _is_time(value: object) -> bool:
+    try:
+        found = moment(value, "")
+    except Unreadable:
+        return False
+    return not _is_number(value) or _NUMBERED_FROM <= found < _NUMBERED_TO
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) or (isinstance(value, str) and value.strip().isdecimal())

@@ -1,0 +1,36 @@
+"""Which live memories contradict each other: what the judge found when the later of them came."""
+
+from collections.abc import Iterable, Mapping
+
+from schemas.base import MemoryId
+from schemas.memories import Memory
+from streams.model.neighbours import Stored
+
+
+def conflicts(stored: Iterable[Stored]) -> dict[MemoryId, list[Memory]]:
+    """Return what each of these memories is in conflict with, the last seen first.
+
+    Both of a pair have to be there. A conflict lasts while both are live and the one that was
+    contradicted shows the text that was judged.
+    """
+    by_id = {one.memory.id: one for one in stored}
+    found: dict[MemoryId, dict[MemoryId, Memory]] = {}
+    for one in by_id.values():
+        for other in _contradicted(one, by_id):
+            found.setdefault(one.memory.id, {})[other.id] = other
+            found.setdefault(other.id, {})[one.memory.id] = one.memory
+    return {identity: _last_seen_first(others.values()) for identity, others in found.items()}
+
+
+def _contradicted(one: Stored, by_id: Mapping[MemoryId, Stored]) -> Iterable[Memory]:
+    """Yield the memories that one was found to contradict, and does still."""
+    if not one.memory.live:
+        return
+    for identity, seen_at in one.contradicted:
+        other = by_id.get(identity)
+        if other is not None and other.memory.live and other.worded_at <= seen_at:
+            yield other.memory
+
+
+def _last_seen_first(memories: Iterable[Memory]) -> list[Memory]:
+    return sorted(memories, key=lambda one: (one.last_seen_at, one.id), reverse=True)

@@ -1,0 +1,430 @@
+"""Rows of files and of standard input: JSON and CSV in several layouts, gzipped or not; Parquet."""
+
+import csv
+import gzip
+import hashlib
+import io
+import os
+import re
+import sys
+import zlib
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from pydantic_core import from_json
+
+from streams.model.ports import Fatal, Line, Mark, Poison
+from streams.store.core.shapes import UTF_8, Layout, Shape, decoded, shape_of
+
+if TYPE_CHECKING:
+    from streams.store.world.parquet import JsonLines
+
+LINE_BYTES_MAX = 16_777_216
+"""A longer line is refused unread: it would have to be held in memory as a whole."""
+
+HEAD_BYTES = 65_536
+"""The bytes from which the shape is detected and the sample is taken: mostly hundreds of rows.
+
+Reading waits until a pipe has delivered so much: no more than the rows of a batch or two.
+"""
+
+_CHUNK_BYTES = 65_536
+_CSV_FIELD_MAX = 1_048_576
+"""An unclosed quote swallows the following lines up to this size, into one dead letter."""
+
+STDIN = "-"
+_GZIP = b"\x1f\x8b"
+_PARQUET = b"PAR1"
+_FOREIGN = {
+    b"PK\x03\x04": "an Excel workbook or another ZIP archive",
+    b"SQLite format 3\0": "an SQLite database",
+    b"%PDF": "a PDF",
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How much of a source has been read, in stored bytes; `total` is None for a pipe."""
+
+    done: int
+    total: int | None
+
+
+class FileSource:
+    """Implements ports.Source for one file, or `-` for standard input.
+
+    Its name is the file's without directory and `.gz`: moved or compressed, it is the same source.
+    A pipe is read as standard input, however it was opened. `reading` identifies what else decides
+    what a line becomes: a mark made under another reading does not match, and everything is read
+    again.
+    """
+
+    def __init__(self, path: str, layout: Layout | None = None) -> None:
+        """Inspect the beginning. Raises Fatal if nothing can be read."""
+        piped = path == STDIN or (Path(path).exists() and not _is_stored(Path(path)))
+        self.place = "stdin" if path == STDIN else _text(path)
+        self.name = "stdin" if piped else _text(Path(path).name.removesuffix(".gz"))
+        self.reading = ""
+        self.resumable = not piped
+        self._path = path
+        self._raw: io.BufferedReader | None = None
+        self._pipe: io.BufferedReader | None = None
+        self._table: JsonLines | None = None
+        self._digest = hashlib.sha256()
+        with self._told():
+            packed = self._look()
+            self._in_parquet = packed.startswith(_PARQUET)
+            if self._in_parquet:
+                layout, packed = "jsonl", self._beginning_of_table()
+            head = _unpacked(packed, path)
+            whole = len(packed) < HEAD_BYTES and len(head) < HEAD_BYTES
+            self.shape: Shape = shape_of(head, self.name, layout, whole=whole)
+            beginning = decoded(head[self.shape.mark :], self.shape.encoding, whole=whole)
+        self._sample = partial(_sampled, beginning, self.shape, whole=whole)
+
+    def sample(self) -> list[Line]:
+        """Return the rows of the beginning. Raises Fatal if the header is invalid."""
+        with self._told():
+            return self._sample()
+
+    def progress(self) -> Progress:
+        """Return how far reading has got."""
+        if self._raw is None or not self.resumable:
+            return Progress(0, None)
+        total = Path(self._path).stat().st_size
+        if self._table is not None:
+            return Progress(int(total * self._table.share), total)
+        return Progress(total if self._raw.closed else self._raw.tell(), total)
+
+    def lines(self, after: Mark | None) -> Iterator[Line]:
+        skipped = after.line if after is not None and self._begins_with(after) else 0
+        yield from (line for line in self._all_lines() if line.number > skipped)
+
+    def mark(self, line: int, *, complete: bool) -> Mark:
+        return Mark(line, self._digest.hexdigest(), complete)
+
+    def _begins_with(self, mark: Mark) -> bool:
+        """Return whether the bytes up to the mark are unchanged since."""
+        number = 0
+        for line in self._all_lines():
+            number = line.number
+            if number >= mark.line:
+                break
+        return number == mark.line and self._digest.hexdigest() == mark.digest
+
+    def _all_lines(self) -> Iterator[Line]:
+        self._digest = hashlib.sha256(f"{self.reading}\n{self.shape}".encode())
+        with self._told(), self._opened() as stream:
+            yield from _rows(_Hashed(stream, self._digest.update), self.shape)
+
+    def _look(self) -> bytes:
+        """Return the beginning as stored; keep that of a pipe for the actual reading."""
+        raw = self._bytes()
+        if self.resumable:
+            with raw:
+                return raw.read(HEAD_BYTES)
+        head = raw.read(HEAD_BYTES)
+        self._pipe = io.BufferedReader(_Rest(head, raw))
+        return head
+
+    def _beginning_of_table(self) -> bytes:
+        if not self.resumable:
+            raise Fatal("it is a Parquet file, which is not read from a pipe; name the file")
+        with self._bytes() as raw:
+            return io.BufferedReader(_table(raw)).read(HEAD_BYTES)
+
+    @contextmanager
+    def _opened(self) -> Generator["_Stream"]:
+        """Open the file, decompressed and in UTF-8."""
+        with self._pipe or self._bytes() as raw:
+            self._raw = raw
+            if self._in_parquet:
+                self._table = _table(raw)
+                yield io.BufferedReader(self._table)
+                return
+            packed = raw.peek(len(_GZIP)).startswith(_GZIP)
+            stream = gzip.GzipFile(fileobj=raw) if packed else raw
+            stream.read(self.shape.mark)
+            yield stream if self.shape.encoding == UTF_8 else _Recoded(stream, self.shape.encoding)
+
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        """Report in one line why a file cannot be read."""
+        try:
+            yield
+        except (OSError, EOFError, UnicodeError, zlib.error, Fatal) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise Fatal(f"{self.place} cannot be read: {reason}") from error
+
+    def _bytes(self) -> io.BufferedReader:
+        if self._path != STDIN:
+            return Path(self._path).open("rb")
+        # Its own reader: one that is abandoned in mid-read must not hold sys.stdin's lock.
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+
+
+class _Stream(Protocol):
+    """The input of the row readers: bytes in UTF-8."""
+
+    def read(self, size: int, /) -> bytes: ...
+    def readline(self, size: int, /) -> bytes: ...
+
+
+class _Rest(io.RawIOBase):
+    """A pipe from its beginning, part of which has already been read."""
+
+    def __init__(self, head: bytes, rest: io.BufferedReader) -> None:
+        self._head = io.BytesIO(head)
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - any writable buffer
+        taken = self._head.read(len(buffer)) or self._rest.read1(len(buffer))
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+
+class _Recoded:
+    """A stream in another encoding, converted to UTF-8."""
+
+    def __init__(self, stream: io.BufferedReader | gzip.GzipFile, encoding: str) -> None:
+        self._text = io.TextIOWrapper(stream, encoding, newline="\n")
+
+    def read(self, size: int, /) -> bytes:
+        return self._text.read(size).encode()
+
+    def readline(self, size: int, /) -> bytes:
+        return self._text.readline(size).encode()
+
+
+class _Hashed:
+    """A stream read in lines or chunks, each hashed as it is read."""
+
+    def __init__(self, stream: _Stream, update: Callable[[bytes], None]) -> None:
+        self._stream = stream
+        self._update = update
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the physical lines; of an overlong one only the beginning."""
+        while line := self._stream.readline(LINE_BYTES_MAX + 1):
+            self._update(line)
+            rest = line
+            while len(rest) > LINE_BYTES_MAX and not rest.endswith(b"\n"):
+                rest = self._stream.readline(LINE_BYTES_MAX + 1)
+                self._update(rest)
+            yield line
+
+    def chunks(self) -> Iterator[bytes]:
+        while chunk := self._stream.read(_CHUNK_BYTES):
+            self._update(chunk)
+            yield chunk
+
+
+def _table(raw: io.BufferedReader) -> "JsonLines":
+    """Open a Parquet file. Raises Fatal where the extra that reads it is missing."""
+    try:
+        from streams.store.world.parquet import JsonLines  # noqa: PLC0415 - only who has one needs it
+    except ImportError as error:
+        raise Fatal(
+            "it is a Parquet file: pip install 'memsieve[parquet]', or save it as CSV or JSON Lines"
+        ) from error
+    return JsonLines(raw)
+
+
+def _is_stored(path: Path) -> bool:
+    """Return whether a path can be read twice: pipes and terminals cannot."""
+    return path.is_file() or path.is_dir()
+
+
+def _text(name: str) -> str:
+    """Escape a file name that is not UTF-8, so that it can be shown and stored."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _unpacked(head: bytes, path: str) -> bytes:
+    """Return a file's decompressed beginning. Raises Fatal if it cannot contain rows."""
+    if what := next((what for begins, what in _FOREIGN.items() if head.startswith(begins)), None):
+        raise Fatal(f"it is {what}; save it as CSV or JSON Lines")
+    if head.startswith(_GZIP):
+        return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, HEAD_BYTES)
+    if head and path.endswith(".gz"):
+        raise Fatal("its name ends in .gz, but it is not gzip; rename it, or pack it with gzip")
+    return head
+
+
+def _sampled(beginning: str, shape: Shape, *, whole: bool) -> list[Line]:
+    """Return the rows of a beginning; drop the last, perhaps incomplete, unless it is the whole."""
+    stream = io.BytesIO(beginning.encode("utf-8", "surrogateescape"))
+    rows = list(_rows(_Hashed(stream, hashlib.sha256().update), shape))
+    return rows if whole else rows[:-1]
+
+
+def _rows(stream: _Hashed, shape: Shape) -> Iterator[Line]:
+    match shape.layout:
+        case "csv":
+            return _csv_rows(stream.lines(), shape.delimiter)
+        case "json":
+            return _document_rows(stream.chunks())
+        case "jsonl":
+            return _json_rows(stream.lines())
+
+
+def _json_rows(lines: Iterator[bytes]) -> Iterator[Line]:
+    """Yield one row per nonblank line."""
+    for number, raw in enumerate(lines, start=1):
+        if content := raw.strip():
+            yield Line(number, content, _too_long(raw) or _json_row(content))
+
+
+def _document_rows(chunks: Iterator[bytes]) -> Iterator[Line]:
+    """Yield one row per object, numbered by its position in the array or among the objects."""
+    for number, content in enumerate(_entries(chunks), start=1):
+        yield Line(number, content, _json_row(content))
+
+
+_TOKEN = re.compile(rb'\\.|["{}]', re.DOTALL)
+"""The tokens that delimit an object: braces outside strings; an escape hides a quote."""
+_BETWEEN = b" \t\r\n,[]"
+
+
+def _entries(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the raw objects of a document, and whatever else is between them.
+
+    They are not parsed here, so a broken one does not affect the others.
+    """
+    held, at, depth, quoted = b"", 0, 0, False
+    for chunk in chunks:
+        held, begun = held + chunk, 0
+        while found := _TOKEN.search(held, at):
+            at = found.end()
+            token = found.group()
+            if token == b'"':
+                quoted = not quoted
+            elif quoted or token.startswith(b"\\"):
+                continue
+            elif token == b"{":
+                if not depth:
+                    yield from _unless_blank(held[begun : found.start()])
+                    begun = found.start()
+                depth += 1
+            else:
+                depth = max(depth - 1, 0)
+                if not depth:
+                    yield from _unless_blank(held[begun:at])
+                    begun = at
+        # An escape may be split across chunks: its first half is scanned again with the next chunk.
+        at = max(at, len(held) - held.endswith(b"\\")) - begun
+        held = held[begun:]
+        if len(held) > LINE_BYTES_MAX:
+            raise Fatal(
+                f"an entry is longer than {LINE_BYTES_MAX:,} bytes; is a quote or brace left open?"
+            )
+    yield from _unless_blank(held)
+
+
+def _unless_blank(entry: bytes) -> Iterator[bytes]:
+    if content := entry.strip(_BETWEEN):
+        yield content
+
+
+def _json_row(content: bytes) -> dict[str, Any] | Poison:
+    try:
+        row = from_json(content, allow_inf_nan=False)
+    except ValueError as error:
+        return Poison(f"not JSON: {error}; write one JSON object per line, in UTF-8")
+    if not isinstance(row, dict):
+        return Poison("is no JSON object; write one JSON object per line")
+    return cast("dict[str, Any]", row)
+
+
+def _csv_rows(lines: Iterator[bytes], delimiter: str) -> Iterator[Line]:
+    """Yield one row per record; the first record names the columns.
+
+    If a record is broken, its first line is set aside and reading continues with the next: an
+    unclosed quote must not swallow the rows after it.
+    """
+    csv.field_size_limit(_CSV_FIELD_MAX)
+    physical = _Physical(lines)
+    reader = csv.reader(physical, strict=True, delimiter=delimiter)
+    columns: list[str] | None = None
+    while True:
+        number = physical.begin()
+        try:
+            values = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            content = physical.keep_first()
+            yield Line(number, content, Poison(f"not CSV: {error}; is a quote left open?"))
+            reader = csv.reader(physical, strict=True, delimiter=delimiter)
+            continue
+        content = physical.record()
+        if columns is None:
+            columns = values
+            if _not_utf_8("".join(columns)):
+                raise Fatal("the header is not UTF-8; save the file as UTF-8")
+            if twice := {name for name in columns if columns.count(name) > 1}:
+                raise Fatal(f"the header names the column {', '.join(sorted(twice))} twice")
+        elif values:
+            yield Line(number, content, _too_long(content) or _csv_row(columns, values))
+
+
+class _Physical:
+    """The lines of a CSV file as text, with the bytes of the current record."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+        self._again: deque[bytes] = deque()
+        self._taken: list[bytes] = []
+        self._number = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._again.popleft() if self._again else next(self._lines)
+        self._taken.append(line)
+        self._number += 1
+        # Invalid UTF-8 is kept recognisable, so that the row can be refused by its column.
+        return line.decode("utf-8", "surrogateescape")
+
+    def begin(self) -> int:
+        """Begin a record; return the number of its first line."""
+        self._taken.clear()
+        return self._number + 1
+
+    def record(self) -> bytes:
+        return b"".join(self._taken).strip()
+
+    def keep_first(self) -> bytes:
+        """Give up a record: return its first line, and queue the others to be read again."""
+        first, *rest = self._taken
+        self._again.extendleft(reversed(rest))
+        self._number -= len(rest)
+        return first.strip()
+
+
+def _csv_row(columns: list[str], values: list[str]) -> dict[str, Any] | Poison:
+    if len(values) != len(columns):
+        return Poison(f"has {len(values)} values for {len(columns)} columns")
+    for column, value in zip(columns, values, strict=True):
+        if _not_utf_8(value):
+            return Poison(f"column {column} is not UTF-8; save the file as UTF-8", column)
+    return dict(zip(columns, values, strict=True))
+
+
+def _not_utf_8(value: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _too_long(content: bytes) -> Poison | None:
+    if len(content) <= LINE_BYTES_MAX:
+        return None
+    return Poison(f"is longer than {LINE_BYTES_MAX:,} bytes; split it")

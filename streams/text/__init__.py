@@ -1,0 +1,1 @@
+"""Texts as they are read: words, quantities, dictionaries."""

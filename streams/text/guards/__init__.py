@@ -1,0 +1,1 @@
+"""The guards: what tells two facts apart by rule."""

@@ -1,0 +1,85 @@
+"""The registry of all guards in order, and their findings on a pair."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from schemas.decisions import SAID_MAX, Finding
+from streams.text.guards import modes, polarity, records, roles, things, values
+from streams.text.guards.statement import (
+    COMPATIBLE,
+    Answer,
+    CannotTell,
+    Compatible,
+    Sides,
+    Statement,
+)
+from streams.text.lexicon import Lexicon
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A guard's check of a pair, and what its objection means.
+
+    `of_one_thing`: the objection means two answers to one question; otherwise two separate things.
+    `directed`: it protects the memory from the event, but not the reverse.
+    """
+
+    ask: Callable[[Sides], Answer]
+    of_one_thing: bool = False
+    directed: bool = False
+
+
+OF_RECORDS: Mapping[str, Guard] = {
+    "category": Guard(records.category, of_one_thing=True),
+    "persistence": Guard(records.persistence, directed=True),
+    "status": Guard(records.status, directed=True),
+    "pin": Guard(records.pin, directed=True),
+    "validity": Guard(records.validity),
+    "attribution": Guard(records.attribution),
+    "wholeness": Guard(records.wholeness),
+}
+OF_TEXTS: Mapping[str, Guard] = {
+    "numbers": Guard(values.numbers),
+    "amounts": Guard(values.amounts),
+    "dates": Guard(values.dates),
+    "times": Guard(values.times),
+    "durations": Guard(values.durations),
+    "versions": Guard(values.versions),
+    "identifiers": Guard(values.identifiers),
+    "placeholders": Guard(values.placeholders),
+    "negation": Guard(polarity.negation, of_one_thing=True),
+    "opposites": Guard(polarity.opposites, of_one_thing=True),
+    "names": Guard(things.names),
+    "owners": Guard(things.owners),
+    "persons": Guard(things.persons),
+    "roles": Guard(roles.roles),
+    "attributes": Guard(things.attributes),
+    "generality": Guard(things.generality),
+    "quantifiers": Guard(modes.quantifiers, of_one_thing=True),
+    "comparison": Guard(modes.comparison, of_one_thing=True),
+    "modality": Guard(modes.modality, of_one_thing=True),
+    "question": Guard(modes.question, of_one_thing=True),
+    "tense": Guard(modes.tense, of_one_thing=True),
+    "substance": Guard(things.substance, of_one_thing=True),
+}
+GUARDS: Mapping[str, Guard] = {**OF_RECORDS, **OF_TEXTS}
+"""Every guard by name. Decisions carry the names as evidence, so names never change."""
+
+
+def examine(event: Statement, memory: Statement, lexicon: Lexicon) -> tuple[Finding, ...]:
+    """Return what stands against merging an event into a memory, in the guards' order."""
+    sides = Sides(event, memory, lexicon)
+    guards = OF_RECORDS if sides.worded_alike else GUARDS
+    answers = ((name, guard.ask(sides)) for name, guard in guards.items())
+    return tuple(_finding(name, answer) for name, answer in answers if answer is not COMPATIBLE)
+
+
+def _finding(guard: str, answer: Answer) -> Finding:
+    if isinstance(answer, CannotTell):
+        return Finding(guard=guard, outcome="cannot-tell", what=answer.why[:SAID_MAX])
+    if isinstance(answer, Compatible):
+        raise TypeError(f"guard {guard}: answer with COMPATIBLE itself")
+    what, event, memory = (
+        said[:SAID_MAX] for said in (answer.what, answer.event_says, answer.memory_says)
+    )
+    return Finding(guard=guard, outcome="differs", what=what, event_says=event, memory_says=memory)

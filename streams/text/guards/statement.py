@@ -1,0 +1,109 @@
+"""The statements that guards compare, and their possible answers."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TypeAlias
+
+from schemas.events import Remember
+from schemas.memories import Memory, Persistence, Standing
+from streams.text.guards.alignment import Alignment, align
+from streams.text.lexicon import Lexicon
+from streams.text.reading import Reading
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A text's reading with the fields of its record.
+
+    `sources`: who said it. `truncated`: the text's vector covers only part of it.
+    """
+
+    reading: Reading
+    category: str | None = None
+    persistence: Persistence | None = None
+    status: Standing = Standing.ACTIVE
+    sources: tuple[str, ...] = ()
+    pinned: bool = False
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    truncated: bool = False
+
+
+def of_event(event: Remember, reading: Reading) -> Statement:
+    """Return the statement of an event for the guards."""
+    return Statement(
+        reading=reading,
+        category=event.category,
+        persistence=event.persistence,
+        status=Standing(event.status),
+        sources=event.sources,
+        pinned=event.pinned,
+        valid_from=event.valid_from,
+        valid_until=event.valid_until,
+    )
+
+
+def of_memory(memory: Memory, reading: Reading) -> Statement:
+    """Return the statement of a memory for the guards."""
+    return Statement(
+        reading=reading,
+        category=memory.category,
+        persistence=memory.persistence,
+        status=memory.status,
+        sources=memory.sources,
+        pinned=memory.pinned,
+        valid_from=memory.valid_from,
+        valid_until=memory.valid_until,
+        truncated=memory.truncated,
+    )
+
+
+@dataclass(frozen=True)
+class Compatible:
+    """The guard has no objection to merging the two."""
+
+
+@dataclass(frozen=True)
+class Differs:
+    """The two differ in the guard's aspect; `what` names it."""
+
+    what: str
+    event_says: str
+    memory_says: str
+
+
+@dataclass(frozen=True)
+class CannotTell:
+    """The guard cannot compare the two."""
+
+    why: str
+
+
+Answer: TypeAlias = Compatible | Differs | CannotTell
+COMPATIBLE = Compatible()
+
+
+@dataclass(frozen=True)
+class Sides:
+    """An event and a memory to compare; what several guards need is computed once."""
+
+    event: Statement
+    memory: Statement
+    lexicon: Lexicon
+
+    @property
+    def readings(self) -> tuple[Reading, Reading]:
+        return self.event.reading, self.memory.reading
+
+    @cached_property
+    def alignment(self) -> Alignment:
+        return align(self.event.reading, self.memory.reading, self.lexicon)
+
+    @cached_property
+    def worded_alike(self) -> bool:
+        """Whether the two texts are the same words in the same order."""
+        event, memory = self.readings
+        return event.lemmas == memory.lemmas and [word.lower for word in event.words] == [
+            word.lower for word in memory.words
+        ]

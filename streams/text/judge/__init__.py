@@ -1,0 +1,1 @@
+"""Two texts as the numbers that the trained judge looks at."""

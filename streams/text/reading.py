@@ -1,0 +1,612 @@
+"""The reading of a text: its words, values, negations, modes and speakers, for comparisons.
+
+Reading is shallow and total: it parses only what a closed class of words shows, and every text can
+be read. What is uncertain is left out, so a reading may miss facts but states few wrong ones.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
+from typing import NamedTuple
+
+from streams.text.function_words import (
+    ARTICLES,
+    AUXILIARIES,
+    BE,
+    COORDINATORS,
+    FIRST_PERSON,
+    FUNCTION_WORDS,
+    MODAL_WITH_TO,
+    MODALS,
+    NEGATIVE_ADJECTIVES,
+    NEGATIVE_VERBS,
+    NEGATORS,
+    NO_NEGATION_BEHIND,
+    PARTICLES,
+    POSSESSIVES,
+    PREPOSITIONS,
+    QUANTIFIERS,
+    QUESTION_WORDS,
+    SECOND_PERSON,
+    SUBORDINATORS,
+    THIRD_PERSON,
+)
+from streams.text.lexicon import Lexicon
+from streams.text.quantities import (
+    PERIODS,
+    Kind,
+    Quantity,
+    bound_before,
+    bound_behind,
+    quantity_at,
+)
+from streams.text.tokens import Form, Token, tokens
+
+_ENDS = frozenset(".!?…")
+_BREAKS = _ENDS | frozenset(',;:()[]\u2014\u2013"\u201c\u201d')
+_PRONOUNS = FIRST_PERSON | SECOND_PERSON | THIRD_PERSON
+_SUBJECTS = _PRONOUNS - POSSESSIVES.keys()
+_SHOUTED = 0.75
+"""Above this share of capitalised words (a heading, a title), capitals do not mark names."""
+_SHOUTED_WORDS_MIN = 3
+_READINGS = 4_096
+"""The cache size for readings: several batches with all their neighbours, a few KiB each."""
+
+
+class Word(NamedTuple):
+    """A word, or a value of several words, at its position.
+
+    `name`: written as a name. `known`: in the dictionary. `negated`: in the scope of an odd number
+    of negations. `clause` increases at every mark and conjunction that ends a negation's scope.
+    """
+
+    spelling: str
+    lower: str
+    lemma: str
+    position: int
+    clause: int
+    content: bool
+    name: bool
+    known: bool
+    negated: bool
+    quantity: Quantity | None = None
+
+
+class Negation(NamedTuple):
+    """A negating word, and its scope: the words from `start` to before `stop`."""
+
+    position: int
+    lemma: str
+    start: int
+    stop: int
+
+
+class Mark(NamedTuple):
+    """A word that marks how something is meant, with its kind: a quantifier, a modal."""
+
+    position: int
+    kind: str
+
+
+class Comparison(NamedTuple):
+    """Whether something is "more" or "less", and of what: the lemma of the compared word."""
+
+    position: int
+    direction: str
+    of: str
+
+
+class Possession(NamedTuple):
+    """A possession: the owner, a name or "i", "you", "he" …, and the lemma of the thing owned."""
+
+    owner: str
+    owned: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one text says, as far as its form shows; each part is computed on first use.
+
+    Most texts are only read to be ruled out at a glance, for which `keywords` is enough.
+    """
+
+    text: str
+    lexicon: Lexicon = field(repr=False, compare=False)
+
+    @cached_property
+    def keywords(self) -> frozenset[str]:
+        """The lemmas of content words without names."""
+        shouted = _is_shouted(self._pieces)
+        return frozenset(
+            piece.lemma
+            for piece in self._pieces
+            if _is_content(piece) and not _is_name(piece, self.lexicon, shouted=shouted)
+        )
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        return _words(self._pieces, self.negations, self.lexicon)
+
+    @cached_property
+    def negations(self) -> tuple[Negation, ...]:
+        return tuple(_negations(self._pieces, self.lexicon))
+
+    @cached_property
+    def quantifiers(self) -> tuple[Mark, ...]:
+        return tuple(_quantifiers(self._pieces, self.lexicon))
+
+    @cached_property
+    def modals(self) -> tuple[Mark, ...]:
+        return tuple(_modals(self._pieces))
+
+    @cached_property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        return tuple(_comparisons(self._pieces, self.lexicon))
+
+    @cached_property
+    def possessions(self) -> tuple[Possession, ...]:
+        return tuple(_possessions(self.words))
+
+    @cached_property
+    def speakers(self) -> tuple[str, ...]:
+        return tuple(_speakers(self.words, self.lexicon))
+
+    @cached_property
+    def tenses(self) -> frozenset[str]:
+        """Of "past", "present", "future" and "former" ("used to")."""
+        return _tenses(self._pieces, self.lexicon)
+
+    @cached_property
+    def question(self) -> str | None:
+        """The question word, like "how many"; "" for a question without one; None if not asked."""
+        return _question(self.tokens, self._pieces)
+
+    @cached_property
+    def sentences(self) -> int:
+        return _sentences(self.tokens)
+
+    @cached_property
+    def content(self) -> tuple[Word, ...]:
+        return tuple([word for word in self.words if word.content])
+
+    @cached_property
+    def quantities(self) -> tuple[Quantity, ...]:
+        return tuple([word.quantity for word in self.words if word.quantity])
+
+    @cached_property
+    def names(self) -> tuple[Word, ...]:
+        return tuple([word for word in self.words if word.name])
+
+    @cached_property
+    def lemmas(self) -> tuple[str, ...]:
+        return tuple([word.lemma for word in self.words])
+
+    @cached_property
+    def lowers(self) -> frozenset[str]:
+        return frozenset([word.lower for word in self.words])
+
+    @cached_property
+    def persons(self) -> frozenset[int]:
+        """The grammatical persons of the pronouns: 1, 2, 3."""
+        groups = (FIRST_PERSON, SECOND_PERSON, THIRD_PERSON)
+        return frozenset(number for number, group in enumerate(groups, 1) if group & self.lowers)
+
+    @cached_property
+    def tokens(self) -> Sequence[Token]:
+        return tokens(self.text)
+
+    @cached_property
+    def _pieces(self) -> "tuple[_Piece, ...]":
+        return tuple(_pieces(self.tokens, self.text, self.lexicon))
+
+
+class Readings:
+    """A cache of readings: it keeps those of the newest texts."""
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        self.lexicon = lexicon
+        self.of: Callable[[str], Reading] = lru_cache(_READINGS)(partial(read, lexicon=lexicon))
+        """Return the reading of a text."""
+
+
+class _Piece(NamedTuple):
+    """A word before negations are applied."""
+
+    token: Token
+    lower: str
+    lemma: str
+    clause: int
+    initial: bool
+    quantity: Quantity | None
+    hyphenated: bool = False
+
+
+def read(text: str, lexicon: Lexicon) -> Reading:
+    """Read a text; the same text and lexicon give the same reading."""
+    return Reading(text, lexicon)
+
+
+def _pieces(found: Sequence[Token], text: str, lexicon: Lexicon) -> Iterator[_Piece]:
+    at, clause, initial = 0, 0, True
+    while at < len(found):
+        token = found[at]
+        value = quantity_at(found, at)
+        if value:
+            quantity = _in_place(value.quantity, found, at, value.stop, lexicon)
+            yield _Piece(token, quantity.key, quantity.key, clause, initial, quantity)
+            at, initial = value.stop, False
+            continue
+        if token.form is Form.MARK:
+            clause += token.text in _BREAKS
+            initial = initial or token.text in _ENDS or token.text in {'"', "\u201c", ":"}
+        else:
+            clause += token.lower in SUBORDINATORS or _opens_clause(found, at)
+            lemma, hyphenated = _lemma(token.lower, lexicon), _is_hyphenated(token, text)
+            yield _Piece(token, token.lower, lemma, clause, initial, None, hyphenated)
+            initial = False
+        at += 1
+
+
+def _is_hyphenated(token: Token, text: str) -> bool:
+    end = token.start + len(token.text)
+    return text[end : end + 1] == "-" or text[max(0, token.start - 1) : token.start] == "-"
+
+
+def _opens_clause(found: Sequence[Token], at: int) -> bool:
+    """Return whether a coordinator joins clauses: a pronoun, the next subject, follows it."""
+    return (
+        found[at].lower in COORDINATORS and at + 1 < len(found) and found[at + 1].lower in _PRONOUNS
+    )
+
+
+def _lemma(lower: str, lexicon: Lexicon) -> str:
+    if lower in FUNCTION_WORDS:
+        return AUXILIARIES.get(lower, lower)
+    return lexicon.lemma(lower)
+
+
+def _in_place(
+    quantity: Quantity, found: Sequence[Token], start: int, stop: int, lexicon: Lexicon
+) -> Quantity:
+    """Add a value's context: its bound, and what it counts or labels."""
+    return Quantity(
+        quantity.kind,
+        quantity.parts,
+        quantity.spelling,
+        quantity.unit,
+        bound_before(found, start) or bound_behind(found, stop),
+        _counted(found, start, stop, lexicon),
+    )
+
+
+def _counted(found: Sequence[Token], start: int, stop: int, lexicon: Lexicon) -> str:
+    """Return what a value is of: the word after it, else the word before it."""
+    for token in (*found[stop : stop + 1], *found[max(0, start - 1) : start]):
+        deed = lexicon.is_mostly(token.lower, "v") and not lexicon.is_mostly(token.lower, "n")
+        if token.form is Form.WORD and token.lower not in FUNCTION_WORDS and not deed:
+            return lexicon.lemma(token.lower)
+    return ""
+
+
+def _words(
+    pieces: Sequence[_Piece], negations: Sequence[Negation], lexicon: Lexicon
+) -> tuple[Word, ...]:
+    denied = [0] * len(pieces)
+    for negation in negations:
+        for at in range(negation.start, negation.stop):
+            denied[at] += 1
+    shouted = _is_shouted(pieces)
+    return tuple(
+        Word(
+            spelling=piece.quantity.spelling if piece.quantity else piece.token.text,
+            lower=piece.lower,
+            lemma=piece.lemma,
+            position=at,
+            clause=piece.clause,
+            content=_is_content(piece),
+            name=_is_name(piece, lexicon, shouted=shouted),
+            known=piece.quantity is not None or _is_known(piece.lower, lexicon),
+            negated=denied[at] % 2 == 1,
+            quantity=piece.quantity,
+        )
+        for at, piece in enumerate(pieces)
+    )
+
+
+def _is_content(piece: _Piece) -> bool:
+    return piece.quantity is not None or piece.lower not in FUNCTION_WORDS
+
+
+def _is_known(lower: str, lexicon: Lexicon) -> bool:
+    return lower in FUNCTION_WORDS or lower in lexicon
+
+
+def _is_shouted(pieces: Sequence[_Piece]) -> bool:
+    spelt = [piece.token.text for piece in pieces if piece.lower not in FUNCTION_WORDS]
+    capitals = sum(text[:1].isupper() for text in spelt)
+    return len(spelt) >= _SHOUTED_WORDS_MIN and capitals > _SHOUTED * len(spelt)
+
+
+def _is_name(piece: _Piece, lexicon: Lexicon, *, shouted: bool) -> bool:
+    """Return whether a word is written as a name; a sentence's initial capital proves nothing."""
+    if piece.quantity or piece.lower in FUNCTION_WORDS or piece.token.form is not Form.WORD:
+        return False
+    if lexicon.is_proper(piece.lower):
+        return True
+    if not piece.token.text[:1].isupper():
+        return False
+    if piece.initial or shouted:
+        # So large a dictionary has "anna" (a coin), which does not begin sentences.
+        return lexicon.frequency(piece.lower) == 0
+    return True
+
+
+def _negations(pieces: Sequence[_Piece], lexicon: Lexicon) -> Iterator[Negation]:
+    for at, piece in enumerate(pieces):
+        lemma = _negator(pieces, at, lexicon)
+        if not lemma:
+            continue
+        start, stop = at + 1, at + 1
+        while stop < len(pieces) and pieces[stop].clause == piece.clause:
+            stop += 1
+        if piece.lower == "neither":
+            stop = len(pieces)
+        stop = _behind_that(pieces, start, stop)
+        if _lower(pieces, at + 1) in _CIRCUMSTANCES and _lower(pieces, at - 1) in PREPOSITIONS:
+            while start > 0 and pieces[start - 1].clause == piece.clause:
+                start -= 1
+        if not any(_is_deniable(reached) for reached in pieces[start:stop]):
+            start, stop = _denied_behind(pieces, at)
+        yield Negation(at, lemma, start, stop)
+
+
+_CIRCUMSTANCES = frozenset(["circumstances", "account", "means", "case", "way", "event"])
+"""Nouns that, after "under no", "by no" and the like, deny the whole clause."""
+
+
+def _is_deniable(piece: _Piece) -> bool:
+    """Return whether a word can be denied: a content word, or a place as in "is not on"."""
+    return piece.lower not in FUNCTION_WORDS or piece.lower in _PLACING
+
+
+_PLACING = (PARTICLES | PREPOSITIONS) - {"to"}
+
+
+def _behind_that(pieces: Sequence[_Piece], start: int, stop: int) -> int:
+    """Extend a negation over its complement: "it is not true that", "there is nobody who"."""
+    frame = {piece.lower for piece in pieces[start:stop]}
+    said_of = _lower(pieces, stop) == "that" and bool(frame) and frame <= _TRUTH
+    exists = _lower(pieces, stop) in {"who", "that", "which"} and "there" in {
+        piece.lower for piece in pieces[max(0, start - 4) : start]
+    }
+    if not said_of and not exists:
+        return stop
+    clause = pieces[stop].clause
+    while stop < len(pieces) and pieces[stop].clause == clause:
+        stop += 1
+    return stop
+
+
+_TRUTH = frozenset(["true", "right", "correct", "the", "case"])
+"""Words between "not" and "that" in phrases that deny a whole sentence."""
+
+
+def _denied_behind(pieces: Sequence[_Piece], at: int) -> tuple[int, int]:
+    """Return the scope of a negator at a clause's end: "smoking is forbidden", "it fails"."""
+    if pieces[at].lower in NEGATIVE_ADJECTIVES:
+        start = at
+        while start > 0 and pieces[start - 1].clause == pieces[at].clause:
+            start -= 1
+        return start, at
+    before = at > 0 and pieces[at - 1].clause == pieces[at].clause
+    return (at - 1 if before else at), at
+
+
+def _negator(pieces: Sequence[_Piece], at: int, lexicon: Lexicon) -> str:
+    """Return the lemma of a word that negates here; "" if it does not."""
+    piece = pieces[at]
+    lower, following = piece.lower, _lower(pieces, at + 1)
+    if lower in NEGATORS and piece.hyphenated and following != "one":
+        return ""  # a "do-not-call list", a "no-frills airline"
+    if lower == "yet" and following == "to":
+        return lower
+    if _excepts(pieces, at) or (lower == "no" and _is_numbered(pieces, at)):
+        return ""
+    if lower == "rather" and following == "than" and _prefers(pieces, at):
+        return ""
+    if lower in NEGATORS:
+        idiom = following in NO_NEGATION_BEHIND or (
+            lower == "no" and following in {"more", "less", "fewer", "later"}
+        )
+        alternative = lower == "not" and _lower(pieces, at - 1) in {"or", "if", "whether"}
+        return "" if idiom or alternative else lower
+    if (lower, following) in {("instead", "of"), ("rather", "than"), ("other", "than")}:
+        return lower
+    if lower in NEGATIVE_ADJECTIVES:
+        return lower
+    if lower in FUNCTION_WORDS or piece.quantity:
+        return ""
+    lemma = lexicon.lemma(lower, "v")
+    if lemma == "give" and following == "up" and _lower(pieces, at + 2).endswith("ing"):
+        return "stop"
+    return lemma if lemma in NEGATIVE_VERBS and _governs(pieces, at, lemma) else ""
+
+
+def _excepts(pieces: Sequence[_Piece], at: int) -> bool:
+    """Return whether a negator means "only": "nobody but Ana", "no one except Ana"."""
+    if pieces[at].lower not in NEGATORS:
+        return False
+    behind = at + 2 if (pieces[at].lower, _lower(pieces, at + 1)) == ("no", "one") else at + 1
+    return _lower(pieces, behind) in {"but", "except", "besides"}
+
+
+def _is_numbered(pieces: Sequence[_Piece], at: int) -> bool:
+    """Return whether "no." is short for "number"."""
+    following = pieces[at + 1 : at + 2]
+    return any(piece.quantity and piece.clause != pieces[at].clause for piece in following)
+
+
+def _prefers(pieces: Sequence[_Piece], at: int) -> bool:
+    """Return whether "rather than" belongs to "prefer": both name a preference."""
+    return any(
+        piece.lemma == "prefer" for piece in pieces[:at] if piece.clause == pieces[at].clause
+    )
+
+
+def _governs(pieces: Sequence[_Piece], at: int, lemma: str) -> bool:
+    """Return whether a word denies what follows: "fails to start", "stopped smoking"."""
+    before, following = _lower(pieces, at - 1), _lower(pieces, at + 1)
+    if before in ARTICLES or before in POSSESSIVES:
+        return False
+    if following == "to" or following.endswith("ing"):
+        return following != "to" or lemma not in {"stop", "quit"}
+    if lemma == "fail":
+        return following in {"", "if", "when", "because", "on", "with", "again"}
+    return lemma in {"avoid", "lack"} and following != ""
+
+
+def _lower(pieces: Sequence[_Piece], at: int) -> str:
+    return pieces[at].lower if 0 <= at < len(pieces) else ""
+
+
+def _quantifiers(pieces: Sequence[_Piece], lexicon: Lexicon) -> Iterator[Mark]:
+    for at, piece in enumerate(pieces):
+        kind = QUANTIFIERS.get(piece.lower)
+        if _excepts(pieces, at) or (piece.lower == "alone" and _is_set_apart(pieces, at, lexicon)):
+            kind = "only"
+        before, following = _lower(pieces, at - 1), _lower(pieces, at + 1)
+        degree = kind == "most" and lexicon.parts_of_speech(following) & {"a", "r"}
+        idiom = degree or (piece.lower, following) == ("each", "other") or before in {"a", "at"}
+        idiom = idiom or (kind == "all" and _is_period(pieces, at + 1))
+        if kind and not idiom:
+            yield Mark(at, kind)
+
+
+def _is_set_apart(pieces: Sequence[_Piece], at: int, lexicon: Lexicon) -> bool:
+    """Return whether "alone" means "only": it does after a noun, but not after a verb."""
+    before = pieces[at - 1 : at] if at else ()
+    return any(
+        piece.lower not in FUNCTION_WORDS and not lexicon.is_mostly(piece.lower, "v")
+        for piece in before
+    ) and at + 1 < len(pieces)
+
+
+def _is_period(pieces: Sequence[_Piece], at: int) -> bool:
+    """Return whether a time follows: "every Sunday" states a frequency, not a quantity."""
+    if at >= len(pieces):
+        return False
+    quantity = pieces[at].quantity
+    timed = quantity is not None and quantity.kind in {Kind.DATE, Kind.DURATION, Kind.ORDINAL}
+    return timed or pieces[at].lemma in PERIODS
+
+
+def _modals(pieces: Sequence[_Piece]) -> Iterator[Mark]:
+    for at, piece in enumerate(pieces):
+        following = _lower(pieces, at + 1)
+        kind = MODAL_WITH_TO.get(piece.lower) if following == "to" else None
+        kind = kind or MODALS.get(piece.lower)
+        if piece.lower in {"need", "needs"} and following not in {"to", "not"}:
+            kind = None  # "the need for" and "needs glasses" oblige no one
+        if piece.lower == "used" and _lower(pieces, at - 1) in BE:
+            kind = None  # "was used to"
+        polite = kind == "conditional" and following in {"like", "love", "prefer"}
+        if polite and following != "prefer":
+            kind, polite = "wish", False
+        if kind and not polite and _lower(pieces, at - 1) not in ARTICLES:
+            yield Mark(at, kind)
+
+
+def _comparisons(pieces: Sequence[_Piece], lexicon: Lexicon) -> Iterator[Comparison]:
+    for at, piece in enumerate(pieces):
+        if piece.lower in {"more", "less", "fewer"} and at + 1 < len(pieces):
+            direction = "more" if piece.lower == "more" else "less"
+            yield Comparison(at, direction, pieces[at + 1].lemma)
+        elif piece.lower.endswith("er") and _lower(pieces, at + 1) == "than":
+            yield Comparison(at, "more", lexicon.lemma(piece.lower, "a"))
+
+
+def _possessions(words: Sequence[Word]) -> Iterator[Possession]:
+    for at, word in enumerate(words):
+        owner = POSSESSIVES.get(word.lower)
+        if word.lower == "'s" and at > 0 and words[at - 1].content and not words[at - 1].quantity:
+            owner = words[at - 1].lower
+        owned = next((after.lemma for after in words[at + 1 :] if after.content), "")
+        if owner and owned:
+            yield Possession(owner, owned)
+
+
+def _speakers(words: Sequence[Word], lexicon: Lexicon) -> Iterator[str]:
+    """Yield the speakers or thinkers that the text names: "Anna said", "according to Ben"."""
+    for at, word in enumerate(words[1:], 1):
+        before = words[at - 1]
+        if before.lower == "according" and word.lower == "to" and at + 1 < len(words):
+            yield _person(next((after for after in words[at + 1 :] if after.content), word))
+        elif (before.name or before.lower in _SUBJECTS or before.lower == "user") and (
+            "saying" in lexicon.categories(word.lower) and word.lower not in FUNCTION_WORDS
+        ):
+            yield _person(before)
+
+
+def _person(word: Word) -> str:
+    return "user" if word.lower in FIRST_PERSON else word.lower
+
+
+def _tenses(pieces: Sequence[_Piece], lexicon: Lexicon) -> frozenset[str]:
+    return frozenset(tense for at in range(len(pieces)) if (tense := _tense(pieces, at, lexicon)))
+
+
+def _tense(pieces: Sequence[_Piece], at: int, lexicon: Lexicon) -> str:
+    """Return the tense that a verb form shows; participles after an auxiliary show none."""
+    lower, following = pieces[at].lower, _lower(pieces, at + 1)
+    if lower in {"was", "were", "did", "had"}:
+        return "past"
+    if lower in {"am", "is", "are", "does", "has"}:
+        return "present"
+    if lower == "will" or (lower in {"going", "gonna"} and following == "to"):
+        return "future"
+    if lower in {"formerly", "previously"} or (
+        lower == "used" and following == "to" and _lower(pieces, at - 1) not in BE
+    ):
+        return "former"
+    if lower in FUNCTION_WORDS or pieces[at].quantity or _is_participle(pieces, at):
+        return ""
+    if lower == lexicon.lemma(lower, "v") or lower.endswith(("s", "ing")):
+        return ""
+    return "past" if "v" in lexicon.parts_of_speech(lower) else ""
+
+
+def _is_participle(pieces: Sequence[_Piece], at: int) -> bool:
+    near = (_lower(pieces, at - 1), _lower(pieces, at - 2))
+    return any(word in AUXILIARIES or word in BE for word in near) or near[0] in ARTICLES
+
+
+def _question(found: Sequence[Token], pieces: Sequence[_Piece]) -> str | None:
+    """Return the question word; a text is a question if it ends with a question mark."""
+    if not pieces or not any(token.text == "?" for token in found[-3:]):
+        return None
+    for at, piece in enumerate(pieces):
+        if piece.lower in QUESTION_WORDS:
+            following = _lower(pieces, at + 1)
+            if piece.lower == "how" and following in {
+                "many",
+                "much",
+                "long",
+                "often",
+                "old",
+                "far",
+            }:
+                return f"how {following}"
+            return piece.lower
+    return ""
+
+
+def _sentences(found: Sequence[Token]) -> int:
+    """Count the sentences: runs of words up to a full stop or similar mark."""
+    count, open_sentence = 0, False
+    for token in found:
+        if token.form is Form.MARK and token.text in _ENDS:
+            count += open_sentence
+            open_sentence = False
+        elif token.form is not Form.MARK:
+            open_sentence = True
+    return count + open_sentence

@@ -1,0 +1,1 @@
+"""A log and its copies, audited."""

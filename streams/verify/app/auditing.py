@@ -1,0 +1,415 @@
+"""Reads a log and its copies for the audit.
+
+Changes nothing. How they are judged is in verify/core/audit.py; here they are only read.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from schemas.base import Position
+from schemas.codec import DEAD_LETTER, EVENT, Unreadable
+from schemas.decisions import KINDS, Decision
+from schemas.events import Event
+from schemas.outcomes import DeadLetter
+from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
+from streams.model.fences import BEGINNING, Epoch, Reached
+from streams.model.neighbours import Stored
+from streams.model.ports import Fatal, Log, NoStore, Record, Transient
+from streams.stage.flow.decisions import (
+    FENCE_HEADER,
+    DecisionsReader,
+    Fenced,
+    Logged,
+    Refused,
+    Why,
+    decision_record,
+)
+from streams.stage.flow.incoming import FORWARDED_HEADER
+from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, require_log
+from streams.store.app.reading import pages
+from streams.verify.app.audited import Check, Counts, Report, unusable
+from streams.verify.app.copies import Copied, Flawed
+from streams.verify.core.audit import Audit, successors
+from streams.verify.core.copies import Copy, Told
+from streams.verify.core.findings import SHOWN_MAX, Findings, Problem, unreadable
+
+Progress = Callable[[int, int], None]
+"""Receives the number of records read so far, and the total."""
+
+
+async def audited(
+    log: Log, copies: Sequence[Copied | Check], progress: Progress, *, dense: bool = False
+) -> Report:
+    """Audit a log and its copies, and return the report.
+
+    Other processes may write meanwhile, so each follower is read before what it follows: first the
+    offsets of groups and copies, then decisions, then dead letters and events. If a copy is ahead
+    of the decisions that were read, more decisions are read. `dense`: the log itself never skips
+    an offset.
+    """
+    reading = await _Reading.begun(log, progress, dense=dense)
+    asked = [c if isinstance(c, Check) else await _Followed.asked(c, reading.audit) for c in copies]
+    followed = [one for one in asked if isinstance(one, _Followed)]
+    await reading.decisions()
+    for one in followed:
+        await one.scan(log)
+    if any(one.is_in_doubt for one in followed):
+        await reading.decisions()
+    reading.audit.close_holes()
+    await reading.letters()
+    await reading.events()
+    notes = [*reading.notes(), *(note for one in followed for note in one.notes())]
+    of_copies = [one if isinstance(one, Check) else one.check() for one in asked]
+    notes += [f"{c.name}: {c.fact}" for c in asked if isinstance(c, Check) and c.healthy]
+    counts = reading.counts()
+    return Report([*reading.checks(counts), *of_copies], counts, notes)
+
+
+class _Reading:
+    """Reads a log topic by topic and feeds it to the audit."""
+
+    def __init__(
+        self, log: Log, audit: Audit, total: int, progress: Progress, *, dense: bool
+    ) -> None:
+        self.audit = audit
+        self._dense = dense
+        self._log = log
+        self._total = total
+        self._progress = progress
+        self._done = 0
+        self._readers = dict[int, DecisionsReader]()
+        self._next = dict[int, int]()
+        self._unfenced: set[int] = set()
+        """Partitions whose newest fence cannot be read, so that which records count is unknown."""
+        self._untold = 0
+        self._refused = Counter[Why]()
+        self._notes: list[str] = []
+
+    @classmethod
+    async def begun(cls, log: Log, progress: Progress, *, dense: bool) -> "_Reading":
+        """Start a reading: count the records, and read which events are committed as decided."""
+        partitions = await log.partitions(DECISIONS.name)
+        events = await log.partitions(EVENTS.name)
+        committed = {
+            partition: position.offset
+            for partition in range(min(partitions, events))
+            if (position := await log.committed(DEDUPLICATOR_GROUP, EVENTS.name, partition))
+        }
+        audit = Audit(partitions, committed)
+        audit.topic(EVENTS.name, events)
+        total = sum([await _size(log, topic.name) for topic in (DECISIONS, EVENTS, DEAD_LETTERS)])
+        return cls(log, audit, total, progress, dense=dense)
+
+    async def decisions(self) -> None:
+        """Read the decisions to the end, from where the last call stopped."""
+        for partition in range(self.audit.partitions):
+            if partition not in self._next:
+                self._next[partition] = await self._beginning(partition)
+                self._readers[partition] = DecisionsReader(Reached(self._next[partition]))
+            async for page in self._pages(DECISIONS.name, partition, self._next[partition]):
+                for record in page:
+                    self._note_holes(record)
+                    self._sort(record, self._readers[partition])
+                    self._next[partition] = record.offset + 1
+
+    def _note_holes(self, record: Record) -> None:
+        """Report offsets without a record, if the log itself never skips one."""
+        if self._dense:
+            for offset in range(self._next[record.partition], record.offset):
+                self.audit.hole(record.position.model_copy(update={"offset": offset}))
+
+    async def _beginning(self, partition: int) -> int:
+        beginning = await self._log.beginning(DECISIONS.name, partition)
+        if beginning:
+            place = Position(topic=DECISIONS.name, partition=partition, offset=beginning)
+            self.audit.beginning_lost(place)
+            self._unfenced.add(partition)
+        return beginning
+
+    def _sort(self, record: Record, reader: DecisionsReader) -> None:
+        fences = FENCE_HEADER in dict(record.headers)
+        if record.partition in self._unfenced and not fences:
+            self._untold += 1
+            self.audit.untold(record.position)
+            return
+        try:
+            entry = reader.sort(record)
+        except Fatal as error:
+            self._take_unread(record, error, fences=fences)
+            return
+        match entry:
+            case Fenced():
+                self._unfenced.discard(record.partition)
+                self.audit.fence(entry.fence, entry.position)
+            case Refused(why=Why.ERASED):
+                pass
+            case Refused():
+                self._refused[entry.why] += 1
+                if self._refused[entry.why] <= SHOWN_MAX:
+                    self._notes.append(f"{record.place} does not count: {entry.why.value}")
+            case Logged():
+                self.audit.decision(entry.decision, entry.position, holed=entry.holed)
+                if not _is_labelled(record, entry.decision, reader.reached.epoch):
+                    what = "has a key, or headers, that are not those of its decision"
+                    self.audit.log.add(Problem.MISLABELLED, record.place, what)
+
+    def _take_unread(self, record: Record, error: Fatal, *, fences: bool) -> None:
+        cause = error.__cause__ if isinstance(error.__cause__, Unreadable) else None
+        what = str(error).removeprefix(f"{record.place} ")
+        if fences:
+            self._unfenced.add(record.partition)
+            problem = Problem.FENCE_DAMAGED if cause else Problem.FENCE_WITHOUT_OWNER
+            self.audit.unread_fence(problem, record.position, what)
+        else:
+            self.audit.unread_decision(unreadable(record.value, cause), record.position, what)
+
+    async def events(self) -> None:
+        """Read the events, and look for those that were forwarded."""
+        expired = set[int]()
+        for partition in range(await self._log.partitions(EVENTS.name)):
+            pairing = self.audit.pairing(partition)
+            beginning = await self._log.beginning(EVENTS.name, partition)
+            async for page in self._pages(EVENTS.name, partition, beginning):
+                for record in page:
+                    pairing.event(record.offset, partial(_event, record))
+                    origin = dict(record.headers).get(FORWARDED_HEADER)
+                    if origin is not None:
+                        self.audit.forwarded(partition, origin.decode("utf-8", "replace"))
+            pairing.close(beginning, await self._log.end(EVENTS.name, partition))
+            if beginning:
+                expired.add(partition)
+                self._notes.append(_expired(partition, beginning, pairing.untold))
+        if untold := self.audit.close_forwards(expired):
+            self._notes.append(
+                f"{untold:,} forwards: no event was found, but the first are not kept"
+            )
+
+    async def letters(self) -> None:
+        """Look for the dead letters that rejects refer to."""
+        expired = False
+        for partition in range(await self._log.partitions(DEAD_LETTERS.name)):
+            beginning = await self._log.beginning(DEAD_LETTERS.name, partition)
+            expired = expired or beginning > 0
+            async for page in self._pages(DEAD_LETTERS.name, partition, beginning):
+                for record in page:
+                    self._take_letter(record)
+        unread = bool(self.audit.letters.counts)
+        if untold := self.audit.close_letters(expired=expired or unread):
+            why = "some cannot be read" if unread else "the first are not kept"
+            self._notes.append(f"{untold:,} rejects: no dead letter was found, but {why}")
+
+    def _take_letter(self, record: Record) -> None:
+        try:
+            letter = DEAD_LETTER.decode(record.value or b"")
+        except Unreadable as error:
+            what = f"is no dead letter: {error}"
+            self.audit.letters.add(Problem.DEAD_LETTER_DAMAGED, record.place, what)
+        else:
+            if isinstance(letter, DeadLetter):
+                self.audit.letter(letter.id)
+                return
+            self.audit.letter(letter.dead_letter_id)
+            if letter.how == "dropped":
+                self.audit.dropped(letter.dead_letter_id)
+
+    async def _pages(self, topic: str, partition: int, offset: int) -> AsyncIterator[list[Record]]:
+        """Yield the records from an offset to the end."""
+        async for page in pages(self._log, topic, partition, offset):
+            yield page
+            self._done += len(page)
+            self._progress(self._done, self._total)
+
+    def checks(self, counts: Counts) -> list[Check]:
+        """Return the checks of the log."""
+        audit, kinds = self.audit, self.audit.kinds
+        read = f"{kinds.total():,} decisions, {counts.fences:,} fences"
+        unheeded = sum(counts.refused.values())
+        retired = counts.memories["retired"]
+        return [
+            Check("log", f"{read}, {unheeded:,} records that do not count", audit.log),
+            Check("partitions", f"{audit.partitions}, as every fence says", audit.numbers),
+            Check("events", f"one decision each; {counts.waiting:,} waiting", audit.events),
+            Check("fold", f"the decisions add up to {len(audit.state):,} memories", audit.fold),
+            Check("wordings", _wordings(audit), audit.wordings),
+            Check(
+                "successors",
+                f"{retired:,} memories are retired, each for one that is live",
+                successors(audit.state),
+            ),
+            Check(
+                "letters", f"every reject has its dead letter ({kinds['reject']:,})", audit.letters
+            ),
+            Check(
+                "forwards",
+                f"every event that was sent on is there ({kinds['forward']:,})",
+                audit.forwards,
+            ),
+            _sum(counts),
+        ]
+
+    def counts(self) -> Counts:
+        """Return the figures of the log."""
+        audit = self.audit
+        pairings = audit.pairings.values()
+        live = sum(stored.memory.live for stored in audit.state.values())
+        return Counts(
+            events=sum(one.events + one.expired + one.erased for one in pairings),
+            decisions={**dict.fromkeys(KINDS, 0), **audit.kinds},
+            waiting=sum(pairing.waiting for pairing in pairings),
+            in_doubt=sum(pairing.in_doubt for pairing in pairings),
+            fences=audit.fences,
+            refused={w.name.lower(): self._refused[w] for w in Why if w is not Why.ERASED},
+            memories={"live": live, "retired": len(audit.state) - live},
+        )
+
+    def notes(self) -> list[str]:
+        """Return what is harmless but worth knowing."""
+        more = [
+            f"{count - SHOWN_MAX:,} more records do not count: {why.value}"
+            for why, count in self._refused.items()
+            if count > SHOWN_MAX
+        ]
+        untold = f"{self._untold:,} records lie behind a fence that is gone or cannot be read"
+        return [*self._notes, *more, *([untold] if self._untold else [])]
+
+
+def _wordings(audit: Audit) -> str:
+    """Describe how many wordings the memories keep."""
+    memories = [stored.memory for stored in audit.state.values() if stored.memory.live]
+    variants = sum(len(memory.variants) for memory in memories)
+    folded = sum(memory.folded for memory in memories)
+    return f"nothing said is lost: {variants:,} variants, {folded:,} folded into the log"
+
+
+def _sum(counts: Counts) -> Check:
+    """Check that every event has a decision, and every decision an event."""
+    decided = sum(counts.decisions.values())
+    told = f"{counts.events:,} events, {decided:,} decisions, {counts.waiting:,} waiting"
+    if counts.in_doubt:
+        told += f", {counts.in_doubt:,} in doubt"
+    findings = Findings()
+    if counts.events != decided + counts.waiting + counts.in_doubt:
+        findings.add(Problem.UNEQUAL, EVENTS.name, f"does not add up: {told}")
+    return Check("counts", told, findings)
+
+
+def _is_labelled(record: Record, decision: Decision, epoch: Epoch | None) -> bool:
+    """Return whether a record's key and headers, by which it is found, match its decision."""
+    if epoch is None:
+        return False
+    made = decision_record(decision, record.value or b"", record.partition, epoch)
+    return record.key == made.key and set(made.headers) <= set(record.headers)
+
+
+def _event(record: Record) -> Event | None:
+    try:
+        return EVENT.decode(record.value or b"")
+    except Unreadable:
+        return None
+
+
+def _expired(partition: int, beginning: int, untold: int) -> str:
+    told = f"{EVENTS.name}/{partition} begins at {beginning:,}: what lay before is not kept"
+    return f"{told}; for {untold:,} offsets there is no decision" if untold else told
+
+
+async def _size(log: Log, topic: str) -> int:
+    partitions = range(await log.partitions(topic))
+    return sum([await log.end(topic, p) - await log.beginning(topic, p) for p in partitions])
+
+
+@dataclass
+class _Followed:
+    """A copy, and how far it had followed the log before the log was read."""
+
+    copied: Copied
+    audit: Audit
+    levels: Mapping[int, Reached]
+    copy: Copy
+    failed: Findings = field(default_factory=Findings)
+    behind: int = 0
+
+    @classmethod
+    async def asked(cls, copied: Copied, audit: Audit) -> "_Followed | Check":
+        try:
+            levels = await copied.levels(audit.partitions)
+        except NoStore as error:
+            return unusable(copied.name, copied.place, error, copied.remedy)
+        offsets = {partition: reached.offset for partition, reached in levels.items()}
+        return cls(
+            copied, audit, levels, audit.copy(offsets, whole=copied.whole, holds=copied.holds)
+        )
+
+    async def scan(self, log: Log) -> None:
+        """Read what the copy holds, if it is a copy of this log."""
+        for partition, reached in self.levels.items():
+            await self._require_log(log, partition, reached)
+        if self.failed.counts:
+            return
+        for partition in range(self.audit.partitions):
+            level = self.copy.levels.get(partition, 0)
+            self.behind += await log.end(DECISIONS.name, partition) - level
+        try:
+            async for found in self.copied.scan(self.audit.partitions):
+                self._take(found)
+        except NoStore as error:
+            self.failed.add(Problem.UNUSABLE, self.copied.place, str(error))
+            return
+        await self._require_same()
+
+    async def _require_same(self) -> None:
+        """Raise Transient if the copy was emptied or swapped while it was read."""
+        after = await self.copied.levels(self.audit.partitions)
+        for partition, reached in self.levels.items():
+            if after.get(partition, BEGINNING).offset < reached.offset:
+                raise Transient(f"{self._who} was rebuilt or swapped meanwhile: run verify again")
+
+    def _take(self, found: Stored | Told | Flawed) -> None:
+        if isinstance(found, Flawed):
+            self.copy.flawed(found.identity, found.flaw)
+        else:
+            self.copy.found(found)
+
+    async def _require_log(self, log: Log, partition: int, reached: Reached) -> None:
+        place = f"{DECISIONS.name}/{partition}"
+        if partition >= self.audit.partitions:
+            what = f"{self._who} has followed it, but there is no such partition"
+            self.failed.add(Problem.OTHER_LOG, place, what)
+            return
+        stopped = self.audit.stopped.get(partition, reached.offset)
+        if reached.epoch is not None and stopped <= reached.epoch.offset:
+            reached = Reached(reached.offset)  # the fence may be what is damaged
+        try:
+            await require_log(log, reached, partition, who=self._who)
+        except Fatal as error:
+            self.failed.add(Problem.OTHER_LOG, place, str(error))
+
+    @property
+    def _who(self) -> str:
+        return "the index" if self.copied.whole else f"{self.copied.name} {self.copied.place}"
+
+    @property
+    def is_in_doubt(self) -> bool:
+        return not self.failed.counts and self.copy.is_in_doubt
+
+    def check(self) -> Check:
+        copied = self.copied
+        findings = self.failed if self.failed.counts else self.audit.compared(self.copy)
+        fact = f"{copied.place}: {self.copy.count:,} memories as the log says"
+        if self.copy.by_people:
+            fact += f", {self.copy.by_people:,} of them edited or taken out by hand"
+        if blind := sorted(self.audit.blind(self.copy)):
+            fact += f", but for what was not compared: partition(s) {', '.join(map(str, blind))}"
+        if self.behind:
+            fact += f", {self.behind:,} records behind it"
+        return Check(copied.name, fact, findings, copied.remedy)
+
+    def notes(self) -> list[str]:
+        return [
+            f"{self.copied.name}: partition {partition} was not compared, its decisions do not "
+            f"add up from {offset:,} on"
+            for partition, offset in self.audit.blind(self.copy).items()
+            if not self.failed.counts
+        ]

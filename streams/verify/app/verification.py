@@ -1,0 +1,96 @@
+"""Verification: opens the log and the copies of a store or a cluster, and audits them."""
+
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
+
+from schemas.topics import DECISIONS
+from streams.memories_md.world.file import MemoriesFile
+from streams.model.ports import Log, NoStore
+from streams.store.app import wiring
+from streams.store.app.settings import Settings
+from streams.store.world.store_directory import StoreDirectory
+from streams.verify.app.audited import Check, Report, unusable
+from streams.verify.app.auditing import Progress, audited
+from streams.verify.app.copies import Copied, IndexCopy, JsonlCopy, MemoriesMdCopy, SqliteCopy
+
+
+async def verify(settings: Settings, *, embedded: bool, progress: Progress) -> Report:
+    """Audit a store or a cluster. Raises NoStore if there is none."""
+    async with AsyncExitStack() as stack:
+        opened = _store if embedded else _cluster
+        log, copies = await opened(settings, stack)
+        return await audited(log, copies, progress, dense=embedded)
+
+
+async def _store(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list[Copied | Check]]:
+    directory = StoreDirectory(settings.store)
+    made = directory.require()
+    log = stack.enter_context(closing(wiring.log(directory, read_only=True)))
+    if holder := directory.holder():
+        why = f"being written by process {holder}; not examined meanwhile"
+        return log, [Check(name, why) for name in ("index", *_sink_names(settings))]
+    if wiring.must_be_rebuilt(made.index, directory.index):
+        index = Check("index", f"{made.index}, built from the log at the next start; not examined")
+        return log, [index, *_sinks(settings)]
+    remedy = f"delete {directory.index} and run again: it is rebuilt from the log"
+    try:
+        readable = stack.enter_context(directory.index_to_read())
+        opened = wiring.index(made.index, readable, made.dimension)
+    except NoStore as error:
+        return log, [unusable("index", str(directory.index), error, remedy), *_sinks(settings)]
+    stack.push_async_callback(opened.close)
+    copy = "" if readable == directory.index else " (a copy of it, for it cannot be written)"
+    copied = IndexCopy(opened, f"{made.index}, {directory.index}{copy}", remedy)
+    return log, [copied, *_sinks(settings)]
+
+
+async def _cluster(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list[Copied | Check]]:
+    log = wiring.kafka_log(settings)
+    stack.push_async_callback(log.close)
+    kind = settings.index.kind
+    if not kind.shared:
+        why = f"{kind}, in the directory of the one `memsieve serve`; not examined"
+        return log, [Check("index", why), *_sinks(settings)]
+    place = settings.qdrant.url
+    remedy = "memsieve replay rematerialise: it is rebuilt from the log"
+    nothing_yet = await _is_empty(log)  # before the index: services create it before deciding
+    try:
+        index = await wiring.open_index(settings, create=False)
+    except NoStore as error:
+        if nothing_yet:
+            return log, [Check("index", f"{place}: not made yet; not examined"), *_sinks(settings)]
+        return log, [unusable("index", place, error, remedy), *_sinks(settings)]
+    stack.push_async_callback(index.close)
+    return log, [IndexCopy(index, f"{kind}, {place}", remedy), *_sinks(settings)]
+
+
+async def _is_empty(log: Log) -> bool:
+    """Return whether the log has no decision records at all."""
+    partitions = range(await log.partitions(DECISIONS.name))
+    return not any([await log.end(DECISIONS.name, one) for one in partitions])
+
+
+def _sinks(settings: Settings) -> list[Copied | Check]:
+    wanted = settings.sinks
+    found: list[Copied | Check] = []
+    if wanted.sqlite is not None:
+        found.append(_there("sqlite", wanted.sqlite) or SqliteCopy(wanted.sqlite))
+    if wanted.jsonl is not None:
+        found.append(_there("jsonl", wanted.jsonl) or JsonlCopy(wanted.jsonl))
+    if (file := wanted.memories_md) is not None:
+        copied = MemoriesMdCopy(MemoriesFile(file), wanted.memories_md_world)
+        found.append(copied if copied.is_kept else _not_there(copied.name, file))
+    return found
+
+
+def _there(name: str, path: Path) -> Check | None:
+    """Return a check that a sink is missing, which is no error; None if it exists."""
+    return None if path.exists() else _not_there(name, path)
+
+
+def _not_there(name: str, path: Path) -> Check:
+    return Check(name, f"{path} is not there; not examined")
+
+
+def _sink_names(settings: Settings) -> list[str]:
+    return [sink.name for sink in _sinks(settings)]

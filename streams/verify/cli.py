@@ -1,0 +1,119 @@
+"""`memsieve verify`: whether log and store are what they must be."""
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn
+
+from streams.store.cli import options
+from streams.store.cli.console import err, note, say, say_object
+from streams.verify.app import auditing, verification
+from streams.verify.app.audited import Check, Counts, Report
+
+CODE = 8
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="verify")(verify)
+
+
+def verify(
+    *,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Audit a store or a cluster from its first record to its last memory; change nothing.
+
+    Every decision is read and added up, and compared with the events, the dead letters, the index
+    and the sinks.
+    """
+    source = options.source(config, store, kafka)
+    with _shown() as progress:
+        report = asyncio.run(
+            verification.verify(source.settings, embedded=source.embedded, progress=progress)
+        )
+    if as_json:
+        say_object(_json(report))
+    else:
+        _show(report)
+    if not report.healthy:
+        note("verification failed", style="red")
+        raise typer.Exit(CODE)
+
+
+@contextmanager
+def _shown() -> Generator[auditing.Progress]:
+    """Show on a terminal how far the log is read; elsewhere nothing."""
+    columns = (TextColumn("verifying"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task("")
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _json(report: Report) -> dict[str, Any]:
+    return {
+        "healthy": report.healthy,
+        "counts": asdict(report.counts),
+        "checks": [_check_json(check) for check in report.checks],
+        "notes": report.notes,
+    }
+
+
+def _check_json(check: Check) -> dict[str, Any]:
+    found = check.findings
+    return {
+        "name": check.name,
+        "healthy": check.healthy,
+        "fact": check.told,
+        "found": {problem.value: count for problem, count in found.counts.items()},
+        "findings": [
+            {
+                "problem": one.problem.value,
+                "place": one.place,
+                "what": one.what,
+                "remedy": check.remedy_of(one.problem),
+            }
+            for one in found.shown
+        ],
+    }
+
+
+def _show(report: Report) -> None:
+    for check in report.checks:
+        mark, style = ("ok", "green") if check.healthy else ("!!", "red")
+        say(f"{mark}  {check.name:<12}{check.told}", style=style)
+    say()
+    _show_counts(report.counts)
+    for check in report.checks:
+        _show_findings(check)
+    if report.notes:
+        say()
+    for line in report.notes:
+        say(line, style="dim")
+
+
+def _show_counts(counts: Counts) -> None:
+    say(f"{'events':<14}{counts.events:>9,}")
+    for what, count in {**counts.decisions, "waiting": counts.waiting}.items():
+        say(f"  {what:<12}{count:>9,}")
+    if counts.in_doubt:
+        say(f"  {'in doubt':<12}{counts.in_doubt:>9,}")
+
+
+def _show_findings(check: Check) -> None:
+    """Print what was found, problem by problem, each with what to do."""
+    for problem, count in check.findings.counts.items():
+        shown = [one for one in check.findings.shown if one.problem is problem]
+        say()
+        say(f"{check.name}: {count:,} {problem.value}", style="red")
+        for one in shown:
+            say(f"  {one.place} {one.what}")
+        if count > len(shown):
+            say(f"  and {count - len(shown):,} more")
+        say(f"  to do: {check.remedy_of(problem)}")

@@ -1,0 +1,405 @@
+"""Checks of the invariants of a log and of the copies that follow it.
+
+The caller passes in decisions, events and memories in log order; nothing is read here. An audit
+continues past a finding as far as possible, and does not report consequences of one damage as
+another.
+"""
+
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+
+from schemas.base import DecisionId, MemoryId, Position, ScopeName
+from schemas.decisions import (
+    Block,
+    Change,
+    Decision,
+    Erase,
+    Fence,
+    Forward,
+    Ignore,
+    Insert,
+    Reinforce,
+    Reject,
+    Revise,
+    Revision,
+)
+from schemas.events import Forget
+from schemas.memories import Target
+from schemas.topics import DEAD_LETTERS, DECISIONS, EVENTS
+from streams.model.identity import content_key, decision_id, forwarding_id, rejection_id
+from streams.model.neighbours import Stored
+from streams.model.scope import partition_of
+from streams.model.screening import was_screened
+from streams.model.wordings import lost, texts_of
+from streams.stage.core.ledger import MissingTarget, fold, stated, touched
+from streams.verify.core.copies import Copy, Holding, every
+from streams.verify.core.findings import Findings, Problem, place_of
+from streams.verify.core.pairing import Pairing
+
+
+class Audit:
+    """Folds the decisions of a log, each partition in order, and records what is wrong.
+
+    A partition is folded up to the first record that cannot be applied, since nothing after it can
+    be either.
+    """
+
+    def __init__(self, partitions: int, committed: Mapping[int, int]) -> None:
+        """Start empty; `committed` has the deduplicator group's committed offset per partition."""
+        self.partitions = partitions
+        self._numbers_in_doubt = False
+        self._places: dict[DecisionId, str] = {}
+        self._copies: list[Copy] = []
+        self.log, self.numbers, self.events, self.fold = (Findings() for _ in range(4))
+        self.wordings, self.letters, self.forwards = (Findings() for _ in range(3))
+        self.pairings = {
+            partition: Pairing(partition, committed.get(partition, 0), self.events)
+            for partition in range(partitions)
+        }
+        self.state: dict[MemoryId, Stored] = {}
+        self._skipped: dict[MemoryId, str] = {}
+        self._holes: dict[int, set[int]] = {}
+        self.stopped: dict[int, int] = {}
+        """Where folding stopped, by partition: the offset of the first record not applicable."""
+        self.kinds = Counter[str]()
+        self.fences = 0
+        self._rejects: dict[str, str] = {}
+        self._rejected: dict[str, tuple[Position, Position]] = {}
+        self._forwards: dict[tuple[int, str], str] = {}
+
+    def copy(self, levels: Mapping[int, int], *, whole: bool, holds: Holding = every) -> Copy:
+        """Return a checker that compares a copy with the fold of the decisions that follow."""
+        copy = Copy(levels, self.state, whole=whole, holds=holds)
+        self._copies.append(copy)
+        return copy
+
+    def topic(self, name: str, partitions: int) -> None:
+        """Check that a topic has as many partitions as the decisions topic."""
+        if partitions != self.partitions:
+            what = f"has {partitions} partition(s), but {DECISIONS.name} has {self.partitions}"
+            self._misnumbered(Problem.PARTITIONS_DIFFER, name, what)
+
+    def pairing(self, partition: int) -> Pairing:
+        """Return the pairing of a partition's events with their decisions."""
+        return self.pairings.setdefault(partition, Pairing(partition, 0, self.events))
+
+    def fence(self, fence: Fence, position: Position) -> None:
+        self.fences += 1
+        if fence.partitions != self.partitions:
+            what = f"is a fence of one among {fence.partitions} partition(s), not {self.partitions}"
+            self._misnumbered(Problem.PARTITIONS_DIFFER, place_of(position), what)
+        if fence.partition != position.partition:
+            what = f"is a fence of partition {fence.partition}"
+            self.numbers.add(Problem.FENCE_MISPLACED, place_of(position), what)
+
+    def beginning_lost(self, position: Position) -> None:
+        """Record that a partition no longer has its first records."""
+        what = "is where the decisions begin: what lay before is gone"
+        self.log.add(Problem.BEGINNING_LOST, place_of(position), what)
+        self.pairings[position.partition].doubt()
+        self._stop(position)
+
+    def unread_fence(self, problem: Problem, position: Position, what: str) -> None:
+        """Record an unreadable fence."""
+        self.log.add(problem, place_of(position), what)
+        self._stop(position)
+
+    def unread_decision(self, problem: Problem, position: Position, what: str) -> None:
+        """Record an unreadable decision that counts."""
+        self.log.add(problem, place_of(position), what)
+        self.pairings[position.partition].doubt()
+        self._stop(position)
+
+    def untold(self, position: Position) -> None:
+        """Register a record that may or may not count, because its fence is unreadable."""
+        self.pairings[position.partition].doubt()
+
+    def hole(self, position: Position) -> None:
+        """Register an offset without a record in a log that should have no gaps."""
+        self._holes.setdefault(position.partition, set()).add(position.offset)
+
+    def close_holes(self) -> None:
+        """Report gaps that no erasure explains, and changes whose base never appeared."""
+        for partition, offsets in self._holes.items():
+            for offset in sorted(offsets):
+                place = f"{DECISIONS.name}/{partition}/{offset}"
+                self.log.add(Problem.RECORD_LOST, place, "is not there")
+            if offsets:
+                self.stopped.setdefault(partition, min(offsets))
+        for identity, place in self._skipped.items():
+            what = f"memory {identity} is to be changed, but is not what it was for the decision"
+            self.fold.add(Problem.DOES_NOT_BUILD, place, what)
+
+    def decision(self, decision: Decision, position: Position, *, holed: bool = False) -> None:
+        """Check a decision that counts; `holed` if a record before it is missing."""
+        self.kinds[decision.kind] += 1
+        pairing, place = self.pairings[position.partition], place_of(position)
+        pairing.decided(decision, position.offset)
+        if was_screened(decision):
+            pairing.erase(decision.source.offset, position.offset, stays=False)
+        self._require_source(decision, position)
+        self._require_id(decision, place)
+        match decision:
+            case Reject():
+                self._rejects.setdefault(decision.dead_letter_id, place)
+                self._rejected.setdefault(decision.dead_letter_id, (decision.source, position))
+            case Forward():
+                self._forwards[decision.partition, place_of(decision.source)] = place
+                self._require_partition(decision.scope, decision.partition, place)
+            case Block():
+                self._require_partition(decision.scope, position.partition, place)
+            case Ignore():
+                self._require_partition(decision.event.scope, position.partition, place)
+            case _:
+                self._require_partition(decision.event.scope, position.partition, place)
+                self._require_once(decision, place)
+                self._require_own_words(decision, place)
+                if isinstance(decision, Erase):
+                    self._erase(decision, position)
+                self._fold(decision, position, holed=holed)
+
+    def letter(self, identity: str) -> None:
+        """Register a dead letter."""
+        self._rejects.pop(identity, None)
+
+    def dropped(self, identity: str) -> None:
+        """Register a dropped dead letter: its event may be gone from the events topic."""
+        if identity in self._rejected:
+            source, position = self._rejected[identity]
+            pairing = self.pairings[position.partition]
+            pairing.erase(source.offset, position.offset, stays=False)
+
+    def close_letters(self, *, expired: bool) -> int:
+        """Report rejects without a dead letter; return how many cannot be checked.
+
+        `expired`: the topic has lost records or has unreadable ones.
+        """
+        if expired:
+            return len(self._rejects)
+        for identity, place in self._rejects.items():
+            what = f"is a reject, but {DEAD_LETTERS.name} has no letter {identity}"
+            self.letters.add(Problem.NO_DEAD_LETTER, place, what)
+        return 0
+
+    def forwarded(self, partition: int, origin: str) -> None:
+        """Register a republished event; `origin` is its previous position."""
+        self._forwards.pop((partition, origin), None)
+
+    def close_forwards(self, expired: Container[int]) -> int:
+        """Report forwards without a republished event; return how many cannot be checked.
+
+        `expired`: the partitions of the events topic that have lost their first records.
+        """
+        untold = 0
+        for (partition, origin), place in self._forwards.items():
+            if partition in expired:
+                untold += 1
+            else:
+                what = f"says that {origin} was sent on to partition {partition}: it is not there"
+                self.forwards.add(Problem.NOT_FORWARDED, place, what)
+        return untold
+
+    def blind(self, copy: Copy) -> dict[int, int]:
+        """Return the partitions where a copy cannot be compared, and where their folding ended."""
+        levels = copy.levels
+        return {p: end for p, end in self.stopped.items() if levels.get(p, 0) > end}
+
+    def compared(self, copy: Copy) -> Findings:
+        """Return the differences between a copy and the log."""
+        blind = self.blind(copy)
+        if blind and self._numbers_in_doubt:
+            return Findings()
+        return copy.findings(lambda scope: not blind or self._home(scope) not in blind)
+
+    def _home(self, scope: ScopeName) -> int:
+        return partition_of(scope, self.partitions)
+
+    def _require_source(self, decision: Decision, position: Position) -> None:
+        source = decision.source
+        if (source.topic, source.partition) != (EVENTS.name, position.partition):
+            what = f"is a decision on {place_of(source)}, which lies in another partition"
+            self.events.add(Problem.OTHER_EVENT, place_of(position), what)
+
+    def _require_id(self, decision: Decision, place: str) -> None:
+        if decision.decision_id != _derived_id(decision):
+            what = f"has the id {decision.decision_id}, which is not that of its event"
+            self.fold.add(Problem.OTHER_ID, place, what)
+
+    def _require_partition(self, scope: ScopeName, partition: int, place: str) -> None:
+        if not self._numbers_in_doubt and (own := self._home(scope)) != partition:
+            what = f"is on scope {scope}, which belongs to partition {own}"
+            self.fold.add(Problem.OTHER_PARTITION, place, what)
+
+    def _require_once(self, decision: Change | Revision, place: str) -> None:
+        before = self._places.setdefault(decision.decision_id, place)
+        if before != place:
+            what = f"changes memories for event {decision.event.event_id}, as {before} did before"
+            self.events.add(Problem.DECIDED_TWICE, place, what)
+
+    def _require_own_words(self, decision: Change | Revision, place: str) -> None:
+        for memory in stated(decision):
+            keys = tuple(content_key(memory.scope, text) for text in texts_of(memory))
+            if memory.content_keys != keys:
+                what = f"gives memory {memory.id} a content key that is not that of its words"
+                self.fold.add(Problem.OTHER_WORDS, place, what)
+
+    def _erase(self, decision: Erase, position: Position) -> None:
+        """Register the records that an erasure removes and the memories that it restates."""
+        pairing, holes = self.pairings[position.partition], self._holes.get(position.partition)
+        for one in decision.erased:
+            gone = pairing.erase(one.event, position.offset, stays=one.event_stays)
+            self.kinds["erased"] += gone
+            if holes is not None:
+                holes.discard(one.decision)
+        for identity in touched(decision):
+            self._skipped.pop(identity, None)
+
+    def _fold(self, decision: Change | Revision, position: Position, *, holed: bool) -> None:
+        if position.partition in self.stopped:
+            return
+        before = {identity: self.state.get(identity) for identity in touched(decision)}
+        self._require_scope(decision, before, place_of(position))
+        wrong = None if holed else _misbuilt(decision, before)
+        try:
+            changed = fold(self.state, decision, holed=holed)
+        except MissingTarget as damage:
+            wrong = str(damage)
+            self._stop(position)
+            self._restore(before)
+        else:
+            self._tell_copies(position, {identity: before[identity] for identity in changed})
+            self._require_wordings(decision, before, changed, place_of(position))
+            left = [identity for identity in before if identity not in changed]
+            if holed:
+                self._skipped.update(dict.fromkeys(left, place_of(position)))
+            elif left:
+                wrong = wrong or "changes a memory to what it was already"
+        if wrong:
+            self.fold.add(Problem.DOES_NOT_BUILD, place_of(position), wrong)
+
+    def _require_wordings(
+        self,
+        decision: Change | Revision,
+        before: Mapping[MemoryId, Stored | None],
+        changed: Container[MemoryId],
+        place: str,
+    ) -> None:
+        """Require that every earlier wording of a memory is kept or counted as folded."""
+        if not isinstance(decision, Change) or decision.memory.id not in changed:
+            return
+        known = {i: stored.memory for i, stored in before.items() if stored is not None}
+        if count := lost(decision, known):
+            what = f"leaves {count} wording(s) out of memory {decision.memory.id}, uncounted"
+            self.wordings.add(Problem.WORDING_LOST, place, what)
+
+    def _tell_copies(self, position: Position, before: Mapping[MemoryId, Stored | None]) -> None:
+        for copy in self._copies:
+            for identity, stored in before.items():
+                copy.changed(position, stored, self.state[identity])
+
+    def _require_scope(
+        self, decision: Change | Revision, before: Mapping[MemoryId, Stored | None], place: str
+    ) -> None:
+        scope = decision.event.scope
+        known = [stored.memory for stored in before.values() if stored is not None]
+        for memory in (*stated(decision), *known):
+            if memory.scope != scope:
+                what = f"is on scope {scope}, and changes memory {memory.id} of {memory.scope}"
+                self.fold.add(Problem.OTHER_SCOPE, place, what)
+
+    def _restore(self, before: Mapping[MemoryId, Stored | None]) -> None:
+        for identity, stored in before.items():
+            if stored is not None:
+                self.state[identity] = stored
+            else:
+                self.state.pop(identity, None)
+
+    def _stop(self, position: Position) -> None:
+        self.stopped.setdefault(position.partition, position.offset)
+
+    def _misnumbered(self, problem: Problem, place: str, what: str) -> None:
+        """Record a wrong partition count, which makes the partition of every scope uncertain."""
+        self._numbers_in_doubt = True
+        self.numbers.add(problem, place, what)
+
+
+def _misbuilt(decision: Change | Revision, before: Mapping[MemoryId, Stored | None]) -> str | None:
+    """Return how a target's version differs from the one the decision saw; None if none does."""
+    for target in _targets(decision):
+        stored = before.get(target.memory_id)
+        if stored is not None and stored.memory.version != target.version:
+            return (
+                f"saw memory {target.memory_id} at version {target.version}, but it was at "
+                f"{stored.memory.version}"
+            )
+    return None
+
+
+def _targets(decision: Change | Revision) -> Sequence[Target]:
+    match decision:
+        case Insert() | Revise():
+            return ()
+        case Erase():
+            return decision.event.targets if isinstance(decision.event, Forget) else ()
+        case Reinforce():
+            return (decision.target,)
+        case _:
+            return decision.targets
+
+
+def _derived_id(decision: Decision) -> DecisionId:
+    source = decision.source
+    match decision:
+        case Reject():
+            return rejection_id(source.topic, source.partition, source.offset)
+        case Block():
+            return decision_id(decision.scope, decision.event_id)
+        case Forward():
+            return forwarding_id(source.topic, source.partition, source.offset)
+        case _:
+            return decision_id(decision.event.scope, decision.event.event_id)
+
+
+def successors(state: Mapping[MemoryId, Stored]) -> Findings:
+    """Return the superseded memories whose chain of successors is broken or has a cycle."""
+    found = Findings()
+    settled: dict[MemoryId, _Wrong | None] = {}
+    for identity in state:
+        way, wrong = _follow(state, identity, settled)
+        settled.update(dict.fromkeys(way, wrong))
+    for identity, wrong in settled.items():
+        if wrong is not None:
+            found.add(wrong.problem, identity, wrong.what)
+    return found
+
+
+@dataclass(frozen=True)
+class _Wrong:
+    """What is wrong with a memory's chain of successors."""
+
+    problem: Problem
+    what: str
+
+
+def _follow(
+    state: Mapping[MemoryId, Stored],
+    identity: MemoryId,
+    settled: Mapping[MemoryId, _Wrong | None],
+) -> tuple[list[MemoryId], _Wrong | None]:
+    """Return the memories along the chain, and what is wrong at its end; None if nothing is."""
+    way: dict[MemoryId, None] = {}
+    at = identity
+    while at not in way:
+        if at in settled:
+            return list(way), settled[at]
+        way[at] = None
+        memory = state[at].memory
+        if memory.superseded is None or memory.superseded.by is None:
+            return list(way), None
+        after = state.get(memory.superseded.by)
+        if after is None or after.memory.scope != memory.scope:
+            what = f"leads to memory {memory.superseded.by}, which its scope does not have"
+            return list(way), _Wrong(Problem.NO_SUCCESSOR, what)
+        at = after.memory.id
+    return list(way), _Wrong(Problem.SUCCESSOR_CYCLE, f"leads back to memory {at}")

@@ -1,0 +1,122 @@
+"""The page put together: who is let in, what browsers may do with it, its views."""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import RedirectResponse, Response
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from streams.api.app.access import Access
+from streams.api.app.desk import Desk
+from streams.api.app.guard import Guard
+from streams.api.app.problems import Log, Refused, tell_problems
+from streams.api.app.serving import Served
+from streams.clock.system import SystemClock
+from streams.judges.budget import Budget
+from streams.maintain.app.diagnosis import Finding, examine
+from streams.memory.app.lifecycle import Lifecycle
+from streams.model.policy import Policy
+from streams.model.ports import Clock
+from streams.store.app import policies
+from streams.store.app.settings import Settings
+from streams.store.world.telemetry import ApiMetrics
+from streams.web.app import exploring, logins, quality, reviewing
+from streams.web.app.chronicle import Chronicle
+from streams.web.app.doubts import Doubts
+from streams.web.app.pages import STATIC, refusal
+from streams.web.app.sessions import SessionDoor, Sessions
+
+HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""What every answer tells browsers: nothing from elsewhere, nothing inline, nothing kept."""
+
+Examine = Callable[[], Awaitable[list[Finding]]]
+
+
+def views(
+    desk: Desk,
+    chronicle: Chronicle,
+    access: Access,
+    sessions: Sessions,
+    policy: Policy,
+    examined: Examine,
+    log: Log,
+) -> FastAPI:
+    """Return the page as FastAPI has it, before anybody is kept out of it."""
+    app = FastAPI(title="memsieve", openapi_url=None)
+    doubts = Doubts(desk.life, chronicle)
+    logins.add_routes(app, access, sessions)
+    reviewing.add_routes(app, desk, doubts)
+    exploring.add_routes(app, desk, chronicle, doubts)
+    quality.add_routes(app, desk, chronicle, policy, examined)
+
+    @app.get("/")
+    async def start() -> Response:
+        return RedirectResponse("/review", HTTPStatus.SEE_OTHER)
+
+    @app.get("/static/{name}")
+    async def static(name: str) -> Response:
+        if name not in STATIC:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        media_type, content = STATIC[name]
+        return Response(content, media_type=media_type)
+
+    def refused_page(request: Request, refused: Refused) -> Response:
+        return refusal(request.scope, refused)
+
+    tell_problems(app, log, refused_page)
+    return app
+
+
+async def build(
+    life: Lifecycle,
+    access: Access,
+    settings: Settings,
+    policy: Policy,
+    examined: Examine,
+    metrics: ApiMetrics,
+    clock: Clock,
+    log: Log,
+) -> ASGIApp:
+    """Return the page. `examined` tells how the process's parts are."""
+    chronicle = await Chronicle(life.past("show what was decided")).level()
+    sessions, limits = Sessions(clock, settings.web.session_minutes), settings.api
+    app = views(Desk(life, metrics), chronicle, access, sessions, policy, examined, log)
+    budget = Budget(limits.requests_per_minute * access.holders, limits.requests_per_minute, clock)
+    return _Sealed(Guard(app, SessionDoor(sessions, refusal), budget, limits, metrics, log))
+
+
+def served(settings: Settings, log: Log, *, own_store: bool) -> Served:
+    """Return the page as what can be served."""
+
+    async def made(life: Lifecycle, access: Access, metrics: ApiMetrics) -> ASGIApp:
+        async def examined() -> list[Finding]:
+            return await examine(settings, embedded=own_store)
+
+        policy = policies.load(settings.policy)
+        return await build(life, access, settings, policy, examined, metrics, SystemClock(), log)
+
+    return Served("page", "web", made, reads_past=True)
+
+
+class _Sealed:
+    """An app whose every answer carries HEADERS."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sealed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        await self._app(scope, receive, sealed)

@@ -1,0 +1,93 @@
+"""Pairs that were kept both, put to a person: as their memories are now."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from schemas.decisions import Insert
+from schemas.outcomes import Review
+from streams.api.app.access import Grant
+from streams.memory.app.lifecycle import Lifecycle, is_forgotten, unknown
+from streams.model.scope import lies_in
+from streams.stage.core.reviewing import Question
+from streams.web.app.chronicle import Chronicle, Pair
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which pairs somebody looks at: of scopes that are open to them, at and below `scope`."""
+
+    grant: Grant
+    scope: str = ""
+    reason: str = ""
+
+    def fits(self, pair: Pair) -> bool:
+        here = not self.scope or lies_in(pair.scope, self.scope)
+        about = not self.reason or self.reason in pair.doubts
+        return here and about and self.grant.allows("read", pair.scope)
+
+
+class Doubts:
+    """Finds what is in doubt, the newest first. Answers are given elsewhere."""
+
+    def __init__(self, life: Lifecycle, chronicle: Chronicle) -> None:
+        self._life = life
+        self._chronicle = chronicle
+
+    async def open(self, wanted: Wanted) -> list[Pair]:
+        """Return the pairs that nobody has answered, and whose memories are live."""
+        return list(self._open(await self._chronicle.level(), wanted))
+
+    async def pair(self, identity: str) -> Pair:
+        """Return the pair that has an id. Raises Declined where none has."""
+        found = (await self._chronicle.level()).pairs.get(identity)
+        if found is None:
+            raise unknown("question", identity)
+        return found
+
+    async def asked(self, pairs: Sequence[Pair]) -> list[Question]:
+        """Return those of these pairs that can be asked about now, as questions."""
+        told = [await self._question(pair) for pair in pairs]
+        return [one for one in told if one is not None and one.state == "open"]
+
+    async def first(self, pairs: Sequence[Pair], hidden: Collection[str]) -> Question | None:
+        """Return the first of them that is not hidden."""
+        for pair in pairs:
+            if pair.id not in hidden and (asked := await self.asked([pair])):
+                return asked[0]
+        return None
+
+    async def question(self, pair: Pair) -> Question:
+        """Return a pair as a question. Raises Declined where what it is about was forgotten."""
+        question = await self._question(pair)
+        if question is None:
+            raise unknown("question", pair.id)
+        return question
+
+    async def _question(self, pair: Pair) -> Question | None:
+        decision = await self._chronicle.decision(pair.partition, pair.offset)
+        if not isinstance(decision, Insert):
+            return None
+        held = await (await self._life.loading.index()).get([pair.newer, pair.older])
+        near = decision.evidence.neighbours
+        compared = next((one for one in near if one.memory_id == pair.older), None)
+        if len(held) < len({pair.newer, pair.older}) or compared is None:
+            return None
+        newer, older = held[pair.newer].memory, held[pair.older].memory
+        if is_forgotten(newer) or is_forgotten(older):
+            return None
+        review = Review(
+            id=pair.id,
+            scope=pair.scope,
+            decision_id=decision.decision_id,
+            newer=newer,
+            older=older,
+            compared=compared,
+            asked_at=decision.event.occurred_at,
+        )
+        return self._chronicle.settlements.question(review, standing=newer.live and older.live)
+
+    def _open(self, chronicle: Chronicle, wanted: Wanted) -> Iterator[Pair]:
+        for pair in reversed(chronicle.pairs.values()):
+            is_open = chronicle.stand(pair) and not chronicle.settlements.is_answered(pair.id)
+            if is_open and wanted.fits(pair):
+                yield pair

@@ -1,0 +1,220 @@
+"""The views to watch: how similar what was joined and kept is, and how the process's parts are."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import FastAPI, Query, Request
+from fastapi.responses import Response
+from pydantic import Field, ValidationError
+
+from schemas.base import Record, ScopeName, Unit
+from schemas.decisions import Band, Change, Reason, kinds_of
+from streams.api.app.desk import Desk
+from streams.api.app.problems import Refused
+from streams.maintain.app.diagnosis import Finding
+from streams.model.bands import Bands
+from streams.model.policy import Policy
+from streams.model.scope import lies_in
+from streams.web.app.chronicle import LINES_MAX, Chronicle, Line
+from streams.web.app.forms import session_of
+from streams.web.app.pages import page
+
+_BINS = 50
+_WIDTH, _ROW, _LEFT, _TOP, _GAP = 600, 56, 80, 22, 14
+"""Of the drawing, in its own units."""
+
+KINDS = kinds_of(Change)
+"""The decisions that have a nearest memory to speak of."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """How many decisions of a kind have a nearest memory as similar as that."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    count: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """The bars of one kind of decision; `base` is where they stand."""
+
+    kind: str
+    count: int
+    most: int
+    base: float
+    bars: Sequence[Bar]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A band's lower bound; `level` keeps labels of near bounds apart."""
+
+    band: str
+    at: float
+    x: float
+    level: int
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A histogram for each kind of decision, one below the other, with the bounds of the bands."""
+
+    rows: Sequence[Row]
+    thresholds: Sequence[Threshold]
+    ticks: Sequence[tuple[float, float]]
+    width: float
+    height: float
+    foot: float
+
+
+class Looked(Record):
+    """What is looked at: a scope with all below it, "" for all; and which bounds are tried."""
+
+    scope: Annotated[str, Field(max_length=512)] = ""
+    match: Unit | None = None
+    review: Unit | None = None
+    log: Unit | None = None
+
+    def tried(self, bands: Bands) -> Bands:
+        """Return the bounds, those that are not tried as they are. Raises Refused."""
+        given = {name: getattr(self, name) for name in Bands.model_fields}
+        known = {name: value for name, value in given.items() if value is not None}
+        try:
+            return Bands.model_validate({**bands.model_dump(), **known})
+        except ValidationError as error:
+            said = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+            raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, said, field="bands") from error
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How many decisions of a kind have their nearest memory in another band by the tried bounds."""
+
+    kind: str
+    before: Band
+    after: Band
+    count: int
+
+
+def add_routes(
+    app: FastAPI,
+    desk: Desk,
+    chronicle: Chronicle,
+    policy: Policy,
+    examined: Callable[[], Awaitable[list[Finding]]],
+) -> None:
+    @app.get("/quality")
+    async def quality(request: Request, looked: Annotated[Looked, Query()]) -> Response:
+        """Show how similar the nearest memory was, by what was decided."""
+        grant = session_of(request).grant
+        lines = [
+            line
+            for line in (await chronicle.level()).lines
+            if (not looked.scope or lies_in(line.scope, looked.scope))
+            and grant.allows("read", line.scope)
+        ]
+        rules = policy.rules(ScopeName(looked.scope)) if looked.scope else policy
+        tried = looked.tried(rules.bands)
+        return page(
+            request,
+            "quality.html",
+            "Quality",
+            looked=looked,
+            drawing=drawing(lines, tried),
+            tried=tried,
+            moved=moved(lines, rules.bands, tried),
+            table=_table(lines),
+            bands=[band.value for band in Band],
+            decided=len(lines),
+            most=LINES_MAX,
+            policy=policy,
+            rules=rules,
+        )
+
+    @app.get("/health")
+    async def health(request: Request) -> Response:
+        """Tell how the parts of the process are, and what the brake has held back."""
+        grant = session_of(request).grant
+        own = [one for one in (await chronicle.level()).lines if grant.allows("read", one.scope)]
+        braked = [one for one in own if one.reason is Reason.BRAKED]
+        return page(
+            request,
+            "health.html",
+            "Health",
+            found=await examined(),
+            now=desk.life.now(),
+            decided=len(own),
+            braked=braked,
+        )
+
+
+def moved(lines: Iterable[Line], bands: Bands, tried: Bands) -> list[Moved]:
+    """Tell which decisions were on another band by other bounds, the most first.
+
+    What would be decided then only deciding once more can tell.
+    """
+    counts = Counter(
+        (line.kind, bands.of(line.similarity), tried.of(line.similarity))
+        for line in lines
+        if line.similarity is not None
+    )
+    return [Moved(*one, count) for one, count in counts.most_common() if one[1] is not one[2]]
+
+
+def drawing(lines: Iterable[Line], bands: Bands) -> Drawing:
+    """Draw how similar the nearest memory was, by kind of decision."""
+    by_kind = {kind: Counter[int]() for kind in KINDS}
+    for line in lines:
+        if line.kind in by_kind and line.similarity is not None:
+            by_kind[line.kind][min(_BINS - 1, int(max(0.0, line.similarity) * _BINS))] += 1
+    shown = [(kind, bins) for kind, bins in by_kind.items() if bins]
+    rows = [_row(kind, bins, at) for at, (kind, bins) in enumerate(shown)]
+    foot = _TOP * 3 + max(1, len(rows)) * (_ROW + _GAP)
+    return Drawing(
+        rows=rows,
+        thresholds=_thresholds(bands),
+        ticks=[(tenth / 10, _x(tenth / 10)) for tenth in range(0, 11, 2)],
+        width=_LEFT + _WIDTH + 20,
+        height=foot + 36,
+        foot=foot,
+    )
+
+
+def _row(kind: str, bins: Counter[int], at: int) -> Row:
+    most, base = max(bins.values()), _TOP * 3 + at * (_ROW + _GAP) + _ROW
+    bars = [_bar(place, bins[place], most, base) for place in sorted(bins)]
+    return Row(kind, bins.total(), most, base, bars)
+
+
+def _bar(place: int, count: int, most: int, base: float) -> Bar:
+    height = max(2.0, _ROW * count / most)
+    low, high = place / _BINS, (place + 1) / _BINS
+    width = _x(high) - _x(low) - 1
+    return Bar(_x(low), round(base - height, 1), width, round(height, 1), count, low, high)
+
+
+def _thresholds(bands: Bands) -> list[Threshold]:
+    bounds = enumerate(bands.model_dump().items())
+    return [Threshold(band, at, _x(at), level) for level, (band, at) in bounds]
+
+
+def _x(similarity: float) -> float:
+    return round(_LEFT + _WIDTH * similarity, 1)
+
+
+def _table(lines: Sequence[Line]) -> list[tuple[str, list[int], int]]:
+    """Count the decisions of each kind by the band of their nearest memory."""
+    counts = Counter((line.kind, line.band) for line in lines)
+    kinds = list(dict.fromkeys([*KINDS, *sorted({line.kind for line in lines})]))
+    rows = [(kind, [counts[kind, band] for band in Band]) for kind in kinds]
+    totals = Counter(line.kind for line in lines)
+    return [(kind, by_band, totals[kind]) for kind, by_band in rows if totals[kind]]

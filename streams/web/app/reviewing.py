@@ -1,0 +1,173 @@
+"""The view to settle what is in doubt: one pair after the other, by keyboard."""
+
+from collections import Counter
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated, get_args
+
+from fastapi import FastAPI, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import Field
+
+from schemas.base import Record
+from schemas.decisions import Decision, Ignore, Reason
+from schemas.events import Answer
+from streams.api.app.desk import Desk
+from streams.api.app.problems import Refused
+from streams.memory.app.lifecycle import Declined, Why, unknown
+from streams.stage.core.explain import why
+from streams.stage.core.reviewing import Question
+from streams.web.app.chronicle import Pair
+from streams.web.app.doubts import Doubts, Wanted
+from streams.web.app.forms import OwnForm, session_of
+from streams.web.app.pages import address, page
+from streams.web.app.sessions import Session, Step
+from streams.web.app.words import Run, compared
+
+_VERDICTS = get_args(Answer.model_fields["verdict"].annotation)
+_SKIP = "skip"
+
+
+class Choice(Record):
+    """Which pairs are looked at."""
+
+    scope: Annotated[str, Field(max_length=512)] = ""
+    reason: Annotated[str, Field(max_length=200)] = ""
+
+
+Chosen = Annotated[Choice, Query()]
+
+
+def add_routes(app: FastAPI, desk: Desk, doubts: Doubts) -> None:
+    @app.get("/review")
+    async def review(request: Request, chosen: Chosen) -> Response:
+        """Show the next pair that is in doubt."""
+        session = session_of(request)
+        open_ = await doubts.open(Wanted(session.grant, chosen.scope))
+        question = await doubts.first(_fitting(open_, chosen), session.seen)
+        return _shown(request, question, chosen, open_)
+
+    @app.get("/review/{review_id}")
+    async def one(review_id: str, request: Request, chosen: Chosen) -> Response:
+        """Show one pair, answered or not."""
+        question = await _question(desk, doubts, request, review_id)
+        open_ = await doubts.open(Wanted(session_of(request).grant, chosen.scope))
+        return _shown(request, question, chosen, open_)
+
+    @app.post("/review/{review_id}")
+    async def answer(review_id: str, request: Request, form: OwnForm, chosen: Chosen) -> Response:
+        """Settle a pair, or leave it for another time."""
+        verdict, session = form.get("verdict", ""), session_of(request)
+        await _question(desk, doubts, request, review_id)
+        if verdict == _SKIP:
+            session.trail.append(Step(review_id, None))
+        elif verdict in _VERDICTS:
+            await _settle(desk, doubts, request, review_id, verdict)
+        else:
+            said = f"verdict: write {', '.join((*_VERDICTS, _SKIP))}"
+            raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, said, field="verdict")
+        return _on(chosen)
+
+    @app.post("/undo")
+    async def undo(request: Request, _: OwnForm, chosen: Chosen) -> Response:
+        """Take the last answer of this login back, and show its pair again."""
+        session = session_of(request)
+        if not session.trail:
+            session.notice = "There is nothing to take back."
+            return _on(chosen)
+        step = session.trail.pop()
+        if step.verdict is not None:
+            question = await _question(desk, doubts, request, step.review_id)
+            try:
+                session.notice = await _taken_back(desk, question, desk.author(request))
+            except Declined as error:
+                session.notice = f"Not taken back: {error}."
+                session.trail.append(step)
+        return RedirectResponse(
+            address(f"/review/{step.review_id}", **dict(chosen)), HTTPStatus.SEE_OTHER
+        )
+
+
+def _shown(
+    request: Request, question: Question | None, chosen: Choice, open_: Sequence[Pair]
+) -> Response:
+    """Return a pair as a page, or that there is none; `open_` are those of the scope."""
+    session = session_of(request)
+    newer, older = _texts(question)
+    may_write = question is not None and session.grant.allows("write", question.review.scope)
+    return page(
+        request,
+        "review.html",
+        "Review",
+        question=question,
+        newer=newer,
+        older=older,
+        chosen=chosen,
+        left=_left(_fitting(open_, chosen), session),
+        reasons=Counter(doubt for pair in open_ for doubt in pair.doubts),
+        may_answer=may_write and question is not None and question.answerable,
+        notice=session.noticed(),
+    )
+
+
+def _fitting(open_: Sequence[Pair], chosen: Choice) -> Sequence[Pair]:
+    """Return the pairs that are kept apart by what was chosen."""
+    return [pair for pair in open_ if not chosen.reason or chosen.reason in pair.doubts]
+
+
+async def _question(desk: Desk, doubts: Doubts, request: Request, identity: str) -> Question:
+    """Return a pair as a question; one of another scope is as unknown as one that is nowhere."""
+    pair = await doubts.pair(identity)
+    desk.open(request, "read", pair.scope, unknown("question", identity), "review_id")
+    return await doubts.question(pair)
+
+
+async def _settle(
+    desk: Desk, doubts: Doubts, request: Request, identity: str, verdict: str
+) -> None:
+    """Answer a question in the name of who is logged in, and note what came of it."""
+    session, pair = session_of(request), await doubts.pair(identity)
+    desk.permit(request, "write", pair.scope, "scope")
+    question = await doubts.question(pair)
+    try:
+        [told] = await desk.life.answer(question, verdict, desk.author(request), "")
+    except Declined as error:
+        session.notice = f"Not answered: {error}."
+        return
+    session.notice = _noted(told.decision)
+    session.trail.append(Step(identity, verdict))
+
+
+def _noted(decision: Decision | None) -> str:
+    """Tell what is to be known of an answer that did not simply take effect."""
+    if decision is None:
+        return "Asked for; the services decide when its turn comes."
+    late = isinstance(decision, Ignore) and decision.evidence.reason is not Reason.ANSWERED
+    return f"Nothing changed: {why(decision)}." if late else ""
+
+
+async def _taken_back(desk: Desk, question: Question, author: str) -> str:
+    """Take an answer back; tell what came of that. Raises Declined."""
+    if question.settled is None and question.reopened_by is None:
+        raise Declined(Why.CONFLICT, "the services have not decided on that answer yet")
+    if question.settled is None:
+        return "Somebody has taken that back already."
+    if question.answerable:
+        return "That answer changed no memory. Another one takes its place."
+    await desk.life.undo(question.settled.decision_id, author, "taken back on the page")
+    return "Taken back: both memories are as they were."
+
+
+def _texts(question: Question | None) -> tuple[list[Run], list[Run]]:
+    if question is None:
+        return [], []
+    return compared(question.review.newer.text, question.review.older.text)
+
+
+def _left(open_: Sequence[Pair], session: Session) -> int:
+    seen = session.seen
+    return sum(pair.id not in seen for pair in open_)
+
+
+def _on(chosen: Choice) -> Response:
+    return RedirectResponse(address("/review", **dict(chosen)), HTTPStatus.SEE_OTHER)

@@ -1,0 +1,56 @@
+"""`memsieve web`: the page to review and explore."""
+
+import asyncio
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.model.ports import Unusable
+from streams.store.cli import options
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="web")(web)
+
+
+def web(
+    *,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            "--tokens", metavar="FILE", help="The tokens that may log in, as TOML. [api.tokens]"
+        ),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", help="Where it is served. [127.0.0.1]")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65_535, help="Its port; 0: any. [8091]"),
+    ] = None,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+) -> None:
+    """Serve the page to review and explore, until stopped.
+
+    Over an embedded store it is the one process that writes it. With --kafka it publishes the
+    answers, and the services decide. Needs memsieve[web].
+    """
+    missing = [name for name in ("fastapi", "jinja2") if find_spec(name) is None]
+    if missing:
+        named = " and ".join(missing)
+        raise Unusable(f"the page is made with {named}: pip install 'memsieve[web]'")
+    from streams.api.app.serving import serve  # noqa: PLC0415
+    from streams.store.world.telemetry import log_lines  # noqa: PLC0415 - only here is all this needed
+    from streams.web.app.app import served  # noqa: PLC0415
+
+    source = options.source(
+        config, store, kafka, policy=policy, api__tokens=tokens, web__host=host, web__port=port
+    )
+    log = log_lines("web")
+    app = served(source.settings, log.info, own_store=source.embedded)
+    asyncio.run(serve(source.settings, app, own_store=source.embedded, report=log.info))

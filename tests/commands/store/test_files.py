@@ -1,0 +1,386 @@
+"""Files as people have them: columns that nobody named, formats, encodings, and what is no file."""
+
+import gzip
+import io
+import json
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from streams.store.world.files import FileSource
+from tests.commands.conftest import Memsieve
+from tests.commands.store.test_run import texts
+
+ROWS = (
+    {"when": "2026-03-02 09:10", "customer": "hill", "note": "The printer is out of toner today."},
+    {"when": "2026-03-03 14:00", "customer": "dale", "note": "Zoë paid invoice 2093 twice."},
+)
+TEXTS = sorted(row["note"] for row in ROWS)
+TOOK = "took note as text, customer as scope, when as time"
+
+
+def table(delimiter: str) -> str:
+    lines = [tuple(ROWS[0]), *(tuple(row.values()) for row in ROWS)]
+    return "".join(f"{delimiter.join(line)}\r\n" for line in lines)
+
+
+def events(memsieve: Memsieve, store: str = "store") -> list[dict[str, Any]]:
+    return [one["event"] for one in memsieve("decisions", "--store", store, "--json").json()]
+
+
+def lines(rows: Any) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def pretty(rows: Any) -> str:
+    return "\n".join(json.dumps(row, ensure_ascii=False, indent=2) for row in rows)
+
+
+def in_parquet(columns: Mapping[str, Any]) -> bytes:
+    packed = io.BytesIO()
+    parquet.write_table(pa.table(columns), packed)
+    return packed.getvalue()
+
+
+FILES: dict[str, tuple[str, bytes, str]] = {
+    "lines": ("notes.jsonl", lines(ROWS).encode(), TOOK),
+    "an array": ("notes.json", json.dumps(ROWS).encode(), f"{TOOK}; read as a JSON document"),
+    "an array under another name": (
+        "notes.jsonl",
+        json.dumps(ROWS, indent=4).encode(),
+        f"{TOOK}; read as a JSON document",
+    ),
+    "objects over several lines": (
+        "notes.json",
+        pretty(ROWS).encode("utf-8-sig"),
+        f"{TOOK}; read as a JSON document",
+    ),
+    "lines in UTF-16": ("notes.jsonl", lines(ROWS).encode("utf-16"), f"{TOOK}; read as UTF-16-LE"),
+    "an array in Latin-1": (
+        "notes.json",
+        json.dumps(ROWS, ensure_ascii=False).encode("latin-1"),
+        f"{TOOK}; read as a JSON document, Windows-1252 (Latin-1)",
+    ),
+    "a table": ("notes.csv", table(",").encode("utf-8-sig"), TOOK),
+    "a table with semicolons": (
+        "notes.csv",
+        table(";").encode("cp1252"),
+        f"{TOOK}; read as Windows-1252 (Latin-1), columns parted by ;",
+    ),
+    "a table with tabs": (
+        "notes.tsv",
+        table("\t").encode("utf-16-be"),
+        f"{TOOK}; read as UTF-16-BE, columns parted by tabs",
+    ),
+    "a packed table with bars": (
+        "notes.csv.gz",
+        gzip.compress(table("|").encode()),
+        f"{TOOK}; read as columns parted by |",
+    ),
+    "a packed array whose name does not say so": (
+        "notes.json",
+        gzip.compress(json.dumps(ROWS).encode("utf-16")),
+        f"{TOOK}; read as a JSON document, UTF-16-LE",
+    ),
+    "Parquet": (
+        "notes.parquet",
+        in_parquet({name: [row[name] for row in ROWS] for name in ROWS[0]}),
+        TOOK,
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "said"), FILES.values(), ids=FILES.keys())
+def test_a_file_is_read_as_it_is_and_what_was_guessed_is_said(
+    name: str, content: bytes, said: str, memsieve: Memsieve, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    result = memsieve("run", name, "--store", "store")
+    assert result.code == 0
+    assert f"{name}: {said}\n" in result.err
+    assert sorted(texts(memsieve)) == TEXTS
+    assert {(one["scope"], one["occurred_at"]) for one in events(memsieve)} == {
+        ("hill", "2026-03-02T09:10:00Z"),
+        ("dale", "2026-03-03T14:00:00Z"),
+    }
+
+
+def test_what_is_called_as_memsieve_calls_it_is_not_talked_about(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    row = {"text": "Ana likes tea.", "scope": "acme/ana", "occurred_at": "2026-03-01"}
+    (tmp_path / "facts.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    assert "took" not in memsieve("run", "facts.jsonl", "--store", "store").err
+
+
+def test_rows_that_name_nobody_are_of_one_scope_and_that_is_said(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    rows = [{"id": n, "fact": text} for n, text in enumerate(TEXTS)]
+    (tmp_path / "my notes.jsonl").write_text(lines(rows), encoding="utf-8")
+    result = memsieve("run", "my notes.jsonl", "--store", "store")
+    assert "took fact as text, id as id, all rows as scope my-notes\n" in result.err
+    assert {(one["event_id"], one["scope"]) for one in events(memsieve)} == {
+        ("0", "my-notes"),
+        ("1", "my-notes"),
+    }
+    named = memsieve("run", "my notes.jsonl", "--store", "other", "--scope", "acme/ana")
+    assert "took fact as text, id as id\n" in named.err
+    assert {one["scope"] for one in events(memsieve, "other")} == {"acme/ana"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "arguments", "said"),
+    [
+        (ROWS, ["--text-field", "nota"], "no column nota: did you mean --text-field note?"),
+        (ROWS, ["--text-field", "xyz"], "no column xyz: did you mean --text-field note?"),
+        (ROWS, ["--scope-field", "Customer"], "did you mean --scope-field customer?"),
+        (
+            ROWS,
+            ["--scope-field", "desk/{custmer}"],
+            "no column custmer: did you mean --scope-field 'desk/{customer}'?",
+        ),
+        (ROWS, ["--time-field", "whens"], "did you mean --time-field when?"),
+        (ROWS, ["--id-field", "xyz"], "no column xyz: The columns are customer, note, when"),
+        (
+            [{"question": one["note"], "answer": one["note"]} for one in ROWS],
+            [],
+            "which column holds the text cannot be told; name it with --text-field COLUMN",
+        ),
+        (
+            [{"note": text, "animal": animal} for text in TEXTS for animal in ("cat", "dog")],
+            [],
+            "--scope-field COLUMN (perhaps animal), or give --scope NAME for all rows",
+        ),
+        (ROWS, ["--scope", "a", "--scope-field", "customer"], "give one of them"),
+        (ROWS, ["--scope", "desk/{customer}"], "write --scope-field for a scope made of columns"),
+        (ROWS, ["--scope", "acme/*"], "--scope acme/*: holds the wildcard *"),
+    ],
+)
+def test_a_column_that_is_not_there_or_not_certain_stops_the_run_at_once(
+    rows: Any, arguments: list[str], said: str, memsieve: Memsieve, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.jsonl").write_text(lines(rows), encoding="utf-8")
+    result = memsieve("run", "notes.jsonl", "--store", "store", *arguments)
+    assert result.code == 2
+    assert said in result.err
+    assert result.err.count("\n") == 1
+    assert not (tmp_path / "store").exists()
+
+
+Make = Callable[[Path], object]
+
+
+def write(content: bytes) -> Make:
+    return lambda path: path.write_bytes(content)
+
+
+def nothing(_: Path) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "said"),
+    [
+        ("notes.csv.gz", write(table(",").encode()), "but it is not gzip; rename it, or pack it"),
+        ("notes.jsonl.gz", write(b"\x1f\x8bjunk" * 9), "cannot be read: Error -3"),
+        ("notes.csv", Path.mkdir, "cannot be read: Is a directory"),
+        ("notes.csv", nothing, "cannot be read: No such file or directory"),
+        ("notes.xlsx", write(b"PK\x03\x04" + b"\0" * 99), "an Excel workbook or another ZIP"),
+        ("notes.parquet", write(b"PAR1" + b"\0" * 99), "it is a Parquet file that is damaged: "),
+        (
+            "notes.txt",
+            write(b"Ana likes tea.\nBo likes cake.\n"),
+            "notes.txt: no row can be read, such as line 1: not JSON",
+        ),
+        ("notes.json", write(b'["Ana likes tea."]'), "such as line 1: is no JSON object"),
+        (
+            "notes.csv",
+            write("note\nИмя и жизнь\n".encode("cp1251")),
+            "column note is not UTF-8; save",
+        ),
+        ("notes.csv", write("Имя,note\nx,y\n".encode("cp1251")), "the header is not UTF-8; save"),
+        ("notes.jsonl", write(b"\xff\xfe" + b'{"a": 12}'), "codec can't decode"),
+    ],
+)
+def test_what_is_no_file_of_rows_is_refused_and_leaves_no_store(
+    name: str,
+    make: Make,
+    said: str,
+    memsieve: Memsieve,
+    tmp_path: Path,
+) -> None:
+    make(tmp_path / name)
+    result = memsieve("run", name, "--store", "store")
+    assert result.code == 2
+    assert said in result.err
+    assert result.err.count("\n") == 1
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_run_that_can_use_no_row_fails_and_keeps_why(memsieve: Memsieve, tmp_path: Path) -> None:
+    row = json.dumps({"text": "Ana likes tea.", "scope": "acme/*"})
+    (tmp_path / "facts.jsonl").write_text(row, encoding="utf-8")
+    for as_json in ([], ["--json"]):
+        result = memsieve("run", "facts.jsonl", "--store", "store", *as_json)
+        assert result.code == 2
+        assert result.err.endswith(
+            "memsieve: no row could be used: see memsieve dead-letters list\n"
+        )
+    assert result.json()["dead_letters"] == 1
+    [letter] = memsieve("dead-letters", "list", "--store", "store", "--json").json()
+    assert "wildcard" in letter["error"]
+
+
+def test_an_entry_that_is_broken_takes_no_other_along(memsieve: Memsieve, tmp_path: Path) -> None:
+    first, last = (json.dumps({"scope": "acme/ana", "text": text}) for text in TEXTS)
+    broken = '{"scope": "acme/ana", "text": }'
+    document = f'[{first},\n {broken}, "}}", 7,\n{last}, {{"scope": "acme/ana", "te'
+    (tmp_path / "facts.json").write_text(document, encoding="utf-8")
+    assert memsieve("run", "facts.json", "--store", "store").code == 0
+    assert sorted(texts(memsieve)) == TEXTS
+    letters = memsieve("dead-letters", "list", "--store", "store", "--json").json()
+    assert [one["origin"] for one in letters] == [f"facts.json:{n}" for n in (2, 3, 5)]
+
+
+def test_a_document_with_quotes_and_braces_in_its_texts_is_read_in_pieces(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """Longer than what is read at once: an escape or a text may lie on either side of a cut."""
+    hard = [f'{n}: "{{[" \\ }}' + "\\" * (n % 7) + '"' * (n % 5) for n in range(6_000)]
+    rows = [{"scope": f"acme/{n % 2}", "text": text} for n, text in enumerate(hard)]
+    (tmp_path / "facts.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    (tmp_path / "facts.jsonl").write_text(lines(rows), encoding="utf-8")
+    analyzed = memsieve("analyze", "facts.json", "--model", "memsieve/hashing-ngrams-v1", "--json")
+    as_lines = memsieve("analyze", "facts.jsonl", "--model", "memsieve/hashing-ngrams-v1", "--json")
+    kept = ("memories", "scopes", "pairs")
+    assert analyzed.json()["memories"] == 6_000
+    assert [analyzed.json()[one] for one in kept] == [as_lines.json()[one] for one in kept]
+
+
+def test_a_document_that_has_grown_adds_only_what_is_new(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    for count in (1, 2):
+        (tmp_path / "notes.json").write_text(json.dumps(ROWS[:count]), encoding="utf-8")
+        grown = memsieve("run", "notes.json", "--store", "store", "--json").json()
+        assert grown["decisions"]["insert"] == 1
+        assert grown["decisions"]["ignore"] == count - 1
+
+
+def test_values_of_parquet_are_read_as_those_of_json_are(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """Times have nanoseconds, pandas writes NaN for what is missing, and bytes are no text."""
+    when = [datetime(2026, 3, 1, 9, 30, 0, 123456, UTC), None]
+    columns: dict[str, Any] = {
+        "text": ["Ana likes tea.", "Bo likes cake."],
+        "scope": ["ana", "bo"],
+        "occurred_at": pa.array(when, pa.timestamp("ns", "UTC")),
+        "importance": [0.5, float("nan")],
+        "tags": [["tea", "taste"], None],
+        "page": [7, None],
+        "raw": [b"\xff", None],
+    }
+    (tmp_path / "notes.parquet").write_bytes(in_parquet(columns))
+    run = memsieve("run", "notes.parquet", "--store", "store", "--json")
+    ana = events(memsieve)[0]
+    assert (ana["text"], ana["importance"], ana["tags"]) == (
+        "Ana likes tea.",
+        0.5,
+        ["tea", "taste"],
+    )
+    assert ana["occurred_at"] == "2026-03-01T09:30:00.123456Z"
+    assert ana["metadata"] == {"page": 7, "raw": "_w=="}
+    assert run.json()["dead_letters"] == 1  # Bo's row has no time: so it is with null in JSON
+    assert memsieve("run", "notes.parquet", "--store", "store", "--json").json()["events"] == 2
+
+
+def test_a_large_table_is_read_in_batches_and_goes_on_where_it_was_left(
+    tmp_path: Path,
+) -> None:
+    rows = [f"Sensor {number} is in room {number * 7}." for number in range(2_500)]
+    (tmp_path / "facts.parquet").write_bytes(in_parquet({"text": rows}))
+    (tmp_path / "facts.jsonl").write_text(lines([{"text": row} for row in rows]), "utf-8")
+    found = [
+        [line.row for line in FileSource(name).lines(None)]
+        for name in ("facts.parquet", "facts.jsonl")
+    ]
+    assert found[0] == found[1]
+    source = FileSource("facts.parquet")
+    first = [next(read) for read in [source.lines(None)] for _ in range(1_200)]
+    mark = source.mark(first[-1].number, complete=False)
+    again = FileSource("facts.parquet")
+    assert [line.number for line in again.lines(mark)] == list(range(1_201, 2_501))
+    assert again.progress().done == again.progress().total
+
+
+def test_a_parquet_file_asks_for_its_extra_and_for_a_file(
+    memsieve: Memsieve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "notes.parquet").write_bytes(in_parquet({"text": ["Ana likes tea."]}))
+    with (tmp_path / "notes.parquet").open("rb") as piped:
+        monkeypatch.setattr(sys, "stdin", piped)
+        told = memsieve("run", "-", "--store", "store")
+    assert (told.code, told.err.count("\n")) == (2, 1)
+    assert "which is not read from a pipe; name the file" in told.err
+    monkeypatch.delitem(sys.modules, "streams.store.world.parquet", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for command in ("run", "publish"):
+        told = memsieve(
+            command, "notes.parquet", *(("--store", "store") if command == "run" else ())
+        )
+        assert (told.code, told.err.count("\n")) == (2, 1)
+        assert "it is a Parquet file: pip install 'memsieve[parquet]', or save it as" in told.err
+    assert not (tmp_path / "store").exists()
+
+
+def test_times_that_cannot_be_are_told_in_the_summary(memsieve: Memsieve, tmp_path: Path) -> None:
+    times = ("0001-01-01", "2026-03-01", "9999-12-31")
+    rows = [
+        {"event_id": str(n), "text": f"Sensor {n} is in room {n * 7}.", "user": "ana", "date": time}
+        for n, time in enumerate(times)
+    ]
+    (tmp_path / "facts.jsonl").write_text(lines(rows), encoding="utf-8")
+    result = memsieve("run", "facts.jsonl", "--store", "store")
+    assert (
+        "2 events say that they happened before 1971, or are still to come, such as 0 on 0001-01-01"
+    ) in result.out
+    again = memsieve("run", "facts.jsonl", "--store", "store", "--json").json()
+    assert again["unlikely_times"] == 2
+
+
+def test_a_time_that_cannot_be_replaces_nothing_and_keeps_nothing_from_being_replaced(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """It neither lets a contradiction stand, nor a text of the same name, nor the policy's newer."""
+
+    def kept(policy: str, *said: tuple[str, str], **more: str) -> set[str]:
+        rows = [{"text": text, "scope": "ana", "date": date, **more} for text, date in said]
+        (tmp_path / "facts.jsonl").write_text(lines(rows), encoding="utf-8")
+        store = f"store-{len(list(tmp_path.iterdir()))}"
+        run = memsieve("run", "facts.jsonl", "--store", store, "--policy", policy)
+        assert run.code == 0, run.err
+        return {one["text"] for one in memsieve("memories", "--store", store, "--json").json()}
+
+    likes, hates = "Tom likes coffee.", "Tom does not like coffee."
+    for odd in ("0001-01-01", "9999-12-31"):
+        assert kept("default", (likes, "2026-03-01"), (hates, odd)) == {likes, hates}
+        assert kept("default", (likes, odd), (hates, "2026-03-01")) == {hates}
+        named = {"memory_id": "coffee"}
+        assert likes in kept("default", (likes, "2026-03-01"), (hates, odd), **named)
+        assert kept("default", (likes, odd), (hates, "2026-03-01"), **named) == {hates}
+
+
+def test_a_column_called_like_a_time_that_is_none_is_told(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    rows = [{**row, "when": "03/04/2026"} for row in ROWS]
+    (tmp_path / "notes.jsonl").write_text(lines(rows), encoding="utf-8")
+    result = memsieve("run", "notes.jsonl", "--store", "store")
+    assert "; when holds no times that can be read, so rows count as said now\n" in result.err

@@ -1,0 +1,218 @@
+"""Columns guessed from names and values: what is certain is taken, what is not is left open."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.stage.core.mapping import FieldMapping, event_fields
+from streams.store.core.columns import (
+    Guess,
+    Named,
+    alike,
+    are_events,
+    columns_in,
+    guessed,
+    mapping_of,
+)
+
+NOTES = (
+    "The printer on the second floor is out of toner.",
+    "Invoice 2093 was paid twice.",
+    "Bo works in a small shop in Lisbon.",
+)
+NOBODY = Named()
+
+
+def rows(**columns: list[Any]) -> list[dict[str, Any]]:
+    """Make rows of columns; beside them each has a note."""
+    return [
+        {"note": note, **{name: values[n] for name, values in columns.items()}}
+        for n, note in enumerate(NOTES)
+    ]
+
+
+def test_a_desks_file_is_understood() -> None:
+    table = rows(
+        customer=["hill", "hill", "dale"],
+        when=["2026-03-02 09:10", "2026-03-02 09:40", "2026-03-03 14:00"],
+        ID=["a", "b", "c"],
+    )
+    assert guessed(table, NOBODY) == Guess(text="note", scope="customer", id="ID", time="when")
+
+
+def test_what_is_called_as_memsieve_calls_it_is_that_and_needs_no_mapping() -> None:
+    row = {"text": "Tea.", "scope": "a/b", "event_id": "1", "occurred_at": "soon", "note": NOTES[0]}
+    guess = guessed([row], NOBODY)
+    assert guess == Guess(text="text", scope="scope", id="event_id", time="occurred_at")
+    assert mapping_of(guess, NOBODY, "file", kinds=False) is None
+    assert mapping_of(Guess(), NOBODY, "{scope}", kinds=False) is None
+
+
+def test_a_row_may_do_without_an_id_or_time_that_is_called_as_usual() -> None:
+    table = [{"note": NOTES[0], "event_id": "1"}, {"note": NOTES[1], "occurred_at": "2026-03-01"}]
+    mapping = mapping_of(guessed(table, NOBODY), NOBODY, "file", kinds=False)
+    assert mapping == FieldMapping(text="note", scope="file")
+
+
+def test_a_foreign_kind_makes_no_events_of_rows() -> None:
+    table = [{"text": "Tea.", "scope": "a/b", "kind": "chat"}]
+    assert not are_events(table)
+    assert mapping_of(guessed(table, NOBODY), NOBODY, "file", kinds=True) == FieldMapping()
+
+
+@pytest.mark.parametrize(
+    "row", [{"kind": "remember"}, {"kind": "dream", "schema_version": 1}, {"kind": "undo"}]
+)
+def test_events_are_known_by_their_kind_or_version(row: dict[str, Any]) -> None:
+    assert are_events([{"text": "Tea."}, row])
+
+
+@pytest.mark.parametrize("name", ["Note", "NOTES", "Page Content", "Bemerkung", "what", "x1"])
+def test_the_text_is_found_by_its_name_or_as_the_only_column_of_sentences(name: str) -> None:
+    table = [{name: note, "n": n, "mood": "good"} for n, note in enumerate(NOTES)]
+    assert guessed(table, NOBODY).text == name
+
+
+def test_of_two_columns_named_like_a_text_the_one_of_sentences_is_taken() -> None:
+    assert guessed(rows(comment=["ok", "ok", "-"]), NOBODY).text == "note"
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        [{"question": note, "answer": note} for note in NOTES],
+        [{"note": note, "message": note} for note in NOTES],
+        [{"a": 1, "b": 2.5}],
+        [{"word": "tea"}, {"word": "cake"}],
+        [{"title": note} for note in NOTES],
+        [{"what": NOTES[0], "n": 1}],
+        [{"path": "a/long/path/to-some/file.txt"}, {"path": "another/long/path/to-some/file.txt"}],
+    ],
+)
+def test_a_text_that_is_not_certain_is_left_open(table: list[dict[str, Any]]) -> None:
+    assert guessed(table, NOBODY).text is None
+
+
+def test_the_narrowest_scope_is_taken() -> None:
+    table = rows(team=["x"] * 3, user_id=[7, 7, 8], project=["p"] * 3)
+    assert guessed(table, NOBODY).scope == "user_id"
+
+
+def test_a_scope_that_few_rows_have_is_none() -> None:
+    found = guessed(rows(user=["ana", "", None]), NOBODY)
+    assert (found.scope, found.perhaps_scope) == (None, ())
+
+
+def test_a_column_that_might_be_the_scope_is_asked_about() -> None:
+    table = rows(animal=["cat", "dog", "cat"], amount=[1, 1, 2], all=["x"] * 3, key=["a", "b", "c"])
+    found = guessed(table, NOBODY)
+    assert (found.scope, found.perhaps_scope) == (None, ("animal",))
+    assert guessed(table, replace(NOBODY, scope="mine")).perhaps_scope == ()
+
+
+@pytest.mark.parametrize("values", [["a", "b", "a"], ["a", "b", ""], ["a", "b", None], [True] * 3])
+def test_an_id_is_another_one_in_each_row(values: list[Any]) -> None:
+    assert guessed(rows(id=values), NOBODY).id is None
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("created_at", ["2026-03-01", "1 May 2026", "2026-03-01T09:00:00Z"]),
+        ("ts", [1772355600, 1772355600.5, 1772355600000]),
+        ("ts", ["1772355600", "1772355601.25", "1772355600000"]),
+        ("year one", ["0001-01-01", "2026-03-01", "9999-12-31"]),
+    ],
+)
+def test_a_time_is_found_by_its_name_or_as_the_only_column_of_dates(
+    name: str, values: list[Any]
+) -> None:
+    assert guessed(rows(**{name: values}), NOBODY).time == name
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["03/04/2026", "2026-03-01", "2026-03-02"],
+        ["2026-03-01", "", "2026-03-02"],
+        ["noon", "noon", "night"],
+        [1, 2, 3],
+        ["1", "2", "3"],
+    ],
+)
+def test_a_time_that_not_every_row_has_is_told_and_not_taken(values: list[Any]) -> None:
+    found = guessed(rows(date=values), NOBODY)
+    assert (found.time, found.no_time) == (None, "date")
+
+
+def test_two_columns_of_dates_with_other_names_are_no_time() -> None:
+    days = ["2026-03-01", "2026-03-02", "2026-03-03"]
+    assert guessed(rows(begin=days, end=days), NOBODY).time is None
+
+
+def test_what_somebody_has_named_is_not_guessed_nor_taken_twice() -> None:
+    table = rows(user=["ana", "bo", "ana"], owner=["x", "x", "y"])
+    named = Named(text="user", scope="team/{owner}")
+    found = guessed(table, named)
+    assert (found.text, found.scope) == (None, None)
+    mapping = mapping_of(found, named, "file", kinds=False)
+    assert mapping == FieldMapping(text="user", scope="team/{owner}")
+
+
+def test_rows_without_a_scope_are_of_the_one_that_is_given() -> None:
+    mapping = mapping_of(guessed(rows(), NOBODY), NOBODY, "file", kinds=False)
+    assert mapping == FieldMapping(text="note", scope="file")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("nota", "note"), ("NOTE", "note"), ("user id", "User_ID"), ("xyz", None), ("", None)],
+)
+def test_a_misspelt_name_is_recognised(name: str, meant: str | None) -> None:
+    assert alike(name, ["note", "User_ID", "when"]) == meant
+
+
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=12)
+    | st.sampled_from([*NOTES, "2026-03-01", "ana", 1772355600])
+    | st.lists(st.text(max_size=3), max_size=2)
+)
+COLUMNS = st.sampled_from(
+    ["text", "note", "user", "id", "when", "kind", "scope", "tags", "{user}", "", "Ä"]
+)
+TABLES = st.lists(st.dictionaries(COLUMNS, VALUES, max_size=6), min_size=1, max_size=6)
+
+
+@given(TABLES)
+def test_whatever_rows_hold_a_guess_names_their_columns_each_once(
+    table: list[dict[str, Any]],
+) -> None:
+    found = guessed(table, NOBODY)
+    taken = [one for one in (found.text, found.scope, found.id, found.time) if one is not None]
+    assert len(set(taken)) == len(taken)
+    assert {*taken, *found.perhaps_scope} <= set(columns_in(table))
+    assert guessed(table, NOBODY) == found
+    mapping_of(found, NOBODY, "file", kinds=False)
+
+
+@given(TABLES)
+def test_the_rows_that_a_guess_was_made_of_have_the_time_and_id_that_it_names(
+    table: list[dict[str, Any]],
+) -> None:
+    found = guessed(table, NOBODY)
+    mapping = FieldMapping(
+        text="said",
+        scope="file",
+        id=None if found.id == "event_id" else found.id,
+        time=None if found.time == "occurred_at" else found.time,
+    )
+    fields = [event_fields({"said": "Tea.", **row}, mapping) for row in table]
+    if mapping.id is not None:
+        assert len({one["event_id"] for one in fields}) == len(table)

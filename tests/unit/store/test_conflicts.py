@@ -1,0 +1,163 @@
+"""Which memories are in conflict: read from the decisions, for as long as both still say it."""
+
+import pytest
+
+from schemas.base import MemoryId, Position
+from schemas.decisions import Band, Compared, Evidence, Insert, Reason, Reinforce, Revise, Verdict
+from schemas.memories import Memory, Superseded
+from streams.model.embedding import pack
+from streams.model.neighbours import CONTRADICTED_MAX, Stored
+from streams.stage.core import survivorship
+from streams.stage.core.decide import Case, Encoded, recognise, rename
+from streams.stage.core.ledger import fold
+from streams.store.core.conflicts import conflicts
+from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
+
+NINE = memory("The office opens at 9 am.")
+EIGHT = memory("The office opens at 8 am.", id=identity(2), last_seen_at=later(1))
+SEVEN = memory("The office opens at 7 am.", id=identity(3), last_seen_at=later(2))
+
+
+def case(text: str, number: int = 0) -> Case:
+    said = event(text, event_id=f"event {number}", occurred_at=later(number))
+    return Case(said, Position(topic="memory.events", partition=0, offset=number), policy())
+
+
+def evidence(*others: Memory, verdict: Verdict = Verdict.CONTRADICTS) -> Evidence:
+    return Evidence(
+        reason=Reason.CONTRADICTS_KNOWN,
+        neighbours=tuple(
+            Compared(
+                memory_id=other.id,
+                version=other.version,
+                similarity=0.9,
+                band=Band.REVIEW,
+                verdict=verdict,
+                judge="built-in",
+            )
+            for other in others
+        ),
+    )
+
+
+def insert(known: Memory, because: Evidence) -> Insert:
+    asked = case(known.text)
+    return Insert(
+        decision_id=asked.decision_id,
+        event=asked.event,
+        source=asked.source,
+        policy_id=asked.policy.id,
+        evidence=because,
+        memory=known,
+        embedding=pack(unit(1), MODEL),
+    )
+
+
+def made() -> dict[MemoryId, Stored]:
+    """Return a state in which two are live that contradict each other."""
+    state: dict[MemoryId, Stored] = {}
+    fold(state, insert(NINE, Evidence(reason=Reason.NOTHING_NEAR)))
+    fold(state, insert(EIGHT, evidence(NINE)))
+    return state
+
+
+def texts(state: dict[MemoryId, Stored]) -> dict[str, list[str]]:
+    """Return what each memory is in conflict with, by what they say."""
+    found = conflicts(state.values())
+    return {state[one].memory.text: [other.text for other in found[one]] for one in found}
+
+
+def revised(after: Memory) -> Revise:
+    asked = case(f"version {after.version}", 9)
+    return Revise.model_validate(
+        {
+            "decision_id": asked.decision_id,
+            "event": asked.event,
+            "source": asked.source,
+            "policy_id": asked.policy.id,
+            "evidence": Evidence(reason=Reason.ENDED),
+            "memories": ({"memory": after},),
+        }
+    )
+
+
+BOTH = {NINE.text: [EIGHT.text], EIGHT.text: [NINE.text]}
+
+
+def test_what_was_found_to_contradict_and_stayed_is_told_on_both_sides() -> None:
+    assert texts(made()) == BOTH
+
+
+@pytest.mark.parametrize("verdict", [one for one in Verdict if one is not Verdict.CONTRADICTS])
+def test_no_other_verdict_makes_a_conflict(verdict: Verdict) -> None:
+    state: dict[MemoryId, Stored] = {}
+    fold(state, insert(NINE, Evidence(reason=Reason.NOTHING_NEAR)))
+    fold(state, insert(EIGHT, evidence(NINE, verdict=verdict)))
+    assert texts(state) == {}
+
+
+def test_the_last_seen_of_several_comes_first() -> None:
+    state = made()
+    fold(state, insert(SEVEN, evidence(NINE, EIGHT)))
+    assert texts(state)[NINE.text] == [SEVEN.text, EIGHT.text]
+
+
+@pytest.mark.parametrize("said", [NINE, EIGHT])
+def test_it_lasts_while_either_is_only_seen_again(said: Memory) -> None:
+    state = made()
+    fold(state, recognise(case(said.text, 5), said))
+    assert texts(state) == BOTH
+
+
+@pytest.mark.parametrize("changed", [NINE, EIGHT])
+def test_it_ends_where_either_gets_other_words(changed: Memory) -> None:
+    state = made()
+    words = Encoded(at_cosine(0.2), pack(at_cosine(0.2), MODEL), truncated=False)
+    fold(state, rename(case("The office is in Bonn.", 5), changed, words))
+    assert texts(state) == {}
+
+
+@pytest.mark.parametrize("gone", [NINE, EIGHT])
+def test_it_ends_where_either_is_retired_and_is_back_where_that_is_undone(gone: Memory) -> None:
+    state = made()
+    ended = Superseded(by=None, at=later(9), reason="invalid")
+    fold(state, revised(survivorship.retired(gone, ended)))
+    assert texts(state) == {}
+    fold(state, revised(gone.model_copy(update={"version": 3})))
+    assert texts(state) == BOTH
+
+
+def test_a_known_fact_that_is_said_again_beside_its_contradiction_is_in_conflict() -> None:
+    """Of a reinforcement the comparison with the other memory counts as well."""
+    state: dict[MemoryId, Stored] = {}
+    fold(state, insert(NINE, Evidence(reason=Reason.NOTHING_NEAR)))
+    fold(state, insert(EIGHT, Evidence(reason=Reason.DISTINCT)))
+    asked = case("The office opens at eight.", 5)
+    again = Reinforce(
+        decision_id=asked.decision_id,
+        event=asked.event,
+        source=asked.source,
+        policy_id=asked.policy.id,
+        evidence=evidence(NINE),
+        memory=EIGHT.model_copy(update={"version": 2}),
+        target={"memory_id": EIGHT.id, "version": 1},  # pyright: ignore[reportArgumentType] - read as one
+    )
+    fold(state, again)
+    assert texts(state) == BOTH
+
+
+def test_a_memory_remembers_the_newest_of_many_that_it_contradicts() -> None:
+    state = made()
+    others = [
+        memory(f"The office opens at {n} pm.", id=identity(10 + n))
+        for n in range(CONTRADICTED_MAX + 2)
+    ]
+    for version, other in enumerate(others, start=2):
+        fold(state, insert(other, Evidence(reason=Reason.NOTHING_NEAR)))
+        seen = EIGHT.model_copy(update={"version": version})
+        before = state[EIGHT.id].memory
+        asked = recognise(case(EIGHT.text, 20 + version), before)
+        fold(state, asked.model_copy(update={"evidence": evidence(other), "memory": seen}))
+    assert len(state[EIGHT.id].contradicted) == CONTRADICTED_MAX
+    assert texts(state)[others[-1].text] == [EIGHT.text]
+    assert others[0].text not in texts(state)
