@@ -54,8 +54,9 @@ from streams.stage.core.consolidation import Member, Related, cohesive, linked
 from streams.stage.core.survivorship import born
 from streams.store.app import policies, settings, wiring
 from streams.store.app.processes import embedded
+from streams.store.app.product_settings import ConsolidateSettings
 from streams.store.app.rehearsing import Means, Rehearsal
-from streams.store.app.settings import ConsolidateSettings, Settings
+from streams.store.app.settings import Settings
 from streams.store.world.files import FileSource
 
 _IN_A_SCOPE = 100

@@ -33,7 +33,8 @@ from streams.log.local_broker import LocalBroker
 from streams.model.embedding import Embedded, pack
 from streams.model.fences import BEGINNING, Epoch
 from streams.model.ports import Outgoing
-from streams.stage.core.decide import Case, Encoded, Unworded, decide
+from streams.stage.core.case import Case, Encoded, Unworded
+from streams.stage.core.decide import decide
 from streams.stage.flow import decisions as reading
 from streams.stage.flow.decisions import decision_record, fence_record
 from streams.stage.flow.owner import Owner

@@ -33,7 +33,7 @@ from streams.recall.core.loading import Found
 from streams.recall.flow import Bounds, How, Loader
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies, settings, wiring
-from streams.store.app.settings import LoadSettings
+from streams.store.app.product_settings import LoadSettings
 
 _SCOPE = ScopeName("bench/ana")
 _CANDIDATES = 30

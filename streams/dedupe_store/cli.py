@@ -10,7 +10,7 @@ import typer
 from pydantic import ValidationError
 
 from streams.consolidate.core.redundancy import ALERT
-from streams.dedupe_store.app import deduping
+from streams.dedupe_store.app import deduping, opening
 from streams.dedupe_store.app.deduping import Deduped
 from streams.dedupe_store.core import Columns
 from streams.dedupe_store.world.exports import rows_of
@@ -126,7 +126,7 @@ async def _dedupe(
 ) -> Deduped:
     if _is_file(source):
         return await _made(_of_file(source), columns, policy, settings, source)
-    async with wiring.foreign_collections(settings, source) as there:
+    async with opening.foreign_collections(settings, source) as there:
         name = await there.named(from_collection)
         found = await there.rows(name)
         done = await _made(found, columns, policy, settings, f"{source} {name}")

@@ -14,11 +14,11 @@ from schemas.events import Remember
 from schemas.memories import Memory
 from schemas.outcomes import DeadLetter
 from streams.clock.system import SystemClock
+from streams.extract.app import opening
 from streams.extract.app.extracting import Counts, Extraction
 from streams.extract.core.notes import Notes
 from streams.extract.flow.extract import Taken
 from streams.extract.world.extracted_files import EventLines, SetAside
-from streams.store.app import wiring
 from streams.store.app.reading import reading
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
@@ -105,7 +105,7 @@ def extract(
             output = _output(stack, out, rejects)
             notes = Notes(known, output.events, settings.extraction.known_max)
             asks = settings.extraction.llm
-            asked = wiring.llm_extractor(settings, SystemClock()) if asks else None
+            asked = opening.llm_extractor(settings, SystemClock()) if asks else None
             extraction = Extraction(settings.extraction, notes, model=asked, scope=wanted)
             counts = asyncio.run(_take(source, extraction, output))
             rejected = output.rejected

@@ -17,9 +17,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, Position, ScopeName
-from schemas.events import Remember
 from schemas.outcomes import Applied
-from streams.extract.core.synthesis import Declined, Material, Refused
 from streams.model.embedding import Embedded, Vector
 from streams.model.fences import BEGINNING, Reached
 from streams.model.merge import Part
@@ -422,21 +420,6 @@ class Wording(Protocol):
     async def word(self, request: ToWord) -> str | NoAnswer:
         """Return the text, untrusted and unchecked. Never raises because of the parts' content."""
         ...
-
-
-class Extracting(Protocol):
-    """Extracts a memory from a turn in its own words."""
-
-    async def extract(
-        self, material: Material, refused: str | None = None
-    ) -> Remember | Declined | Refused | NoAnswer:
-        """Return the event extracted from a turn, or why there is none.
-
-        `refused` says why the previous answer was rejected. Never raises for what a turn says.
-        """
-        ...
-
-    async def close(self) -> None: ...
 
 
 FLOAT32_SLACK = 1e-6

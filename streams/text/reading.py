@@ -7,7 +7,6 @@ be read. What is uncertain is left out, so a reading may miss facts but states f
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from typing import NamedTuple
 
 from streams.text.function_words import (
     ARTICLES,
@@ -32,15 +31,11 @@ from streams.text.function_words import (
     THIRD_PERSON,
 )
 from streams.text.lexicon import Lexicon
-from streams.text.quantities import (
-    PERIODS,
-    Kind,
-    Quantity,
-    bound_before,
-    bound_behind,
-    quantity_at,
-)
+from streams.text.parts import Comparison, Mark, Negation, Piece, Possession, Word
+from streams.text.quantities import bound_before, bound_behind, quantity_at
+from streams.text.quantity import Kind, Quantity
 from streams.text.tokens import Form, Token, tokens
+from streams.text.units import PERIODS
 
 _ENDS = frozenset(".!?…")
 _BREAKS = _ENDS | frozenset(',;:()[]\u2014\u2013"\u201c\u201d')
@@ -51,56 +46,6 @@ _SHOUTED = 0.75
 _SHOUTED_WORDS_MIN = 3
 _READINGS = 4_096
 """The cache size for readings: several batches with all their neighbours, a few KiB each."""
-
-
-class Word(NamedTuple):
-    """A word, or a value of several words, at its position.
-
-    `name`: written as a name. `known`: in the dictionary. `negated`: in the scope of an odd number
-    of negations. `clause` increases at every mark and conjunction that ends a negation's scope.
-    """
-
-    spelling: str
-    lower: str
-    lemma: str
-    position: int
-    clause: int
-    content: bool
-    name: bool
-    known: bool
-    negated: bool
-    quantity: Quantity | None = None
-
-
-class Negation(NamedTuple):
-    """A negating word, and its scope: the words from `start` to before `stop`."""
-
-    position: int
-    lemma: str
-    start: int
-    stop: int
-
-
-class Mark(NamedTuple):
-    """A word that marks how something is meant, with its kind: a quantifier, a modal."""
-
-    position: int
-    kind: str
-
-
-class Comparison(NamedTuple):
-    """Whether something is "more" or "less", and of what: the lemma of the compared word."""
-
-    position: int
-    direction: str
-    of: str
-
-
-class Possession(NamedTuple):
-    """A possession: the owner, a name or "i", "you", "he" …, and the lemma of the thing owned."""
-
-    owner: str
-    owned: str
 
 
 @dataclass(frozen=True)
@@ -196,7 +141,7 @@ class Reading:
         return tokens(self.text)
 
     @cached_property
-    def _pieces(self) -> "tuple[_Piece, ...]":
+    def _pieces(self) -> "tuple[Piece, ...]":
         return tuple(_pieces(self.tokens, self.text, self.lexicon))
 
 
@@ -209,31 +154,19 @@ class Readings:
         """Return the reading of a text."""
 
 
-class _Piece(NamedTuple):
-    """A word before negations are applied."""
-
-    token: Token
-    lower: str
-    lemma: str
-    clause: int
-    initial: bool
-    quantity: Quantity | None
-    hyphenated: bool = False
-
-
 def read(text: str, lexicon: Lexicon) -> Reading:
     """Read a text; the same text and lexicon give the same reading."""
     return Reading(text, lexicon)
 
 
-def _pieces(found: Sequence[Token], text: str, lexicon: Lexicon) -> Iterator[_Piece]:
+def _pieces(found: Sequence[Token], text: str, lexicon: Lexicon) -> Iterator[Piece]:
     at, clause, initial = 0, 0, True
     while at < len(found):
         token = found[at]
         value = quantity_at(found, at)
         if value:
             quantity = _in_place(value.quantity, found, at, value.stop, lexicon)
-            yield _Piece(token, quantity.key, quantity.key, clause, initial, quantity)
+            yield Piece(token, quantity.key, quantity.key, clause, initial, quantity)
             at, initial = value.stop, False
             continue
         if token.form is Form.MARK:
@@ -242,7 +175,7 @@ def _pieces(found: Sequence[Token], text: str, lexicon: Lexicon) -> Iterator[_Pi
         else:
             clause += token.lower in SUBORDINATORS or _opens_clause(found, at)
             lemma, hyphenated = _lemma(token.lower, lexicon), _is_hyphenated(token, text)
-            yield _Piece(token, token.lower, lemma, clause, initial, None, hyphenated)
+            yield Piece(token, token.lower, lemma, clause, initial, None, hyphenated)
             initial = False
         at += 1
 
@@ -289,7 +222,7 @@ def _counted(found: Sequence[Token], start: int, stop: int, lexicon: Lexicon) ->
 
 
 def _words(
-    pieces: Sequence[_Piece], negations: Sequence[Negation], lexicon: Lexicon
+    pieces: Sequence[Piece], negations: Sequence[Negation], lexicon: Lexicon
 ) -> tuple[Word, ...]:
     denied = [0] * len(pieces)
     for negation in negations:
@@ -313,7 +246,7 @@ def _words(
     )
 
 
-def _is_content(piece: _Piece) -> bool:
+def _is_content(piece: Piece) -> bool:
     return piece.quantity is not None or piece.lower not in FUNCTION_WORDS
 
 
@@ -321,13 +254,13 @@ def _is_known(lower: str, lexicon: Lexicon) -> bool:
     return lower in FUNCTION_WORDS or lower in lexicon
 
 
-def _is_shouted(pieces: Sequence[_Piece]) -> bool:
+def _is_shouted(pieces: Sequence[Piece]) -> bool:
     spelt = [piece.token.text for piece in pieces if piece.lower not in FUNCTION_WORDS]
     capitals = sum(text[:1].isupper() for text in spelt)
     return len(spelt) >= _SHOUTED_WORDS_MIN and capitals > _SHOUTED * len(spelt)
 
 
-def _is_name(piece: _Piece, lexicon: Lexicon, *, shouted: bool) -> bool:
+def _is_name(piece: Piece, lexicon: Lexicon, *, shouted: bool) -> bool:
     """Return whether a word is written as a name; a sentence's initial capital proves nothing."""
     if piece.quantity or piece.lower in FUNCTION_WORDS or piece.token.form is not Form.WORD:
         return False
@@ -341,7 +274,7 @@ def _is_name(piece: _Piece, lexicon: Lexicon, *, shouted: bool) -> bool:
     return True
 
 
-def _negations(pieces: Sequence[_Piece], lexicon: Lexicon) -> Iterator[Negation]:
+def _negations(pieces: Sequence[Piece], lexicon: Lexicon) -> Iterator[Negation]:
     for at, piece in enumerate(pieces):
         lemma = _negator(pieces, at, lexicon)
         if not lemma:
@@ -364,7 +297,7 @@ _CIRCUMSTANCES = frozenset(["circumstances", "account", "means", "case", "way", 
 """Nouns that, after "under no", "by no" and the like, deny the whole clause."""
 
 
-def _is_deniable(piece: _Piece) -> bool:
+def _is_deniable(piece: Piece) -> bool:
     """Return whether a word can be denied: a content word, or a place as in "is not on"."""
     return piece.lower not in FUNCTION_WORDS or piece.lower in _PLACING
 
@@ -372,7 +305,7 @@ def _is_deniable(piece: _Piece) -> bool:
 _PLACING = (PARTICLES | PREPOSITIONS) - {"to"}
 
 
-def _behind_that(pieces: Sequence[_Piece], start: int, stop: int) -> int:
+def _behind_that(pieces: Sequence[Piece], start: int, stop: int) -> int:
     """Extend a negation over its complement: "it is not true that", "there is nobody who"."""
     frame = {piece.lower for piece in pieces[start:stop]}
     said_of = _lower(pieces, stop) == "that" and bool(frame) and frame <= _TRUTH
@@ -391,7 +324,7 @@ _TRUTH = frozenset(["true", "right", "correct", "the", "case"])
 """Words between "not" and "that" in phrases that deny a whole sentence."""
 
 
-def _denied_behind(pieces: Sequence[_Piece], at: int) -> tuple[int, int]:
+def _denied_behind(pieces: Sequence[Piece], at: int) -> tuple[int, int]:
     """Return the scope of a negator at a clause's end: "smoking is forbidden", "it fails"."""
     if pieces[at].lower in NEGATIVE_ADJECTIVES:
         start = at
@@ -402,7 +335,7 @@ def _denied_behind(pieces: Sequence[_Piece], at: int) -> tuple[int, int]:
     return (at - 1 if before else at), at
 
 
-def _negator(pieces: Sequence[_Piece], at: int, lexicon: Lexicon) -> str:
+def _negator(pieces: Sequence[Piece], at: int, lexicon: Lexicon) -> str:
     """Return the lemma of a word that negates here; "" if it does not."""
     piece = pieces[at]
     lower, following = piece.lower, _lower(pieces, at + 1)
@@ -432,7 +365,7 @@ def _negator(pieces: Sequence[_Piece], at: int, lexicon: Lexicon) -> str:
     return lemma if lemma in NEGATIVE_VERBS and _governs(pieces, at, lemma) else ""
 
 
-def _excepts(pieces: Sequence[_Piece], at: int) -> bool:
+def _excepts(pieces: Sequence[Piece], at: int) -> bool:
     """Return whether a negator means "only": "nobody but Ana", "no one except Ana"."""
     if pieces[at].lower not in NEGATORS:
         return False
@@ -440,20 +373,20 @@ def _excepts(pieces: Sequence[_Piece], at: int) -> bool:
     return _lower(pieces, behind) in {"but", "except", "besides"}
 
 
-def _is_numbered(pieces: Sequence[_Piece], at: int) -> bool:
+def _is_numbered(pieces: Sequence[Piece], at: int) -> bool:
     """Return whether "no." is short for "number"."""
     following = pieces[at + 1 : at + 2]
     return any(piece.quantity and piece.clause != pieces[at].clause for piece in following)
 
 
-def _prefers(pieces: Sequence[_Piece], at: int) -> bool:
+def _prefers(pieces: Sequence[Piece], at: int) -> bool:
     """Return whether "rather than" belongs to "prefer": both name a preference."""
     return any(
         piece.lemma == "prefer" for piece in pieces[:at] if piece.clause == pieces[at].clause
     )
 
 
-def _governs(pieces: Sequence[_Piece], at: int, lemma: str) -> bool:
+def _governs(pieces: Sequence[Piece], at: int, lemma: str) -> bool:
     """Return whether a word denies what follows: "fails to start", "stopped smoking"."""
     before, following = _lower(pieces, at - 1), _lower(pieces, at + 1)
     if before in ARTICLES or before in POSSESSIVES:
@@ -465,11 +398,11 @@ def _governs(pieces: Sequence[_Piece], at: int, lemma: str) -> bool:
     return lemma in {"avoid", "lack"} and following != ""
 
 
-def _lower(pieces: Sequence[_Piece], at: int) -> str:
+def _lower(pieces: Sequence[Piece], at: int) -> str:
     return pieces[at].lower if 0 <= at < len(pieces) else ""
 
 
-def _quantifiers(pieces: Sequence[_Piece], lexicon: Lexicon) -> Iterator[Mark]:
+def _quantifiers(pieces: Sequence[Piece], lexicon: Lexicon) -> Iterator[Mark]:
     for at, piece in enumerate(pieces):
         kind = QUANTIFIERS.get(piece.lower)
         if _excepts(pieces, at) or (piece.lower == "alone" and _is_set_apart(pieces, at, lexicon)):
@@ -482,7 +415,7 @@ def _quantifiers(pieces: Sequence[_Piece], lexicon: Lexicon) -> Iterator[Mark]:
             yield Mark(at, kind)
 
 
-def _is_set_apart(pieces: Sequence[_Piece], at: int, lexicon: Lexicon) -> bool:
+def _is_set_apart(pieces: Sequence[Piece], at: int, lexicon: Lexicon) -> bool:
     """Return whether "alone" means "only": it does after a noun, but not after a verb."""
     before = pieces[at - 1 : at] if at else ()
     return any(
@@ -491,7 +424,7 @@ def _is_set_apart(pieces: Sequence[_Piece], at: int, lexicon: Lexicon) -> bool:
     ) and at + 1 < len(pieces)
 
 
-def _is_period(pieces: Sequence[_Piece], at: int) -> bool:
+def _is_period(pieces: Sequence[Piece], at: int) -> bool:
     """Return whether a time follows: "every Sunday" states a frequency, not a quantity."""
     if at >= len(pieces):
         return False
@@ -500,7 +433,7 @@ def _is_period(pieces: Sequence[_Piece], at: int) -> bool:
     return timed or pieces[at].lemma in PERIODS
 
 
-def _modals(pieces: Sequence[_Piece]) -> Iterator[Mark]:
+def _modals(pieces: Sequence[Piece]) -> Iterator[Mark]:
     for at, piece in enumerate(pieces):
         following = _lower(pieces, at + 1)
         kind = MODAL_WITH_TO.get(piece.lower) if following == "to" else None
@@ -516,7 +449,7 @@ def _modals(pieces: Sequence[_Piece]) -> Iterator[Mark]:
             yield Mark(at, kind)
 
 
-def _comparisons(pieces: Sequence[_Piece], lexicon: Lexicon) -> Iterator[Comparison]:
+def _comparisons(pieces: Sequence[Piece], lexicon: Lexicon) -> Iterator[Comparison]:
     for at, piece in enumerate(pieces):
         if piece.lower in {"more", "less", "fewer"} and at + 1 < len(pieces):
             direction = "more" if piece.lower == "more" else "less"
@@ -551,11 +484,11 @@ def _person(word: Word) -> str:
     return "user" if word.lower in FIRST_PERSON else word.lower
 
 
-def _tenses(pieces: Sequence[_Piece], lexicon: Lexicon) -> frozenset[str]:
+def _tenses(pieces: Sequence[Piece], lexicon: Lexicon) -> frozenset[str]:
     return frozenset(tense for at in range(len(pieces)) if (tense := _tense(pieces, at, lexicon)))
 
 
-def _tense(pieces: Sequence[_Piece], at: int, lexicon: Lexicon) -> str:
+def _tense(pieces: Sequence[Piece], at: int, lexicon: Lexicon) -> str:
     """Return the tense that a verb form shows; participles after an auxiliary show none."""
     lower, following = pieces[at].lower, _lower(pieces, at + 1)
     if lower in {"was", "were", "did", "had"}:
@@ -575,12 +508,12 @@ def _tense(pieces: Sequence[_Piece], at: int, lexicon: Lexicon) -> str:
     return "past" if "v" in lexicon.parts_of_speech(lower) else ""
 
 
-def _is_participle(pieces: Sequence[_Piece], at: int) -> bool:
+def _is_participle(pieces: Sequence[Piece], at: int) -> bool:
     near = (_lower(pieces, at - 1), _lower(pieces, at - 2))
     return any(word in AUXILIARIES or word in BE for word in near) or near[0] in ARTICLES
 
 
-def _question(found: Sequence[Token], pieces: Sequence[_Piece]) -> str | None:
+def _question(found: Sequence[Token], pieces: Sequence[Piece]) -> str | None:
     """Return the question word; a text is a question if it ends with a question mark."""
     if not pieces or not any(token.text == "?" for token in found[-3:]):
         return None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from streams.main import main
 from streams.model.ports import Embedder
 from streams.store.app import wiring
-from streams.store.app.settings import EmbedderSettings
+from streams.store.app.setting_groups import EmbedderSettings
 from tests.chaos.embedder import WordEmbedder
 
 

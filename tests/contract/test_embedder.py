@@ -12,7 +12,7 @@ from streams.embedding.remembering import RememberingEmbedder
 from streams.model.embedding import Vector
 from streams.model.ports import Embedder
 from streams.store.app import wiring
-from streams.store.app.settings import EmbedderSettings, EndpointSettings
+from streams.store.app.setting_groups import EmbedderSettings, EndpointSettings
 from tests.fakes.embedder import FakeEmbedder
 from tests.standin.llm import LlmServer, embedding
 from tests.support.bf16_models import fast_embedder, has_bf16

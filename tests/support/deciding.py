@@ -18,7 +18,8 @@ from streams.model.verdict import Pair
 from streams.stage.core.overlay import Overlay
 from streams.stage.flow.apply import apply
 from streams.stage.flow.decisions import Logged
-from streams.stage.flow.deduplicate import Deduplicator, Received
+from streams.stage.flow.deduplicate import Deduplicator
+from streams.stage.flow.incoming import Received
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
 from streams.text.reading import Readings

@@ -23,7 +23,8 @@ from streams.clock.system import SystemClock
 from streams.judges.budget import Budget
 from streams.memory.app.lifecycle import Lifecycle
 from streams.model.ports import Clock
-from streams.store.app.settings import ApiSettings, Settings
+from streams.store.app.product_settings import ApiSettings
+from streams.store.app.settings import Settings
 from streams.store.world.telemetry import ApiMetrics
 
 

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streams.api.app.access import Access, Grant
 from streams.api.app.problems import Log, Refused
 from streams.judges.budget import Budget
-from streams.store.app.settings import ApiSettings
+from streams.store.app.product_settings import ApiSettings
 from streams.store.world.telemetry import ApiMetrics
 
 OPEN = frozenset({"/", "/docs", "/openapi.json"})

@@ -41,10 +41,11 @@ from streams.stage.flow.judging import Judging
 from streams.store.app import policies, wiring
 from streams.store.app.embedding import for_store
 from streams.store.app.following import Following
+from streams.store.app.product_settings import ConsolidateSettings
 from streams.store.app.reading import opened
 from streams.store.app.rehearsing import Means
 from streams.store.app.requests import existing_store
-from streams.store.app.settings import ConsolidateSettings, Settings
+from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 
 _NEVER = datetime.min.replace(tzinfo=UTC)

@@ -27,8 +27,8 @@ from streams.model.bands import Bands
 from streams.model.embedding import Vector
 from streams.model.policy import Policy
 from streams.store.app.policies import with_bands
+from streams.store.app.product_settings import ConsolidateSettings
 from streams.store.app.rehearsing import Means, Rehearsal, for_repeats
-from streams.store.app.settings import ConsolidateSettings
 
 _DECIMALS = 4
 

@@ -7,15 +7,16 @@ from functools import partial
 from schemas.codec import TURN, Unreadable
 from schemas.outcomes import Stage
 from schemas.turns import Turn
+from streams.extract.app import opening
 from streams.extract.core.looking import Looked, look
 from streams.extract.core.notes import Notes
 from streams.extract.core.synthesis import Refused
 from streams.extract.core.window import Window
 from streams.extract.flow.extract import OVER_BUDGET, Asking, Made, Taken, outcome
 from streams.extract.flow.turn_rows import read_turn, row_letter
-from streams.model.ports import Extracting, Line, NoAnswer, Poison, Source, Unreachable
-from streams.store.app import wiring
-from streams.store.app.settings import ExtractionSettings
+from streams.extract.port import Extracting
+from streams.model.ports import Line, NoAnswer, Poison, Source, Unreachable
+from streams.store.app.product_settings import ExtractionSettings
 
 _AWAY = frozenset({"unreachable", "rate limited"})
 _BUDGET_PAUSE_SECONDS = 0.5
@@ -60,9 +61,9 @@ class Extraction:
 
         `scope` applies to turns that name none; `{location}` in it stands for the place's number.
         """
-        self._maker = wiring.maker(settings, model)
+        self._maker = opening.maker(settings, model)
         self._notes = notes
-        self._rules = wiring.rules(settings)
+        self._rules = opening.rules(settings)
         self._scope = scope
         self._window = Window(settings.earlier_turns)
         self._turns = 0

@@ -12,7 +12,8 @@ from streams.extract.core.looking import Looked
 from streams.extract.core.notes import Notes
 from streams.extract.core.synthesis import Declined, Known, Material, Refused
 from streams.extract.core.triggers import Fired
-from streams.model.ports import Extracting, NoAnswer, NoServer, Poison
+from streams.extract.port import Extracting
+from streams.model.ports import NoAnswer, NoServer, Poison
 
 OVER_BUDGET = NoAnswer("over budget")
 _SILENT = frozenset({OVER_BUDGET.reason, "unreachable", "rate limited", "timeout"})

@@ -3,32 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from schemas.base import Scope, ScopeName
 from schemas.codec import TURN, Unreadable
 from schemas.outcomes import DeadLetter, Stage
 from schemas.topics import TURNS
 from schemas.turns import Turn
 from streams.extract.core.noting import place_of
 from streams.model.ports import Line, Outgoing, Poison, Source
+from streams.stage.core.mapping import LOCATION
 from streams.stage.flow.dead_letters import ORIGIN_HEADER, describe, letter_record
 from streams.stage.flow.incoming import addressed
-
-_LOCATION = "{location}"
-_SCOPE: TypeAdapter[ScopeName] = TypeAdapter(Scope)
-
-
-def scope_of_turns(template: str) -> str:
-    """Check the default scope of turns. Raises ValueError if it is invalid."""
-    try:
-        _SCOPE.validate_python(template.replace(_LOCATION, "0"))
-    except ValidationError as error:
-        raise ValueError(error.errors()[0]["msg"]) from error
-    if set("{}") & set(template.replace(_LOCATION, "")):
-        raise ValueError("only {location} is filled in")
-    return template
 
 
 def read_turn(line: Line, scope: str | None) -> Turn:
@@ -41,8 +26,8 @@ def read_turn(line: Line, scope: str | None) -> Turn:
     row: Mapping[str, Any] = {"kind": "turn", "schema_version": 1, **line.row}
     if scope is None or "scope" in row:
         return TURN.decode(to_json(row))
-    turn = TURN.decode(to_json({**row, "scope": scope.replace(_LOCATION, "0")}))
-    if _LOCATION not in scope:
+    turn = TURN.decode(to_json({**row, "scope": scope.replace(LOCATION, "0")}))
+    if LOCATION not in scope:
         return turn
     place = place_of(turn)
     if place is None:
@@ -51,7 +36,7 @@ def read_turn(line: Line, scope: str | None) -> Turn:
             "scope",
             "state.location_before",
         )
-    return TURN.decode(to_json({**row, "scope": scope.replace(_LOCATION, str(place.id))}))
+    return TURN.decode(to_json({**row, "scope": scope.replace(LOCATION, str(place.id))}))
 
 
 def row_letter(content: bytes, place: str, stage: Stage, error: Poison | Unreadable) -> DeadLetter:

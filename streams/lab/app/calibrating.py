@@ -10,7 +10,7 @@ from typing import Any
 from streams.lab.app.evaluated import Measures, measured
 from streams.lab.app.evaluation import evaluate
 from streams.lab.app.labelled import Labelled, LabelledPair, Unmeasurable, pair_of
-from streams.lab.core.calibration import Fit, Sample, TooFew, as_toml, fit, fitted, sample
+from streams.lab.core.calibration import Fit, Sample, TooFew, fit, fitted, sample
 from streams.lab.core.grading import Truth
 from streams.lab.core.measures import Rate
 from streams.model.embedding import base_model
@@ -18,6 +18,7 @@ from streams.model.policy import Policy, parse
 from streams.reviews.app import labels
 from streams.store.app.reading import StoreReader
 from streams.store.app.rehearsing import Means
+from streams.store.core.toml import as_toml
 
 ANSWERS_MIN = 30
 """Fewer answers reflect the people who answered rather than the model."""

@@ -13,7 +13,6 @@ from streams.clock.system import SystemClock
 from streams.lab.app import calibrating, labelled
 from streams.lab.app.calibrating import Calibrated, Origin
 from streams.lab.app.labelled import LabelledPair, Unmeasurable
-from streams.lab.core.calibration import as_toml
 from streams.lab.core.measures import Rate
 from streams.model.policy import Policy
 from streams.store.app import policies
@@ -23,6 +22,7 @@ from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
 from streams.store.cli.console import note, say, say_object
 from streams.store.cli.progress import Meter
+from streams.store.core.toml import as_toml
 
 
 def register(app: typer.Typer) -> None:

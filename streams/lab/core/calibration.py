@@ -1,10 +1,9 @@
 """Calibration of bands and thresholds on labelled pairs, for a maximum rate of hidden facts."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,32 +204,3 @@ def fitted(base: Policy, found: Fit) -> dict[str, Any]:
     nominate = content["nominate"]
     nominate["similarity_min"] = min(nominate["similarity_min"], found.bands.log)
     return content
-
-
-def as_toml(content: Mapping[str, Any], comment: Sequence[str] = ()) -> str:
-    """Return a policy's content as TOML that `parse` reads, with a comment on top."""
-    head = [f"# {line}" for line in comment]
-    return "\n".join([*head, "", *_table(content, ())]).lstrip() + "\n"
-
-
-def _table(content: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines of a table, its values before its subtables; skip None: TOML has no null."""
-    given = {key: one for key, one in content.items() if one is not None}
-    values = {key: one for key, one in given.items() if not isinstance(one, dict)}
-    if path and (values or not content):
-        yield f"\n[{'.'.join(_key(part) for part in path)}]"
-    for key, value in values.items():
-        yield f"{_key(key)} = {_value(value)}"
-    for key, value in given.items():
-        if isinstance(value, dict):
-            yield from _table(cast("dict[str, Any]", value), (*path, key))
-
-
-def _key(name: str) -> str:
-    bare = name.replace("_", "").replace("-", "")
-    return name if bare.isascii() and bare.isalnum() else _value(name)
-
-
-def _value(value: object) -> str:
-    """Return a value as TOML: JSON strings, numbers and lists are valid TOML except for U+007F."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -11,13 +11,13 @@ from schemas.base import ScopeName
 from schemas.turns import Place, Said, State, Turn
 from streams.changes.app.retiring import session_over
 from streams.clock.system import SystemClock
+from streams.extract.app import opening
 from streams.extract.app.extracting import Counts, Extraction
 from streams.extract.core.notes import Notes
 from streams.extract.flow.extract import Taken
 from streams.model.ports import Clock, NoServer, Unreachable
 from streams.recall.app.recalling import Asked, Recaller, recalling
 from streams.recall.core.recall import BUDGET
-from streams.store.app import wiring
 from streams.store.app.embedding import for_store
 from streams.store.app.processes import EmbeddedPipeline, embedded
 from streams.store.app.reading import reading
@@ -176,7 +176,7 @@ async def journal(
     wait.
     """
     chosen, clock = for_store(settings, report), SystemClock()
-    model = wiring.llm_extractor(settings, clock) if llm else None
+    model = opening.llm_extractor(settings, clock) if llm else None
     async with (
         embedded(chosen.settings, chosen.policy, chosen.embedder, report) as pipeline,
         recalling(chosen.settings, embedded=True, report=report) as recaller,

@@ -32,8 +32,9 @@ from streams.store.app import embedding, policies, wiring
 from streams.store.app import settings as configuration
 from streams.store.app.conflicts import Conflict, Conflicts, conflicts_of
 from streams.store.app.following import Following
+from streams.store.app.product_settings import LoadSettings
 from streams.store.app.reading import opened
-from streams.store.app.settings import InvalidSettings, LoadSettings, Settings
+from streams.store.app.settings import InvalidSettings, Settings
 
 LIMIT = 10
 LIMIT_MAX = 100

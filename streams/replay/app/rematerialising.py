@@ -12,7 +12,8 @@ from streams.stage.flow.takeover import applied
 from streams.stage.flow.writer import catch_up, written
 from streams.store.app import wiring
 from streams.store.app.reading import opened
-from streams.store.app.settings import InvalidSettings, Settings, SinkSettings
+from streams.store.app.setting_groups import SinkSettings
+from streams.store.app.settings import InvalidSettings, Settings
 from streams.store.flow.past import Bound, Past
 from streams.store.world.store_directory import StoreDirectory
 

@@ -16,15 +16,10 @@ from streams.model.ports import Log, Record
 from streams.replay.core import Difference, Differences
 from streams.store.app import policies, processes, wiring
 from streams.store.app.processes import EmbeddedPipeline
+from streams.store.app.product_settings import ForgetSettings
 from streams.store.app.reading import opened
-from streams.store.app.settings import (
-    ForgetSettings,
-    IndexSettings,
-    InvalidSettings,
-    LogSettings,
-    Settings,
-    SinkSettings,
-)
+from streams.store.app.setting_groups import IndexSettings, LogSettings, SinkSettings
+from streams.store.app.settings import InvalidSettings, Settings
 from streams.store.flow.past import (
     Bound,
     Decided,

@@ -14,7 +14,7 @@ from streams.replay.cli.differences import as_json as differences_as_json
 from streams.replay.cli.differences import show
 from streams.replay.core import Differences
 from streams.store.app.reading import opened
-from streams.store.app.settings import SinkSettings
+from streams.store.app.setting_groups import SinkSettings
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_object
 from streams.store.cli.progress import Meter

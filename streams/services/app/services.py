@@ -13,9 +13,11 @@ from schemas.decisions import Decision, Reject
 from schemas.topics import DECISIONS
 from streams.clock.stopwatch import TimedProcess
 from streams.clock.system import SystemClock
+from streams.extract.app import opening
 from streams.extract.flow.extract import Maker, Taken
 from streams.extract.flow.extractor import Extractor
 from streams.extract.flow.knowledge import Knowledge, Limits
+from streams.extract.world.measured import MeasuredExtractor
 from streams.log.kafka import topics
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
@@ -33,7 +35,7 @@ from streams.stage.flow.takeover import Claim, applied, require_log, require_mod
 from streams.stage.flow.writer import Writer, restore
 from streams.store.app import policies, wiring
 from streams.store.app.settings import InvalidSettings, Settings
-from streams.store.world.telemetry import MeasuredEmbedder, MeasuredExtractor, Metrics
+from streams.store.world.telemetry import MeasuredEmbedder, Metrics
 
 Answer = TypeVar("Answer")
 
@@ -133,9 +135,9 @@ class Service:
             raise InvalidSettings(
                 "kafka.run is set: events of turns are for all runs, so extract without it"
             )
-        model = wiring.llm_extractor(wanted, SystemClock()) if wanted.extraction.llm else None
+        model = opening.llm_extractor(wanted, SystemClock()) if wanted.extraction.llm else None
         measured = None if model is None else MeasuredExtractor(model, self._metrics)
-        return wiring.maker(wanted.extraction, measured)
+        return opening.maker(wanted.extraction, measured)
 
     async def _work(
         self,
@@ -260,7 +262,7 @@ class Service:
         return Extractor(
             maker,
             log,
-            rules=wiring.rules(wanted),
+            rules=opening.rules(wanted),
             earlier_turns=wanted.earlier_turns,
             failures_max=wanted.failures_max,
             knowledge=knowledge,

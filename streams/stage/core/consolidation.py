@@ -21,15 +21,8 @@ from streams.model.policy import JOINING, BetterRule, Policy, Rules
 from streams.model.verdict import Judgement
 from streams.stage.core import survivorship
 from streams.stage.core.cannot_link import are_apart
-from streams.stage.core.decide import (
-    Encoded,
-    Unworded,
-    compared,
-    ignore,
-    is_stronger,
-    part_of,
-    target_of,
-)
+from streams.stage.core.case import Encoded, Unworded
+from streams.stage.core.decide import compared, ignore, is_stronger, part_of, target_of
 
 _ALIKE = frozenset({Verdict.SAME, Verdict.REFINES, Verdict.REFINED_BY, Verdict.OVERLAPS})
 

@@ -5,15 +5,12 @@ text. When in doubt, both are kept. No memory is replaced, merged or reinforced 
 text, and a pinned memory is neither merged nor replaced.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from schemas.base import (
     LABEL_MAX,
-    DecisionId,
     Embedding,
     EventId,
     MemoryId,
@@ -41,84 +38,24 @@ from schemas.events import Event, Remember
 from schemas.memories import Memory, Persistence, Standing, Superseded, Target, Unchecked
 from schemas.outcomes import DeadLetter
 from streams.model.better import Preference, better
-from streams.model.embedding import Vector
 from streams.model.identity import (
     decision_id,
     forwarding_id,
-    memory_id,
     rejection_id,
     review_id,
 )
 from streams.model.merge import Joined, Part, alone
 from streams.model.neighbours import Neighbour
-from streams.model.observed import believed, is_unlikely
-from streams.model.policy import Act, Policy, Rules
+from streams.model.observed import is_unlikely
+from streams.model.policy import Act, Policy
 from streams.model.verdict import Judgement, contradicts
 from streams.model.wordings import form_of
 from streams.stage.core import survivorship
 from streams.stage.core.cannot_link import compatible
+from streams.stage.core.case import Case, Encoded, Unworded
 from streams.text.guards.registry import GUARDS
 
 Made = TypeVar("Made", bound=Insert | Replace)
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """A text's vector and its travelling form; `truncated` where they cover only a part, or none."""
-
-    vector: Vector
-    embedding: Embedding
-    truncated: bool
-
-
-@dataclass(frozen=True)
-class Unworded:
-    """A pending merge: its text must be composed and embedded before the decision is complete.
-
-    `parts` are oldest first; `better` is the origin of the part that the quality rule prefers.
-    """
-
-    parts: tuple[Part, ...]
-    better: str
-    merged: Callable[[Joined, Encoded, tuple[str, ...]], Change]
-
-
-@dataclass(frozen=True)
-class Case:
-    """One event to decide: its source position and the policy that applies.
-
-    `named` is the id derived from the producer's own name for the memory, if no memory has that
-    name yet; a memory that this event creates gets it. `braked`: nothing may be retired now.
-    `now` is when the event was taken in; None if unknown.
-    """
-
-    event: Remember
-    source: Position
-    policy: Policy
-    named: MemoryId | None = None
-    braked: bool = False
-    now: datetime | None = None
-
-    @cached_property
-    def decision_id(self) -> DecisionId:
-        return decision_id(self.event.scope, self.event.event_id)
-
-    @cached_property
-    def rules(self) -> Rules:
-        return self.policy.rules(self.event.scope)
-
-    @property
-    def new_memory_id(self) -> MemoryId:
-        """The id of the memory that this event may create."""
-        return self.named or memory_id(self.decision_id)
-
-    def is_late(self, known: Memory) -> bool:
-        """Tell whether the memory was seen after what the event tells, as far as times are likely."""
-        return self.believed(self.event.occurred_at) < self.believed(known.last_seen_at)
-
-    def believed(self, time: datetime) -> datetime:
-        """Return a time to compare by: an unlikely one is never the newest."""
-        return believed(time, self.now)
 
 
 def ignore(

@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from dateutil import parser as dates
+from pydantic import TypeAdapter, ValidationError
 
+from schemas.base import Scope, ScopeName
 from schemas.codec import Unreadable
 from schemas.events import Remember
 
@@ -170,3 +172,20 @@ def listed(columns: Iterable[str]) -> str:
     names = sorted(columns)
     shown = ", ".join(names[:12])
     return f"{shown}, … ({len(names)} in all)" if len(names) > len(names[:12]) else shown or "none"
+
+
+LOCATION = "{location}"
+
+
+_SCOPE: TypeAdapter[ScopeName] = TypeAdapter(Scope)
+
+
+def scope_of_turns(template: str) -> str:
+    """Check the default scope of turns. Raises ValueError if it is invalid."""
+    try:
+        _SCOPE.validate_python(template.replace(LOCATION, "0"))
+    except ValidationError as error:
+        raise ValueError(error.errors()[0]["msg"]) from error
+    if set("{}") & set(template.replace(LOCATION, "")):
+        raise ValueError("only {location} is filled in")
+    return template

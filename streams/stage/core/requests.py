@@ -18,7 +18,8 @@ from streams.model.neighbours import Stored
 from streams.model.policy import Policy
 from streams.model.wordings import embeddings
 from streams.stage.core import survivorship
-from streams.stage.core.decide import Encoded, ignore
+from streams.stage.core.case import Encoded
+from streams.stage.core.decide import ignore
 from streams.stage.core.tombstones import grave
 
 

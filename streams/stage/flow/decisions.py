@@ -13,11 +13,13 @@ from enum import StrEnum
 from schemas.base import Position, ScopeName
 from schemas.codec import DECISION, Unreadable
 from schemas.decisions import Block, Decision, Fence, Forward, Marker, Reject
+from schemas.outcomes import DeadLetter, Stage
 from schemas.topics import DECISIONS
 from streams.model.fences import BEGINNING, Epoch, Reached, admits
 from streams.model.identity import event_key
-from streams.model.ports import Fatal, Log, Outgoing, Record
+from streams.model.ports import Fatal, Log, Outgoing, Poison, Record
 from streams.stage.core.ledger import quoted, touched
+from streams.stage.flow.dead_letters import dead_letter
 
 DECISION_ID_HEADER = "memsieve-decision-id"
 CONTENT_KEY_HEADER = "memsieve-content-key"
@@ -267,3 +269,24 @@ def _claimed(headers: Mapping[str, bytes | None]) -> Epoch | None:
     """Read the epoch that a record claims; None if it claims no valid one."""
     found = _EPOCH.fullmatch((headers.get(EPOCH_HEADER) or b"").decode("utf-8", "replace"))
     return None if found is None else Epoch(int(found[1]), found[2])
+
+
+DECISION_BYTES_MAX = 14_680_064
+"""A longer decision, with its headers, would not fit into a record."""
+
+
+def fitting(
+    record: Record, outcome: Decision | DeadLetter
+) -> tuple[Decision | DeadLetter, bytes | None]:
+    """Encode a decision; refuse one too long for any topic, before anything builds on it."""
+    if isinstance(outcome, DeadLetter):
+        return outcome, None
+    encoded = DECISION.encode(outcome)
+    if len(encoded) <= DECISION_BYTES_MAX:
+        return outcome, encoded
+    poison = Poison(
+        f"the decision would be {len(encoded):,} bytes long, and {DECISION_BYTES_MAX:,} can be "
+        "published: the memory has gathered too much metadata; publish less with the event",
+        "metadata",
+    )
+    return dead_letter(record, Stage.DECIDE, poison), None

@@ -8,9 +8,8 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
 
-from schemas.base import ContentKey, DecisionId, EventId, MemoryId, ModelId, Position, ScopeName
+from schemas.base import MemoryId, Position, ScopeName
 from schemas.codec import DECISION
 from schemas.decisions import (
     Block,
@@ -51,19 +50,15 @@ from streams.model.identity import (
     decision_id,
     event_key,
     memory_id,
-    named_memory_id,
 )
 from streams.model.merge import keep_better
-from streams.model.neighbours import Known, Neighbour, Stored, rank
+from streams.model.neighbours import Neighbour, Stored, rank
 from streams.model.policy import Nominate, Policy, Rules
 from streams.model.ports import Decided, Embedder, Fatal, Index, Poison, Query, Record, Transient
-from streams.model.verdict import Judgement
 from streams.model.wordings import with_vectors
+from streams.stage.core.case import Case, Encoded, Unworded
 from streams.stage.core.consolidation import Proposal, Related, consolidate, measured, unchanged
 from streams.stage.core.decide import (
-    Case,
-    Encoded,
-    Unworded,
     add,
     block,
     decide,
@@ -94,12 +89,24 @@ from streams.stage.core.reviewing import answered, questions
 from streams.stage.core.survivorship import said_again
 from streams.stage.core.tombstones import Key, Said, WrongKey, recognised
 from streams.stage.flow.dead_letters import dead_letter
-from streams.stage.flow.incoming import time_of
+from streams.stage.flow.decisions import fitting
+from streams.stage.flow.incoming import Elsewhere, Received, Withheld, time_of
 from streams.stage.flow.judging import Judging, Question
 from streams.stage.flow.merging import Made, Merging
-
-DECISION_BYTES_MAX = 14_680_064
-"""A longer decision, with its headers, would not fit into a record."""
+from streams.stage.flow.seen import (
+    Asked,
+    Seen,
+    addressed_memory,
+    as_held,
+    free_name,
+    graves_in,
+    has_words_of,
+    live_memory,
+    memories_named,
+    vectors_united,
+    with_content,
+    with_whole,
+)
 
 _EMBEDDER, _INDEX, _JUDGE = "embedder", "index", "judge"
 """What evidence calls whoever did not answer."""
@@ -110,37 +117,6 @@ _BREATH = 16
 _OVERFETCH = 8
 """Hits requested beyond the policy's limit: the overlay may have retired some of them, and float32
 may order near ties differently from the exact measure."""
-
-
-@dataclass(frozen=True)
-class Elsewhere:
-    """An event found outside its scope's partition; it is republished in that partition."""
-
-    event: Event
-    partition: int
-
-
-@dataclass(frozen=True)
-class Withheld:
-    """An event that must not be kept because of what was found in it."""
-
-    event_id: EventId
-    scope: ScopeName
-    found: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Received:
-    """One record of the events topic, read; `event` is its content, or why it has none.
-
-    `masked` lists the kinds of data masked in it. `erasable`: a request to forget names only
-    records of its own scope.
-    """
-
-    record: Record
-    event: Event | Elsewhere | Withheld | Poison
-    masked: tuple[str, ...] = ()
-    erasable: bool = True
 
 
 @dataclass(frozen=True)
@@ -159,35 +135,6 @@ class Decisions:
     titles: dict[MemoryId, str] = field(default_factory=dict[MemoryId, str])
     blind: bool = False
     silent: dict[str, str] = field(default_factory=dict[str, str])
-
-
-_Asked: TypeAlias = tuple[ScopeName, EventId, str, MemoryId, int]
-"""The key of a judgement: an event, by id and text, and a version of a memory."""
-
-
-@dataclass
-class _Seen:
-    """What the world knew of a batch's events before the first was decided.
-
-    `waits`: whoever does not answer is asked again, batch and all. `blind`: the index told nothing.
-    `silent` as for Decisions. `failed` are texts that have a stand-in for a vector, and why.
-    """
-
-    decided: Mapping[DecisionId, Known]
-    contents: Mapping[ContentKey, Sequence[Stored]]
-    named: Mapping[MemoryId, Stored]
-    forgotten: Mapping[ScopeName, Sequence[Stored]]
-    encoded: dict[str, Encoded] = field(default_factory=dict[str, Encoded])
-    hits: dict[tuple[ScopeName, str], list[Stored]] = field(
-        default_factory=dict[tuple[ScopeName, str], list[Stored]]
-    )
-    judgements: dict[_Asked, Judgement] = field(default_factory=dict[_Asked, Judgement])
-    reviews: dict[DecisionId, list[Review]] = field(default_factory=dict[DecisionId, list[Review]])
-    titles: dict[MemoryId, str] = field(default_factory=dict[MemoryId, str])
-    waits: bool = True
-    blind: bool = False
-    silent: dict[str, str] = field(default_factory=dict[str, str])
-    failed: dict[str, Transient | Fatal] = field(default_factory=dict[str, Transient | Fatal])
 
 
 @dataclass(frozen=True)
@@ -222,7 +169,7 @@ class Deduplicator:
             if number % _BREATH == 0:
                 await asyncio.sleep(0)  # lets heartbeats go out
             decided = await self._outcome(item, seen, fork)
-            outcome, encoded = _fitting(item.record, _telling_masked(decided, item.masked))
+            outcome, encoded = fitting(item.record, _telling_masked(decided, item.masked))
             if isinstance(outcome, DeadLetter):
                 made.dead_letters.append(outcome)
                 outcome = reject(item.record.position, outcome)
@@ -232,7 +179,7 @@ class Deduplicator:
             made.encoded.append(encoded or DECISION.encode(outcome))
         return made
 
-    async def _known(self, events: Sequence[Event], fork: Fork, otherwise: Decided | None) -> _Seen:
+    async def _known(self, events: Sequence[Event], fork: Fork, otherwise: Decided | None) -> Seen:
         """Return what is known of a batch's events, also where the index does not tell and need not."""
         try:
             return await self._look_up(events, fork, waits=otherwise is None)
@@ -241,7 +188,7 @@ class Deduplicator:
                 raise
             failure = error
         ids = [decision_id(event.scope, event.event_id) for event in events]
-        seen = _Seen(await otherwise.decided(ids), {}, {}, {}, waits=False, blind=True)
+        seen = Seen(await otherwise.decided(ids), {}, {}, {}, waits=False, blind=True)
         seen.silent[_INDEX] = str(failure)
         await self._embed([event.text for event in events if isinstance(event, Remember)], seen)
         return seen
@@ -251,9 +198,9 @@ class Deduplicator:
 
         What names a memory cannot; nor can any where something may be forgotten, and come back.
         """
-        return self.key is None and not any(map(_named, events))
+        return self.key is None and not any(map(memories_named, events))
 
-    async def _look_up(self, events: Sequence[Event], fork: Fork, *, waits: bool) -> _Seen:
+    async def _look_up(self, events: Sequence[Event], fork: Fork, *, waits: bool) -> Seen:
         """Ask, once for the whole batch, what log and index know; embed and search what is new."""
         ids = [decision_id(event.scope, event.event_id) for event in events]
         # What this batch erases counts as unknown after the request, and is decided like any other.
@@ -272,20 +219,22 @@ class Deduplicator:
         said = [event for event in undecided if isinstance(event, Remember)]
         compared = [event for event in said if self.policy.rules(event.scope).enabled]
         contents = {content_key(event.scope, event.text) for event in compared}
-        names = {name for event in undecided for name in _named(event)}
-        seen = _Seen(
+        names = {name for event in undecided for name in memories_named(event)}
+        seen = Seen(
             decided=decided,
             contents=await self.index.with_content(list(contents)) if contents else {},
             named=await self.index.get(list(names)) if names else {},
             forgotten=await self._forgotten(events),
             waits=waits,
         )
-        unknown = [event for event in compared if _with_content(event, seen, fork) is None]
+        unknown = [event for event in compared if with_content(event, seen, fork) is None]
         off = [event for event in said if not self.policy.rules(event.scope).enabled]
         await self._embed([event.text for event in (*unknown, *off)], seen)
         embedded = [event for event in unknown if event.text not in seen.failed]
         await self._search(embedded, seen)
-        to_judge = (e for e in embedded if not e.supersedes and _addressed(e, seen, fork) is None)
+        to_judge = (
+            e for e in embedded if not e.supersedes and addressed_memory(e, seen, fork) is None
+        )
         await self._foresee(list(to_judge), seen)
         return seen
 
@@ -294,7 +243,7 @@ class Deduplicator:
         scopes = list(dict.fromkeys(e.scope for e in events if isinstance(e, Remember)))
         return await self.index.forgotten(scopes) if scopes else {}
 
-    async def _foresee(self, events: Sequence[Remember], seen: _Seen) -> None:
+    async def _foresee(self, events: Sequence[Remember], seen: Seen) -> None:
         """Judge the index's nominations in one call; those from the batch itself come later."""
         asked: list[Question] = []
         for event in events:
@@ -304,7 +253,7 @@ class Deduplicator:
             asked += [Question(event, neighbour, rules) for neighbour in near]
         await self._judge(asked, seen)  # what fails is judged again, each event by itself
 
-    async def _judge(self, asked: Sequence[Question], seen: _Seen) -> bool:
+    async def _judge(self, asked: Sequence[Question], seen: Seen) -> bool:
         """Judge what was not judged yet; tell whether that has failed, and may."""
         new = {key: one for one in asked if (key := _asked(one)) not in seen.judgements}
         try:
@@ -319,7 +268,7 @@ class Deduplicator:
         seen.judgements.update(zip(new, judged, strict=True))
         return True
 
-    async def _outcome(self, item: Received, seen: _Seen, fork: Fork) -> Decision | DeadLetter:
+    async def _outcome(self, item: Received, seen: Seen, fork: Fork) -> Decision | DeadLetter:
         """Try each case in turn: decided before, addressed by name, same words, compared."""
         source, event = item.record.position, item.event
         if isinstance(event, Poison):
@@ -328,7 +277,7 @@ class Deduplicator:
             return forward(source, event.event, event.partition)
         if isinstance(event, Withheld):
             return withhold(source, event.scope, event.event_id, event.found)
-        graves = _graves(event.scope, seen, fork)
+        graves = graves_in(event.scope, seen, fork)
         if isinstance(event, Remember) and graves:
             gone = await self._recognised(event, graves.values(), seen)
             if gone is not None:
@@ -343,13 +292,14 @@ class Deduplicator:
             return again_so if again else _reused(item.record)
         if isinstance(event, Answer):
             newer, older = (
-                _live(event.scope, one.memory_id, seen, fork) for one in (event.newer, event.older)
+                live_memory(event.scope, one.memory_id, seen, fork)
+                for one in (event.newer, event.older)
             )
             return answered(event, source, self.policy, newer, older, self.embedder.model)
         if not isinstance(event, Remember):
             return await self._requested(event, source, seen, fork, erasable=item.erasable)
         braked = fork.braked(event.scope, self.policy.rules(event.scope).brake)
-        named = _free_name(event, seen, fork)
+        named = free_name(event, seen, fork)
         case = Case(event, source, self.policy, named, braked, time_of(item.record))
         made = await self._remember(case, seen, fork)
         failure = seen.failed.get(event.text)
@@ -358,7 +308,7 @@ class Deduplicator:
         return lacking(made, "not-embedded", _why(failure))
 
     async def _recognised(
-        self, event: Remember, found: Iterable[Stored], seen: _Seen
+        self, event: Remember, found: Iterable[Stored], seen: Seen
     ) -> MemoryId | None:
         """Return the forgotten memory that an event would bring back, if any."""
         graves = [one for one in found if one.memory.metadata]
@@ -384,10 +334,10 @@ class Deduplicator:
         return self.key
 
     async def _requested(
-        self, event: Request, source: Position, seen: _Seen, fork: Fork, *, erasable: bool
+        self, event: Request, source: Position, seen: Seen, fork: Fork, *, erasable: bool
     ) -> Change | Revision | Ignore | Block:
         """Change existing memories, based on their current state."""
-        states = {i: fork.state(event.scope, i, seen.named.get(i)) for i in _named(event)}
+        states = {i: fork.state(event.scope, i, seen.named.get(i)) for i in memories_named(event)}
         held = {identity: stored for identity, stored in states.items() if stored is not None}
         match event:
             case Retire():
@@ -402,7 +352,7 @@ class Deduplicator:
                 encoded = {
                     one.id: await self._as_it_was(one, held.get(one.id), seen)
                     for one in event.memories
-                    if one.live or not _has_words_of(held.get(one.id), one)
+                    if one.live or not has_words_of(held.get(one.id), one)
                 }
                 return put_back(event, source, self.policy, held, encoded)
             case Forget():
@@ -420,9 +370,9 @@ class Deduplicator:
                 proposal = Proposal(event, source, self.policy, self.embedder.model, braked)
                 return await self._consolidate(proposal, held, seen)
 
-    async def _as_it_was(self, memory: Memory, held: Stored | None, seen: _Seen) -> Reworded:
+    async def _as_it_was(self, memory: Memory, held: Stored | None, seen: Seen) -> Reworded:
         """Return the embeddings of a memory's wordings; reuse those that it holds now."""
-        known = {} if held is None else _as_held(held, self.embedder.model)
+        known = {} if held is None else as_held(held, self.embedder.model)
         texts = [memory.text, *(variant.text for variant in memory.variants)]
         await self._embed([text for text in texts if text not in known], seen)
         shown, *variants = [
@@ -430,7 +380,7 @@ class Deduplicator:
         ]
         return Reworded(shown, tuple(variant.embedding for variant in variants))
 
-    async def _consolidate(self, proposal: Proposal, held: Held, seen: _Seen) -> Change | Ignore:
+    async def _consolidate(self, proposal: Proposal, held: Held, seen: Seen) -> Change | Ignore:
         """Judge every pair of the proposed memories that are unchanged; merge those that fit."""
         if not proposal.rules.enabled:
             return ignore(proposal.event, proposal.source, self.policy, Reason.SWITCHED_OFF)
@@ -444,11 +394,11 @@ class Deduplicator:
             parts = [members[MemoryId(part.origin)].vector for part in outcome.parts]
             outcome = await self._worded(outcome, proposal.event.scope, parts, seen)
         known = (member.wordings for member in members.values())
-        return with_vectors(outcome, _united(known), self.embedder.model)
+        return with_vectors(outcome, vectors_united(known), self.embedder.model)
 
-    async def _remember(self, case: Case, seen: _Seen, fork: Fork) -> Change | Ignore:
+    async def _remember(self, case: Case, seen: Seen, fork: Fork) -> Change | Ignore:
         event = case.event
-        addressed = _addressed(event, seen, fork)
+        addressed = addressed_memory(event, seen, fork)
         key = content_key(event.scope, event.text)
         if addressed is not None and addressed.memory.content_key != key:
             if case.is_late(addressed.memory):
@@ -456,18 +406,20 @@ class Deduplicator:
             return rename(case, addressed.memory, await self._encoded(event.text, seen))
         if not case.rules.enabled:
             return add(case, await self._encoded(event.text, seen))
-        known = addressed or _with_content(event, seen, fork)
+        known = addressed or with_content(event, seen, fork)
         if known is not None:
             return recognise(case, known.memory)
         if seen.blind:
             return let_through(case, await self._encoded(event.text, seen), f"{_INDEX}: no answer")
         if event.supersedes:
-            named = [(name, _live(event.scope, name, seen, fork)) for name in event.supersedes]
+            named = [
+                (name, live_memory(event.scope, name, seen, fork)) for name in event.supersedes
+            ]
             memories = [(name, stored and stored.memory) for name, stored in named]
             return supersede(case, await self._encoded(event.text, seen), memories)
         return await self._compare(case, seen, fork)
 
-    async def _compare(self, case: Case, seen: _Seen, fork: Fork) -> Change | Ignore:
+    async def _compare(self, case: Case, seen: Seen, fork: Fork) -> Change | Ignore:
         """Judge an event against its nearest neighbours."""
         encoded = await self._encoded(case.event.text, seen)
         if case.event.text in seen.failed:
@@ -491,13 +443,13 @@ class Deduplicator:
                     raise
                 return let_through(case, encoded, _why(error))
         own = {content_key(case.event.scope, case.event.text): encoded.vector}
-        outcome = with_vectors(outcome, _united([own, *known.values()]), self.embedder.model)
+        outcome = with_vectors(outcome, vectors_united([own, *known.values()]), self.embedder.model)
         if isinstance(outcome, Insert) and outcome.evidence.reviews:
             seen.reviews[outcome.decision_id] = questions(outcome, near)
         return outcome
 
     async def _worded(
-        self, unworded: Unworded, scope: ScopeName, parts: Sequence[Vector], seen: _Seen
+        self, unworded: Unworded, scope: ScopeName, parts: Sequence[Vector], seen: Seen
     ) -> Change | Ignore:
         """Make the text that a merge shows, and compare it with its parts before it is stored.
 
@@ -513,7 +465,7 @@ class Deduplicator:
             whole = await self._surely_encoded(made.joined.text, seen)
         return unworded.merged(made.joined, whole, made.degraded)
 
-    async def _near(self, case: Case, vector: Vector, seen: _Seen, fork: Fork) -> list[Neighbour]:
+    async def _near(self, case: Case, vector: Vector, seen: Seen, fork: Fork) -> list[Neighbour]:
         """Return the nearest live memories, including those that this batch decided."""
         event, nominate = case.event, case.rules.nominate
         wanted, floor = nominate.neighbours_max, nominate.similarity_min
@@ -527,7 +479,7 @@ class Deduplicator:
                 # Their other wordings are only in the index, which did not find those near.
                 held = await self.index.get(parts)
                 whole = (fork.current(event.scope, stored) for stored in held.values())
-                candidates = _replaced(candidates, whole)
+                candidates = with_whole(candidates, whole)
                 near = _ranked(event, vector, candidates, case.rules)
             least = near[-1].similarity if len(near) == wanted else floor
             if len(hits) < limit or _similarity(vector, hits[-1]) + NEAR_TIE < least:
@@ -536,19 +488,19 @@ class Deduplicator:
             limit *= 2
             [hits] = await self.index.search([Query(event.scope, vector, limit, _least(nominate))])
 
-    async def _encoded(self, text: str, seen: _Seen) -> Encoded:
+    async def _encoded(self, text: str, seen: Seen) -> Encoded:
         """Return a text's embedding; compute it now if the batch did not."""
         await self._embed([text], seen)
         return seen.encoded[text]
 
-    async def _surely_encoded(self, text: str, seen: _Seen) -> Encoded:
+    async def _surely_encoded(self, text: str, seen: Seen) -> Encoded:
         """Return a text's own embedding, where no stand-in will do."""
         encoded = await self._encoded(text, seen)
         if text in seen.failed:
             raise seen.failed[text]
         return encoded
 
-    async def _embed(self, texts: Sequence[str], seen: _Seen) -> None:
+    async def _embed(self, texts: Sequence[str], seen: Seen) -> None:
         """Embed each distinct text that has no embedding yet."""
         missing = [text for text in dict.fromkeys(texts) if text not in seen.encoded]
         if missing:
@@ -556,7 +508,7 @@ class Deduplicator:
                 embedding = pack(made.vector, self.embedder.model)
                 seen.encoded[text] = Encoded(made.vector, embedding, made.truncated)
 
-    async def _embedded(self, texts: Sequence[str], seen: _Seen) -> list[Embedded]:
+    async def _embedded(self, texts: Sequence[str], seen: Seen) -> list[Embedded]:
         """Return a vector per text: its own, or a stand-in where the policy wants no waiting.
 
         What is refused together is asked for one by one: a text spoils no other.
@@ -577,7 +529,7 @@ class Deduplicator:
         seen.silent[_EMBEDDER] = str(failure)
         return [Embedded(nowhere(self.embedder.dimension), truncated=True) for _ in texts]
 
-    async def _search(self, events: Sequence[Remember], seen: _Seen) -> None:
+    async def _search(self, events: Sequence[Remember], seen: Seen) -> None:
         """Query the index for the neighbours of each event not searched yet."""
         places = dict.fromkeys((event.scope, event.text) for event in events)
         asked = [place for place in places if place not in seen.hits]
@@ -611,7 +563,7 @@ def _ranked(
     )
 
 
-def _asked(question: Question) -> _Asked:
+def _asked(question: Question) -> Asked:
     event, memory = question.event, question.neighbour.memory
     return event.scope, event.event_id, event.text, memory.id, memory.version
 
@@ -631,119 +583,9 @@ def _telling_masked(
     return outcome.model_copy(update={"evidence": evidence})
 
 
-def _fitting(
-    record: Record, outcome: Decision | DeadLetter
-) -> tuple[Decision | DeadLetter, bytes | None]:
-    """Encode a decision; refuse one too long for any topic, before anything builds on it."""
-    if isinstance(outcome, DeadLetter):
-        return outcome, None
-    encoded = DECISION.encode(outcome)
-    if len(encoded) <= DECISION_BYTES_MAX:
-        return outcome, encoded
-    poison = Poison(
-        f"the decision would be {len(encoded):,} bytes long, and {DECISION_BYTES_MAX:,} can be "
-        "published: the memory has gathered too much metadata; publish less with the event",
-        "metadata",
-    )
-    return dead_letter(record, Stage.DECIDE, poison), None
-
-
 def _similarity(vector: Vector, hit: Stored) -> float:
     found = hit.nearest(vector)
     return -1.0 if found is None else found[0]
-
-
-def _replaced(candidates: Sequence[Stored], whole: Iterable[Stored | None]) -> list[Stored]:
-    """Return the candidates, replacing those whose vectors are now all known."""
-    known = {one.memory.id: one for one in whole if one is not None}
-    return [known.get(one.memory.id, one) for one in candidates]
-
-
-def _united(known: Iterable[Mapping[ContentKey, Vector]]) -> dict[ContentKey, Vector]:
-    return {key: vector for vectors in known for key, vector in vectors.items()}
-
-
-def _as_held(held: Stored, model: ModelId) -> dict[str, Encoded]:
-    """Return the embeddings that a memory holds of its wordings, by text."""
-    memory, wordings = held.memory, held.wordings
-    texts = [(memory.content_key, memory.text)]
-    texts += [(variant.content_key, variant.text) for variant in memory.variants]
-    return {
-        text: Encoded(
-            wordings[key],
-            pack(wordings[key], model),
-            truncated=memory.truncated and key == memory.content_key,
-        )
-        for key, text in texts
-        if key in wordings
-    }
-
-
-def _has_words_of(held: Stored | None, memory: Memory) -> bool:
-    """Return whether a memory still has the same text and all of these wordings."""
-    if held is None or held.memory.text != memory.text:
-        return False
-    return {one.text for one in memory.variants} <= {one.text for one in held.memory.variants}
-
-
-def _named(event: Event) -> list[MemoryId]:
-    """Return the ids of the memories that an event names."""
-    match event:
-        case Remember():
-            own = _named_id(event)
-            return [*map(MemoryId, event.supersedes), *([] if own is None else [own])]
-        case Answer():
-            return [event.newer.memory_id, event.older.memory_id]
-        case Pin() | Rate():
-            return [event.memory_id]
-        case Undo():
-            return [memory.id for memory in event.memories]
-        case Retire():
-            return [target.memory_id for target in event.memories]
-        case Forget():
-            return [target.memory_id for target in event.targets]
-        case Consolidate():
-            return [target.memory_id for target in event.members]
-
-
-def _named_id(event: Remember) -> MemoryId | None:
-    name = event.memory_id
-    return None if name is None else named_memory_id(event.scope, name)
-
-
-def _free_name(event: Remember, seen: _Seen, fork: Fork) -> MemoryId | None:
-    """Return the id that the event's name stands for, if no memory has had it yet."""
-    named = _named_id(event)
-    if named is None or named in seen.named or named in fork.changed(event.scope):
-        return None
-    return named
-
-
-def _addressed(event: Remember, seen: _Seen, fork: Fork) -> Stored | None:
-    """Return the live memory that the event's producer addresses by name; None if none."""
-    named = _named_id(event)
-    return None if named is None else _live(event.scope, named, seen, fork)
-
-
-def _graves(scope: ScopeName, seen: _Seen, fork: Fork) -> Mapping[MemoryId, Stored]:
-    """Return a scope's tombstones in a fixed order, whether applied yet or not."""
-    found = (*seen.forgotten.get(scope, ()), *fork.forgotten(scope))
-    newest = {one.memory.id: one for one in found}
-    return dict(sorted(newest.items()))
-
-
-def _live(scope: ScopeName, identity: str, seen: _Seen, fork: Fork) -> Stored | None:
-    """Return the newest state of a memory of a scope; None if it is not live."""
-    stored = seen.named.get(MemoryId(identity))
-    here = stored if stored is not None and stored.memory.scope == scope else None
-    current = fork.state(scope, MemoryId(identity), here)
-    return current if current is not None and current.memory.live else None
-
-
-def _with_content(event: Remember, seen: _Seen, fork: Fork) -> Stored | None:
-    """Return the live memory that has exactly the event's words."""
-    key = content_key(event.scope, event.text)
-    return fork.with_content(event.scope, key, seen.contents.get(key, ()))
 
 
 def _reused(record: Record) -> DeadLetter:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from schemas.base import ScopeName
+from schemas.base import EventId, ScopeName
 from schemas.codec import Codec, Unreadable
 from schemas.events import Event
 from schemas.topics import EVENTS, Topic
@@ -116,3 +116,34 @@ def forwarded(record: Record, scope: ScopeName, partition: int) -> Outgoing:
         value=record.value or b"",
         headers=(*record.headers, (FORWARDED_HEADER, record.place.encode())),
     )
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """An event found outside its scope's partition; it is republished in that partition."""
+
+    event: Event
+    partition: int
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """An event that must not be kept because of what was found in it."""
+
+    event_id: EventId
+    scope: ScopeName
+    found: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Received:
+    """One record of the events topic, read; `event` is its content, or why it has none.
+
+    `masked` lists the kinds of data masked in it. `erasable`: a request to forget names only
+    records of its own scope.
+    """
+
+    record: Record
+    event: Event | Elsewhere | Withheld | Poison
+    masked: tuple[str, ...] = ()
+    erasable: bool = True

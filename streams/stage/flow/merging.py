@@ -14,7 +14,7 @@ from streams.model.merge import (
 )
 from streams.model.policy import MergeRule, Plain
 from streams.model.ports import NoAnswer, ToWord, Wording
-from streams.stage.core.decide import Unworded
+from streams.stage.core.case import Unworded
 from streams.text.reading import Readings
 
 _COMPARED_MAX = 4

@@ -9,7 +9,7 @@ from streams.model.policy import Policy
 from streams.model.ports import Poison, Screener
 from streams.model.screening import screened
 from streams.stage.flow.dead_letters import ATTEMPTS_HEADER, oversized
-from streams.stage.flow.deduplicate import Received, Withheld
+from streams.stage.flow.incoming import Received, Withheld
 
 
 def screen(item: Received, policy: Policy, screener: Screener | None) -> Received:

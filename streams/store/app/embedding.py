@@ -7,7 +7,8 @@ from streams.model.embedding import base_model
 from streams.model.policy import Policy
 from streams.model.ports import Embedder, NoModel, Unreachable
 from streams.store.app import policies, wiring
-from streams.store.app.settings import EmbedderSettings, Settings
+from streams.store.app.setting_groups import EmbedderSettings
+from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 
 

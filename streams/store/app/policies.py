@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from schemas.base import ScopeName
-from streams.lab.core.calibration import as_toml
 from streams.model.bands import Bands
 from streams.model.embedding import base_model
 from streams.model.policy import (
@@ -24,6 +23,7 @@ from streams.model.policy import (
 )
 from streams.store.app import wiring
 from streams.store.app.settings import Settings
+from streams.store.core.toml import as_toml
 
 _POLICIES = resources.files("streams") / "store" / "policies"
 

@@ -23,7 +23,8 @@ from streams.stage.flow.judging import Judging
 from streams.stage.flow.owner import Owner
 from streams.stage.flow.writer import Writer
 from streams.store.app import wiring
-from streams.store.app.settings import RetrySettings, Settings
+from streams.store.app.setting_groups import RetrySettings
+from streams.store.app.settings import Settings
 
 
 @dataclass(frozen=True)

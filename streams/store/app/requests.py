@@ -20,7 +20,8 @@ from streams.stage.flow.incoming import addressed
 from streams.store.app.embedding import Chosen, for_store
 from streams.store.app.processes import EmbeddedPipeline, embedded
 from streams.store.app.reading import opened
-from streams.store.app.settings import IndexSettings, InvalidSettings, LogSettings, Settings
+from streams.store.app.setting_groups import IndexSettings, LogSettings
+from streams.store.app.settings import InvalidSettings, Settings
 from streams.store.world.store_directory import StoreDirectory
 
 _Kind = TypeVar("_Kind", Pin, Rate, Retire)

@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING
 
 from schemas.base import ModelId
 from streams.embedding import ENDPOINT, FOLDER, HASHING
-from streams.extract.core.triggers import Rules
-from streams.extract.flow.extract import Maker
 from streams.log.failures import RetryPolicy
 from streams.log.local_broker import LocalBroker
 from streams.model.policy import Policy
 from streams.model.ports import (
     Clock,
     Embedder,
-    Extracting,
     Index,
     NoModel,
     NoStore,
@@ -37,26 +34,22 @@ from streams.stage.core.tombstones import Key
 from streams.stage.flow.decisions import INDEXED
 from streams.stage.flow.judging import Judging
 from streams.stage.flow.owner import Limits
-from streams.store.app.settings import (
+from streams.store.app.product_settings import ForgetSettings
+from streams.store.app.setting_groups import (
     ConsumerSettings,
     EmbedderSettings,
-    ExtractionSettings,
-    ForgetSettings,
-    InvalidSettings,
     KafkaSettings,
     LlmSettings,
     LoggingSettings,
     RetrySettings,
     ServiceSettings,
-    Settings,
     SinkSettings,
 )
+from streams.store.app.settings import InvalidSettings, Settings
 from streams.store.world.store_directory import IndexKind, StoreDirectory
 
 if TYPE_CHECKING:
-    from streams.dedupe_store.world.foreign import Collections
     from streams.embedding.openai_compatible import EndpointEmbedder
-    from streams.extract.world.extracting import LlmExtractor
     from streams.index.edge import EdgeIndex
     from streams.index.qdrant import QdrantIndex
     from streams.judges.chat import Endpoint
@@ -270,29 +263,6 @@ async def open_index(settings: Settings, *, create: bool = True) -> Index:
     return made
 
 
-@asynccontextmanager
-async def foreign_collections(settings: Settings, place: str) -> AsyncGenerator["Collections"]:
-    """Open another program's collections, from a server's URL or from a copy of a directory."""
-    from streams.dedupe_store.world.foreign import of_directory, of_server
-    from streams.index.qdrant import connect
-
-    if not place.startswith(("http://", "https://")):
-        async with of_directory(Path(place)) as copy:
-            yield copy
-        return
-    wanted = settings.qdrant
-    key = None if wanted.api_key is None else wanted.api_key.get_secret_value()
-    client = connect(
-        place,
-        api_key=key,
-        prefer_grpc=False,
-        grpc_port=wanted.grpc_port,
-        timeout_seconds=wanted.timeout_seconds,
-    )
-    async with of_server(client, place) as there:
-        yield there
-
-
 async def open_collection(settings: Settings) -> "QdrantIndex":
     """Return the existing collection of a server."""
     from streams.index.qdrant import QdrantIndex
@@ -399,7 +369,7 @@ def llm_verifier(settings: LlmSettings, clock: Clock) -> "LlmVerifier | None":
 
     if settings.base_url is None:
         return None
-    return LlmVerifier(Chat(_endpoint(settings), clock), settings.verify_prompt)
+    return LlmVerifier(Chat(llm_endpoint(settings), clock), settings.verify_prompt)
 
 
 def llm_wording(settings: LlmSettings, verifier: "LlmVerifier | None") -> Wording | None:
@@ -420,32 +390,7 @@ def decision_lines(process: str, settings: LoggingSettings) -> "DecisionLines | 
     return DecisionLines(log, debug=debug)
 
 
-def llm_extractor(settings: Settings, clock: Clock) -> "LlmExtractor":
-    """Return the language model that extracts memories from turns.
-
-    Raises InvalidSettings if none is configured.
-    """
-    from streams.extract.world.extracting import LlmExtractor
-    from streams.judges.chat import Chat
-
-    wanted = settings.extraction
-    llm = settings.llm.model_copy(update={"model": wanted.model or settings.llm.model})
-    return LlmExtractor(
-        Chat(_endpoint(llm), clock), llm.extract_prompt, temperature=wanted.temperature
-    )
-
-
-def maker(settings: ExtractionSettings, model: Extracting | None) -> Maker:
-    """Return what turns are made into events with; without a model, sentence by sentence."""
-    return Maker(model, settings.attempts_max, settings.retired_max)
-
-
-def rules(settings: ExtractionSettings) -> Rules:
-    """Return the triggers that select turns for extraction."""
-    return Rules(frozenset(settings.triggers), settings.response_characters)
-
-
-def _endpoint(settings: LlmSettings) -> "Endpoint":
+def llm_endpoint(settings: LlmSettings) -> "Endpoint":
     from streams.judges.chat import Endpoint
 
     if settings.base_url is None:

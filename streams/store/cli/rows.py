@@ -12,9 +12,8 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from schemas.base import Scope, ScopeName
-from streams.extract.flow.turn_rows import scope_of_turns
 from streams.model.ports import Fatal, Poison
-from streams.stage.core.mapping import FieldMapping, listed, scope_template
+from streams.stage.core.mapping import FieldMapping, listed, scope_of_turns, scope_template
 from streams.store.cli.console import note
 from streams.store.cli.options import UsageError
 from streams.store.core.columns import (

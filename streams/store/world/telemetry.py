@@ -13,11 +13,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from schemas.base import MemoryId, ModelId
 from schemas.decisions import KINDS, Decision, Insert, Marker, Reason
-from schemas.events import Remember
 from schemas.outcomes import Applied
-from streams.extract.core.synthesis import Declined, Material, Refused
 from streams.model.embedding import Embedded
-from streams.model.ports import Embedder, Extracting, NoAnswer
+from streams.model.ports import Embedder
 from streams.stage.core.noticing import Notice, checked, compared, loose, notice, unworded
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -341,28 +339,6 @@ class MeasuredEmbedder:
     async def embed(self, texts: Sequence[str]) -> list[Embedded]:
         with self._metrics.embed_seconds.time():
             return await self._embedder.embed(texts)
-
-
-class MeasuredExtractor:
-    """Implements ports.Extracting over another, and measures its duration and failures."""
-
-    def __init__(self, model: Extracting, metrics: Metrics) -> None:
-        self._model = model
-        self._metrics = metrics
-
-    async def extract(
-        self, material: Material, refused: str | None = None
-    ) -> Remember | Declined | Refused | NoAnswer:
-        with self._metrics.extract_seconds.time():
-            answer = await self._model.extract(material, refused)
-        if isinstance(answer, NoAnswer):
-            self._metrics.extract_failures.labels(answer.reason).inc()
-        elif isinstance(answer, Refused):
-            self._metrics.extract_failures.labels("not as asked for").inc()
-        return answer
-
-    async def close(self) -> None:
-        await self._model.close()
 
 
 class DecisionLines:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from streams.text.function_words import FIRST_PERSON
 from streams.text.lexicon import Lexicon, Relation
-from streams.text.reading import Reading, Word
+from streams.text.parts import Word
+from streams.text.reading import Reading
 
 SAME_MEANING = frozenset([Relation.SYNONYM, Relation.DERIVED, Relation.PERTAINYM, Relation.SIMILAR])
 OPPOSED = frozenset([Relation.ANTONYM, Relation.OPPOSITE])

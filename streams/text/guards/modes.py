@@ -6,7 +6,8 @@ from streams.text.function_words import HEDGES, NEGATIVE_ADJECTIVES, QUANTIFIERS
 from streams.text.guards.alignment import SAME_MEANING
 from streams.text.guards.polarity import converse, turned
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
-from streams.text.reading import Mark, Reading, Word
+from streams.text.parts import Mark, Word
+from streams.text.reading import Reading
 
 _RELATED_MIN = 0.75
 """Below this agreement, texts are compared by content, not by mode."""

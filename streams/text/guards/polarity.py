@@ -13,7 +13,8 @@ from streams.text.function_words import (
 from streams.text.guards.alignment import OPPOSED, SAME_MEANING
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 from streams.text.lexicon import Lexicon, Relation
-from streams.text.reading import Negation, Reading, Word
+from streams.text.parts import Negation, Word
+from streams.text.reading import Reading
 
 _ALIGNED_MIN = 0.6
 _RELATED_MIN = 0.5

@@ -7,7 +7,8 @@ from streams.text.function_words import BE, COORDINATORS, PREPOSITIONS
 from streams.text.guards.polarity import converse
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 from streams.text.lexicon import Lexicon
-from streams.text.reading import Reading, Word
+from streams.text.parts import Word
+from streams.text.reading import Reading
 
 _SHARED_MIN = 0.85
 """Below this agreement, an exchange may be a rewording."""

@@ -7,8 +7,9 @@ from streams.text.function_words import FIRST_PERSON, PREPOSITIONS
 from streams.text.guards.alignment import OPPOSED, SAME_MEANING, Alignment, Gap
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 from streams.text.lexicon import Lexicon, Relation
-from streams.text.quantities import ZONES
-from streams.text.reading import Possession, Reading, Word
+from streams.text.parts import Possession, Word
+from streams.text.reading import Reading
+from streams.text.units import ZONES
 
 _RELATED_MIN = 0.5
 """Texts that share less of their content words differ in subject: differences mean nothing."""

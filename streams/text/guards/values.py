@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from math import isclose, isnan, nan
 
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
-from streams.text.quantities import ZONES, Kind, Quantity
-from streams.text.reading import Reading, Word
+from streams.text.parts import Word
+from streams.text.quantity import Kind, Quantity
+from streams.text.reading import Reading
+from streams.text.units import ZONES
 
 
 def values(what: str, *kinds: Kind) -> Callable[[Sides], Answer]:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from streams.text.judge.words import WordVectors
 from streams.text.lexicon import Lexicon
-from streams.text.reading import Reading, Word
+from streams.text.parts import Word
+from streams.text.reading import Reading
 
 Matrix = NDArray[np.float32]
 

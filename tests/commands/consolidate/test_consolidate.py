@@ -19,8 +19,8 @@ from streams.model import wordings
 from streams.model.verdict import Pair
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
+from streams.store.app.product_settings import ConsolidateSettings
 from streams.store.app.rehearsing import Means, Rehearsal
-from streams.store.app.settings import ConsolidateSettings
 from streams.store.world.store_directory import StoreDirectory
 from streams.text.reading import Readings
 from tests.builders import event, later

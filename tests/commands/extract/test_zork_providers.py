@@ -23,7 +23,7 @@ from streams.index.edge import EdgeIndex
 from streams.model.embedding import Vector, similarity
 from streams.model.ports import Embedder, NoModel, NoServer, Query, Unreachable
 from streams.store.app import wiring
-from streams.store.app.settings import EmbedderSettings, EndpointSettings
+from streams.store.app.setting_groups import EmbedderSettings, EndpointSettings
 from tests.commands.conftest import Memsieve
 from tests.standin.llm import LlmServer, Reply, embedding, embeddings, in_turn
 from tests.support.models import default_embedder, models_dir

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from streams.lab.core.calibration import as_toml
 from streams.model.policy import Policy
+from streams.store.core.toml import as_toml
 from tests.commands.conftest import Memsieve
 
 OWN = Path(__file__).parents[3] / "benchmarks" / "datasets" / "memory_pairs.jsonl"

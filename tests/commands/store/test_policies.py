@@ -8,9 +8,9 @@ import pytest
 from schemas.base import ScopeName
 from schemas.decisions import Insert, Reason
 from streams.embedding import HASHING
-from streams.lab.core.calibration import as_toml
 from streams.model.policy import ANY_MODEL, Policy, Rules, overlaid, parse
 from streams.store.app import policies
+from streams.store.core.toml import as_toml
 from tests.commands.conftest import Memsieve, write_events
 from tests.support.stores import decisions
 

@@ -27,7 +27,8 @@ from streams.memories_md.core.parsing import parse
 from streams.model.fences import Epoch, Reached
 from streams.model.neighbours import Stored
 from streams.model.ports import Outgoing, Record, Transient
-from streams.stage.core.decide import Case, forward, recognise
+from streams.stage.core.case import Case
+from streams.stage.core.decide import forward, recognise
 from streams.stage.flow.decisions import decision_record, fence_record
 from streams.store.app import wiring
 from streams.store.world.store_directory import IndexKind, StoreDirectory

@@ -18,7 +18,8 @@ from streams.model.embedding import base_model
 from streams.model.policy import InvalidPolicy
 from streams.model.ports import NoModel
 from streams.store.app import policies, wiring
-from streams.store.app.settings import EmbedderSettings, InvalidSettings
+from streams.store.app.setting_groups import EmbedderSettings
+from streams.store.app.settings import InvalidSettings
 from tests.support.bf16_models import fast_embedder, has_bf16
 from tests.support.models import default_embedder, models_dir
 from tests.support.texts import varied_texts

@@ -14,7 +14,8 @@ from schemas.topics import DECISIONS, EVENTS
 from streams.model.fences import Epoch
 from streams.model.ports import Outgoing
 from streams.model.scope import partition_of
-from streams.stage.core.decide import Case, recognise
+from streams.stage.core.case import Case
+from streams.stage.core.decide import recognise
 from streams.stage.flow.decisions import FENCE_HEADER, decision_record
 from tests.builders import event, memory, policy
 from tests.connected.services.test_services import EXAMPLES, log_of, on_qdrant, settled

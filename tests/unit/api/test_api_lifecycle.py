@@ -22,8 +22,9 @@ from streams.clock.system import SystemClock
 from streams.dead_letters.app import opened as opened_letters
 from streams.memory.app.lifecycle import Lifecycle
 from streams.store.app import settings as configuration
+from streams.store.app.product_settings import ApiSettings
 from streams.store.app.reading import opened, records
-from streams.store.app.settings import ApiSettings, Settings
+from streams.store.app.settings import Settings
 from streams.store.world.telemetry import ApiMetrics
 from tests.builders import event
 

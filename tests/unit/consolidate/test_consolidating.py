@@ -22,8 +22,8 @@ from streams.model.ports import NoStore
 from streams.stage.core.consolidation import proposed
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
+from streams.store.app.product_settings import ConsolidateSettings
 from streams.store.app.rehearsing import Means, Rehearsal
-from streams.store.app.settings import ConsolidateSettings
 from streams.text.reading import Readings
 from tests.builders import at_cosine, event, later, policy, unit
 from tests.fakes.clock import StandingClock

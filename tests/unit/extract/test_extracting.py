@@ -5,8 +5,8 @@ import pytest
 from schemas.base import TEXT_MAX, ScopeName
 from schemas.codec import TURN, Unreadable
 from streams.extract.core.notes import Notes
-from streams.extract.flow.turn_rows import scope_of_turns
 from streams.model.identity import decision_id, memory_id
+from streams.stage.core.mapping import scope_of_turns
 from tests.builders import event, identity, later, memory, turn
 
 ANA = ScopeName("acme/ana")

@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.decisions import Verdict
-from streams.lab.core.calibration import Sample, Samples, TooFew, as_toml, fit, fitted
+from streams.lab.core.calibration import Sample, Samples, TooFew, fit, fitted
 from streams.lab.core.grading import Truth
 from streams.model.policy import Policy, parse
 from streams.model.verdict import Opinion, by_opinion
+from streams.store.core.toml import as_toml
 from tests.builders import policy
 
 JUDGED = [v for v in Verdict if v is not Verdict.UNSURE]

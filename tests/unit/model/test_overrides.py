@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from schemas.base import ScopeName
-from streams.lab.core.calibration import as_toml
 from streams.model.policy import InvalidPolicy, Policy, Rules, ancestry, parse
+from streams.store.core.toml import as_toml
 from tests.builders import policy
 
 TEXT = """

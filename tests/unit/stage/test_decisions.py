@@ -15,7 +15,8 @@ from streams.log.memory_log import MemoryLog
 from streams.model.embedding import pack
 from streams.model.fences import Epoch, Reached
 from streams.model.ports import Fatal, Outgoing, Record
-from streams.stage.core.decide import Case, Encoded, add, forward
+from streams.stage.core.case import Case, Encoded
+from streams.stage.core.decide import add, forward
 from streams.stage.flow.decisions import (
     EPOCH_HEADER,
     FENCE_HEADER,

@@ -24,7 +24,7 @@ from streams.stage.core.lineage import Wish
 from streams.stage.core.tombstones import Key
 from streams.stage.flow.judging import Judging
 from streams.stage.flow.writer import catch_up
-from streams.store.app.settings import ConsolidateSettings
+from streams.store.app.product_settings import ConsolidateSettings
 from tests.builders import at_cosine, event, judging, later, policy, unit
 from tests.fakes.clock import StandingClock
 from tests.fakes.judges import ScriptedVerifier

@@ -14,7 +14,8 @@ from streams.model.ports import Fatal, Query
 from streams.stage.core.overlay import Overlay
 from streams.stage.flow.apply import apply
 from streams.stage.flow.decisions import Logged
-from streams.stage.flow.deduplicate import Deduplicator, Received
+from streams.stage.flow.deduplicate import Deduplicator
+from streams.stage.flow.incoming import Received
 from tests.builders import at_cosine, event, judging, policy, record, unit
 from tests.fakes.sentences import SentenceEmbedder
 

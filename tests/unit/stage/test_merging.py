@@ -10,7 +10,7 @@ from streams.judges.lexicons import english
 from streams.model.merge import Joined, Part
 from streams.model.policy import MergeRule, Plain
 from streams.model.ports import NoAnswer, Wording
-from streams.stage.core.decide import Encoded, Unworded
+from streams.stage.core.case import Encoded, Unworded
 from streams.stage.flow.merging import Made, Merging
 from streams.text.reading import Readings
 from tests.builders import START, later

@@ -25,7 +25,8 @@ from streams.model.policy import Policy
 from streams.model.ports import Query
 from streams.stage.core.overlay import Fork, Overlay
 from streams.stage.flow.apply import apply
-from streams.stage.flow.deduplicate import Deduplicator, Received
+from streams.stage.flow.deduplicate import Deduplicator
+from streams.stage.flow.incoming import Received
 from streams.stage.flow.judging import Judging
 from streams.text.lexicon import Lexicon
 from streams.text.reading import Readings

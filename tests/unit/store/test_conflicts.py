@@ -8,7 +8,8 @@ from schemas.memories import Memory, Superseded
 from streams.model.embedding import pack
 from streams.model.neighbours import CONTRADICTED_MAX, Stored
 from streams.stage.core import survivorship
-from streams.stage.core.decide import Case, Encoded, recognise, rename
+from streams.stage.core.case import Case, Encoded
+from streams.stage.core.decide import recognise, rename
 from streams.stage.core.ledger import fold
 from streams.store.core.conflicts import conflicts
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit

@@ -10,7 +10,8 @@ from streams.model.embedding import base_model
 from streams.model.policy import InvalidPolicy, parse
 from streams.model.ports import NoModel
 from streams.store.app import policies, wiring
-from streams.store.app.settings import EmbedderSettings, InvalidSettings, listing, load
+from streams.store.app.setting_groups import EmbedderSettings
+from streams.store.app.settings import InvalidSettings, listing, load
 
 
 @pytest.mark.covers("B110", "S0.85")

@@ -10,7 +10,8 @@ from streams.model.merge import Part
 from streams.model.ports import ToWord
 from streams.model.verdict import Opinion, Pair
 from streams.store.app import wiring
-from streams.store.app.settings import InvalidSettings, LlmSettings, listing, load
+from streams.store.app.setting_groups import LlmSettings
+from streams.store.app.settings import InvalidSettings, listing, load
 from tests.builders import START, event, memory
 from tests.fakes.clock import StandingClock
 from tests.standin.llm import LlmServer, in_turn, opinion, worded

@@ -7,7 +7,8 @@ import numpy as np
 from schemas.base import ModelId, Position
 from schemas.decisions import Decision
 from streams.model.embedding import Embedded, pack
-from streams.stage.core.decide import Case, Encoded, add
+from streams.stage.core.case import Case, Encoded
+from streams.stage.core.decide import add
 from streams.store.flow.past import KnownVectors
 from tests.builders import event, policy, unit
 from tests.fakes.embedder import FakeEmbedder

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.judges.lexicons import english
-from streams.text.quantities import Kind
-from streams.text.reading import Comparison, Possession, read
+from streams.text.parts import Comparison, Possession
+from streams.text.quantity import Kind
+from streams.text.reading import read
 
 LEXICON = english()
 

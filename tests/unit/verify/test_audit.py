@@ -28,7 +28,8 @@ from streams.model.identity import memory_id, rejection_id
 from streams.model.neighbours import Stored
 from streams.model.scope import partition_of
 from streams.stage.core import survivorship
-from streams.stage.core.decide import Case, Encoded, forward, recognise, rename
+from streams.stage.core.case import Case, Encoded
+from streams.stage.core.decide import forward, recognise, rename
 from streams.verify.core.audit import Audit, successors
 from streams.verify.core.copies import Copy
 from streams.verify.core.findings import REMEDIES, SHOWN_MAX, Findings, Problem, unreadable

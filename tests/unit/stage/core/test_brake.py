@@ -14,7 +14,8 @@ from streams.model.embedding import pack
 from streams.model.policy import Brake
 from streams.stage.core import survivorship
 from streams.stage.core.brake import WINDOW, Rates, Recent, Watch, retires
-from streams.stage.core.decide import Case, Encoded, supersede
+from streams.stage.core.case import Case, Encoded
+from streams.stage.core.decide import supersede
 from tests.builders import MODEL, event, identity, later, memory, policy, unit
 
 ANA, BEN = ScopeName("acme/ana"), ScopeName("acme/ben")

@@ -18,6 +18,7 @@ from streams.model.merge import append
 from streams.model.neighbours import Neighbour
 from streams.model.policy import Policy
 from streams.model.verdict import Judgement
+from streams.stage.core.case import Encoded, Unworded
 from streams.stage.core.consolidation import (
     Member,
     Proposal,
@@ -30,7 +31,6 @@ from streams.stage.core.consolidation import (
     proposed,
     unchanged,
 )
-from streams.stage.core.decide import Encoded, Unworded
 from streams.text.reading import Readings
 from tests.builders import MODEL, at_cosine, identity, later, memory, policy, stored, unit
 

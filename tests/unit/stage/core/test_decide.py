@@ -36,16 +36,8 @@ from streams.model.policy import Policy
 from streams.model.verdict import Judgement, Opinion
 from streams.model.wordings import form_of
 from streams.stage.core import survivorship
-from streams.stage.core.decide import (
-    Case,
-    Encoded,
-    Unworded,
-    decide,
-    ignore,
-    recognise,
-    reject,
-    rename,
-)
+from streams.stage.core.case import Case, Encoded, Unworded
+from streams.stage.core.decide import decide, ignore, recognise, reject, rename
 from streams.stage.flow.merging import Merging
 from streams.text.guards.registry import GUARDS
 from streams.text.lexicon import Lexicon

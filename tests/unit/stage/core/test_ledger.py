@@ -23,7 +23,8 @@ from streams.model.identity import rejection_id
 from streams.model.neighbours import DECIDED_MAX, Stored
 from streams.model.wordings import with_vectors
 from streams.stage.core import survivorship
-from streams.stage.core.decide import Case, Encoded, recognise, rename
+from streams.stage.core.case import Case, Encoded
+from streams.stage.core.decide import recognise, rename
 from streams.stage.core.ledger import MissingTarget, Retire, effects, fold, touched
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
 

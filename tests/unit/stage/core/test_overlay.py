@@ -25,15 +25,8 @@ from streams.model.identity import content_key
 from streams.model.merge import append
 from streams.model.neighbours import Stored, rank
 from streams.model.verdict import Judgement
-from streams.stage.core.decide import (
-    Case,
-    Encoded,
-    Unworded,
-    decide,
-    ignore,
-    recognise,
-    rename,
-)
+from streams.stage.core.case import Case, Encoded, Unworded
+from streams.stage.core.decide import decide, ignore, recognise, rename
 from streams.stage.core.ledger import effects
 from streams.stage.core.overlay import Fork, Overlay
 from streams.stage.core.survivorship import retired

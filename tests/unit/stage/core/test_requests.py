@@ -12,7 +12,7 @@ from schemas.memories import Feedback, Memory, Standing, Superseded, Target
 from streams.model.embedding import pack
 from streams.model.identity import content_key, decision_id, memory_id, request_id
 from streams.model.neighbours import Stored
-from streams.stage.core.decide import Encoded
+from streams.stage.core.case import Encoded
 from streams.stage.core.requests import Held, Reworded, ended, made_up_for, pinned, put_back, rated
 from tests.builders import MODEL, START, identity, later, memory, policy, stored, unit, worded
 

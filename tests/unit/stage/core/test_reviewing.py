@@ -28,7 +28,8 @@ from streams.model.embedding import pack, unpack
 from streams.model.identity import answer_id, decision_id, event_key, review_id
 from streams.model.neighbours import Neighbour, Stored
 from streams.stage.core import survivorship
-from streams.stage.core.decide import Case, ignore
+from streams.stage.core.case import Case
+from streams.stage.core.decide import ignore
 from streams.stage.core.ledger import fold
 from streams.stage.core.lineage import Wish, plan
 from streams.stage.core.overlay import Overlay

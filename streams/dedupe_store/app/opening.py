@@ -1,0 +1,34 @@
+"""Another program's collections, opened."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streams.store.app.settings import Settings
+
+if TYPE_CHECKING:
+    from streams.dedupe_store.world.foreign import Collections
+
+
+@asynccontextmanager
+async def foreign_collections(settings: Settings, place: str) -> AsyncGenerator["Collections"]:
+    """Open another program's collections, from a server's URL or from a copy of a directory."""
+    from streams.dedupe_store.world.foreign import of_directory, of_server
+    from streams.index.qdrant import connect
+
+    if not place.startswith(("http://", "https://")):
+        async with of_directory(Path(place)) as copy:
+            yield copy
+        return
+    wanted = settings.qdrant
+    key = None if wanted.api_key is None else wanted.api_key.get_secret_value()
+    client = connect(
+        place,
+        api_key=key,
+        prefer_grpc=False,
+        grpc_port=wanted.grpc_port,
+        timeout_seconds=wanted.timeout_seconds,
+    )
+    async with of_server(client, place) as there:
+        yield there

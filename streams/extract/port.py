@@ -1,0 +1,22 @@
+"""What takes memories from turns, as the flow sees it."""
+
+from typing import Protocol
+
+from schemas.events import Remember
+from streams.extract.core.synthesis import Declined, Material, Refused
+from streams.model.ports import NoAnswer
+
+
+class Extracting(Protocol):
+    """Extracts a memory from a turn in its own words."""
+
+    async def extract(
+        self, material: Material, refused: str | None = None
+    ) -> Remember | Declined | Refused | NoAnswer:
+        """Return the event extracted from a turn, or why there is none.
+
+        `refused` says why the previous answer was rejected. Never raises for what a turn says.
+        """
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,381 @@
+"""The settings of log, index, embedder, judge, services and output, group by group."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from platformdirs import user_cache_path
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from schemas.base import TEXT_MAX, Scope, ScopeName
+from streams.embedding import DEFAULT_MODEL, ENDPOINT, HASHING
+from streams.store.world.store_directory import IndexKind
+
+_SERVERS = r"^[^\s,]+:\d{1,5}( *, *[^\s,]+:\d{1,5})*$"
+
+
+class Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class EndpointSettings(Group):
+    """An OpenAI-compatible endpoint that returns embeddings."""
+
+    base_url: Annotated[str, Field(pattern=r"^https?://[^@?#\s]+$")] | None = Field(
+        default=None,
+        description=(
+            "Where a model named endpoint:NAME is asked for, like http://HOST:PORT/v1. No password "
+            "in it."
+        ),
+    )
+    api_key: SecretStr | None = Field(default=None, description="The key that it asks for.")
+    timeout_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
+        default=30.0,
+        description="How long one answer may take, attempts and pauses included.",
+    )
+    attempts_max: Annotated[int, Field(ge=1, le=10)] = Field(
+        default=3, description="Attempts at a request while the endpoint is busy or away."
+    )
+    concurrency_max: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=4, description="Requests that may be under way at once."
+    )
+    batch_texts: Annotated[int, Field(ge=1, le=2_048)] = Field(
+        default=64, description="Texts in a request, at most."
+    )
+    tokens_max: Annotated[int, Field(ge=16, le=TEXT_MAX)] = Field(
+        default=510,
+        description=(
+            "Tokens that the model reads of a text, those around it left out. No more bytes are "
+            "sent, and what is longer is kept beside what it resembles: 8191 for the models of "
+            "OpenAI, 510 for most others."
+        ),
+    )
+
+
+class EmbedderSettings(Group):
+    """The embedding model."""
+
+    model: Annotated[str, Field(min_length=1, max_length=4_096)] = Field(
+        default=DEFAULT_MODEL,
+        description=(
+            "Any text embedding model that fastembed lists, folder:PATH for an ONNX model of your "
+            "own, endpoint:NAME for one behind embedder.endpoint, or "
+            f"{HASHING}, which needs neither files nor server."
+        ),
+    )
+    fallback: tuple[Annotated[str, Field(min_length=1, max_length=4_096)], ...] = Field(
+        default=(),
+        description=(
+            "Models for a new store of `run`, in this order, where embedder.model cannot be had. A "
+            "store keeps its model. Not for the services."
+        ),
+    )
+    fallback_policies: tuple[str, ...] = Field(
+        default=("default-hashing", "keep-both"),
+        description=(
+            "Policies beside a model of embedder.fallback that `policy` is not for: the first that "
+            "is for it."
+        ),
+    )
+    endpoint: EndpointSettings = EndpointSettings()
+    cache_dir: Path = Field(
+        default_factory=lambda: user_cache_path("memsieve") / "models",
+        description="Where models are kept; shared by all stores.",
+    )
+    threads: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="Batches encoded side by side, a thread each; unset takes one per core.",
+    )
+    precision: Literal["exact", "fast", "auto"] = Field(
+        default="exact",
+        description=(
+            "exact: fp32. fast: bf16, by memsieve[fast], on processors that have it. auto: fast "
+            "where it is possible; for one machine, not for the services. Part of the model's name: "
+            "a store made with one is refused with the other. Only models of fastembed have it."
+        ),
+    )
+
+    @model_validator(mode="after")
+    def _endpoint_is_named(self) -> Self:
+        asked = [name for name in (self.model, *self.fallback) if name.startswith(ENDPOINT)]
+        if asked and self.endpoint.base_url is None:
+            raise ValueError(f"{asked[0]} needs an endpoint: set embedder.endpoint.base_url")
+        if ENDPOINT in asked:
+            raise ValueError(f"write what the endpoint calls the model behind {ENDPOINT}")
+        return self
+
+
+class IndexSettings(Group):
+    """The index in which memories are searched."""
+
+    kind: IndexKind = Field(
+        default=IndexKind.EDGE,
+        description=(
+            "edge: Qdrant's engine on disk, for one process. exact: numpy in memory, rebuilt at "
+            "each start. qdrant: a Qdrant server, for the services."
+        ),
+    )
+
+
+class LogSettings(Group):
+    """The log of the embedded store."""
+
+    partitions: Annotated[int, Field(ge=1, le=1_024)] = Field(
+        default=1, description="Partitions of a new store's topics; fixed once the store is made."
+    )
+
+
+class KafkaSettings(Group):
+    """The Kafka cluster that the services and `publish` work with."""
+
+    bootstrap: Annotated[str, Field(pattern=_SERVERS)] | None = Field(
+        default=None, description="Brokers to begin with: HOST:PORT, several with commas."
+    )
+    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = Field(
+        default="", description="Put before the names of all topics and groups."
+    )
+    run: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,32}$")] = Field(
+        default="",
+        description=(
+            "Put behind the names of all topics but memory.events, of groups and of the "
+            "collection: services with another run decide on the same events for themselves."
+        ),
+    )
+    tls: bool = Field(default=False, description="Encrypt the connections.")
+    ca_file: Path | None = Field(
+        default=None, description="Authorities to trust, as PEM; unset takes the system's."
+    )
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        default=None, description="How to log in; unset does not."
+    )
+    username: str = Field(default="", description="Whom to log in as.")
+    password: SecretStr = Field(default=SecretStr(""), description="The password.")
+    request_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
+        default=30.0, description="How long an answer may take before it is asked for again."
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if (self.mechanism is None) != (self.username == ""):
+            raise ValueError("mechanism and username go together: set both, or neither")
+        return self
+
+
+class QdrantSettings(Group):
+    """The Qdrant server, for index.kind = qdrant."""
+
+    url: Annotated[str, Field(pattern=r"^https?://[^@\s]+$")] = Field(
+        default="http://localhost:6333",
+        description="Its REST address, http://HOST:PORT; https is TLS. No password in it.",
+    )
+    api_key: SecretStr | None = Field(default=None, description="The key that it asks for.")
+    prefer_grpc: bool = Field(default=True, description="Speak gRPC, which is faster than REST.")
+    grpc_port: Annotated[int, Field(ge=1, le=65_535)] = Field(
+        default=6334, description="Its gRPC port."
+    )
+    collection_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = Field(
+        default="memsieve", description="Begins the collection's name; model and dimension end it."
+    )
+    timeout_seconds: Annotated[float, Field(ge=1, le=600)] = Field(
+        default=10.0, description="How long an answer may take before it is asked for again."
+    )
+
+
+class ServiceSettings(Group):
+    """The services: deduplicator, writer and serve."""
+
+    host: str = Field(
+        default="127.0.0.1", description="Where health and metrics are served; 0.0.0.0 for all."
+    )
+    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
+        default=8080, description="The port of health and metrics; 0 takes a free one."
+    )
+    batch_records: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=256, description="Records fetched together; the result does not depend on it."
+    )
+    session_seconds: Annotated[int, Field(ge=6, le=1_800)] = Field(
+        default=30, description="How long a process may be silent before others take its work."
+    )
+    overlay_memories_max: Annotated[int, Field(ge=1, le=10_000_000)] = Field(
+        default=100_000,
+        description=(
+            "Memories that may wait to be applied before a deduplicator pauses; up to 4 KiB of "
+            "memory each."
+        ),
+    )
+    overlay_scope_memories_max: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=5_000,
+        description="The same for one scope: each of its events is compared with all of them.",
+    )
+    drain_seconds: Annotated[float, Field(ge=1, le=200)] = Field(
+        default=30.0, description="How long a batch under way may take when the service stops."
+    )
+
+
+class ConsumerSettings(Group):
+    """How the services fetch records from Kafka."""
+
+    poll_milliseconds: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=5,
+        description=(
+            "How long to wait for records before looking again: the latency of sparse traffic. It "
+            "does not gather records, fetch_bytes_min does."
+        ),
+    )
+    fetch_bytes_min: Annotated[int, Field(ge=1, le=16_777_216)] = Field(
+        default=1,
+        description="Bytes that the broker gathers before it answers; more makes larger batches.",
+    )
+    fetch_wait_milliseconds: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=100, description="How long the broker may wait for fetch_bytes_min."
+    )
+    heartbeats_per_session: Annotated[int, Field(ge=3, le=100)] = Field(
+        default=10,
+        description="Signs of life in service.session_seconds: so many may be lost in a row.",
+    )
+    rebalance_margin_seconds: Annotated[int, Field(ge=5, le=300)] = Field(
+        default=30,
+        description=(
+            "How much longer than service.drain_seconds a rebalance waits for a member that "
+            "finishes a batch; the client's own default, 10 s in all, gives up too early."
+        ),
+    )
+    poll_interval_seconds: Annotated[int, Field(ge=30, le=3_600)] = Field(
+        default=300,
+        description=(
+            "How long a batch may take before the group gives the process up. Partitions that "
+            "wait are paused, and polled on: waiting does not count."
+        ),
+    )
+
+
+class ProducerSettings(Group):
+    """How records are sent to Kafka: idempotently, acknowledged by all replicas in sync."""
+
+    linger_milliseconds: Annotated[int, Field(ge=0, le=1_000)] = Field(
+        default=0,
+        description=(
+            "How long a record waits for others to be sent with it; those of a batch go together "
+            "anyway."
+        ),
+    )
+    batch_bytes: Annotated[int, Field(ge=16_384, le=16_777_216)] = Field(
+        default=524_288,
+        description="Records of a partition sent together; 16 KiB is a third as fast.",
+    )
+    compression: Literal["lz4", "gzip", "none"] = Field(
+        default="lz4", description="Decisions carry vectors and text; lz4 costs next to nothing."
+    )
+
+
+class SinkSettings(Group):
+    """Copies of the memories that the writer maintains for other programs, besides the index."""
+
+    sqlite: Path | None = Field(
+        default=None, description="A SQLite file with a table of memories; unset keeps none."
+    )
+    jsonl: Path | None = Field(
+        default=None,
+        description="A directory with the changes as lines of JSON, a file per partition.",
+    )
+    memories_md: Path | None = Field(
+        default=None,
+        description="A Memories.md that the writer keeps in step; people may edit it meanwhile.",
+    )
+    memories_md_world: Scope = Field(
+        default=ScopeName("world"),
+        description=(
+            "Whose locations a Memories.md holds: location 41 is the scope WORLD/41. What import "
+            "and export-md take without --world."
+        ),
+    )
+
+
+class RunSettings(Group):
+    """How `memsieve run` processes its files."""
+
+    batch_records: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=512,
+        description="Lines read, embedded and decided together; the result does not depend on it.",
+    )
+    free_disk_bytes_min: Annotated[int, Field(ge=33_554_432)] = Field(
+        default=134_217_728,
+        description="A run stops, with nothing half-done, when the disk has less than this left.",
+    )
+
+
+class RetrySettings(Group):
+    """How transient failures are retried."""
+
+    attempts_max: Annotated[int, Field(ge=1)] = Field(
+        default=8, description="Attempts in a row before `run` stops; services go on trying."
+    )
+    delay_max_seconds: Annotated[float, Field(gt=0)] = Field(
+        default=10.0,
+        description=(
+            "The longest wait between two attempts; waits double from 0.1 s, half of each is left "
+            "to chance."
+        ),
+    )
+
+
+class LoggingSettings(Group):
+    """What is logged."""
+
+    decisions: Literal["none", "info", "debug"] = Field(
+        default="none",
+        description=(
+            "A line for each duplicate found and each memory that gave way to a similar one, and a "
+            "warning for each that is kept though it is somewhat like a memory (band log), and for "
+            "each merge that no model worded. info: by ids, with the similarity. debug: each event, too, "
+            "with titles, and how long each batch took. Never the text of a memory."
+        ),
+    )
+
+
+class LlmSettings(Group):
+    """A language model: it judges pairs and words merges if a policy says so, and extracts."""
+
+    base_url: Annotated[str, Field(pattern=r"^https?://[^@?#\s]+$")] | None = Field(
+        default=None,
+        description=(
+            "An OpenAI-compatible endpoint, like http://HOST:PORT/v1; unset asks no language "
+            "model. No password in it."
+        ),
+    )
+    model: str = Field(default="", description="What the endpoint calls the model.")
+    api_key: SecretStr | None = Field(default=None, description="The key that it asks for.")
+    timeout_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
+        default=20.0,
+        description="How long one answer may take, attempts and pauses included; then there is none.",
+    )
+    attempts_max: Annotated[int, Field(ge=1, le=10)] = Field(
+        default=3, description="Attempts at a question while the endpoint is busy or away."
+    )
+    concurrency_max: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=4, description="Questions that may be under way at once."
+    )
+    requests_per_minute: Annotated[int, Field(ge=1)] = Field(
+        default=120,
+        description="Requests of this process in a minute; beyond, both memories are kept.",
+    )
+    requests_per_minute_tenant: Annotated[int, Field(ge=1)] = Field(
+        default=60, description="The same for one tenant: the first segment of a scope."
+    )
+    cache_entries: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default=10_000, description="Verdicts kept in memory, so that a pair is asked about once."
+    )
+    verify_prompt: Path | None = Field(
+        default=None, description="A file with other instructions for judging a pair."
+    )
+    merge_prompt: Path | None = Field(
+        default=None, description="A file with other instructions for wording a merge."
+    )
+    extract_prompt: Path | None = Field(
+        default=None, description="A file with other instructions for taking memories from turns."
+    )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if (self.base_url is None) != (self.model == ""):
+            raise ValueError("base_url and model go together: set both, or neither")
+        return self
