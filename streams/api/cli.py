@@ -33,7 +33,7 @@ def api(
     policy: options.Policy = None,
     config: options.Config = None,
 ) -> None:
-    """Serve the whole life of memories over HTTP, until stopped.
+    """Serve memories over HTTP, until stopped.
 
     Over an embedded store it is the one process that writes it, and decides before it answers. With
     --kafka it publishes what is asked for, and the services decide. Needs memsieve[api].

@@ -44,7 +44,7 @@ def consolidate(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find memories that are one fact, scope by scope, and have each such group made one memory.
+    """Find memories of one fact, scope by scope, and merge them.
 
     Groups are judged as events are. A memory that says all that the others say stands for them;
     otherwise a text is made that loses nothing, or they stay apart. Scopes are due that have more

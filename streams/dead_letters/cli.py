@@ -19,7 +19,7 @@ from streams.store.cli.console import more, note, say, say_bytes, say_json, say_
 _TEXT_WIDTH = 100
 _SHOWN_MAX = 4_000
 
-_app = typer.Typer(help="Records that could not be used.", no_args_is_help=True)
+_app = typer.Typer(help="List, show, requeue and drop rejected records.", no_args_is_help=True)
 
 Identities = Annotated[
     list[str] | None, typer.Argument(metavar="ID", help="Of dead letters; or its beginning.")

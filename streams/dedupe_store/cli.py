@@ -76,7 +76,7 @@ def dedupe(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find what a store of another program says twice, and write a copy that says it once.
+    """Find duplicates in the store of another program; write a clean copy.
 
     The source is only read. Its columns are found by their usual names, or as the options say; all
     others are carried along. A text that was made of several names them in `merged_from`. Rows that

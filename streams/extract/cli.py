@@ -79,7 +79,7 @@ def extract(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Take what is worth remembering from turns, as events for `run` or `publish`.
+    """Extract events from turns, for run or publish.
 
     Cheap signs say which turns are looked at. Then each sentence that states something becomes an
     event; with --llm a language model words one memory of the turn, seeing what is known already.

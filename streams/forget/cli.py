@@ -68,7 +68,7 @@ def forget(
     wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
-    """Forget a memory and all that it stands for: nothing that is kept says it any more.
+    """Forget a memory, and erase everything that says what it said.
 
     What stands for it now goes as well, and whatever else was said in that is decided on again,
     without it. A tombstone keeps it from coming back, and tells nothing. This cannot be undone. A
@@ -100,7 +100,7 @@ def forget(
 def scrub(
     *, store: options.Store = None, config: options.Config = None, as_json: options.AsJson = False
 ) -> None:
-    """Take what is left of forgotten memories from a store's files: for what forget --later left.
+    """Erase what forget --later left in the files of a store.
 
     Log and index are written anew, which takes a while where they are large.
     """
@@ -121,7 +121,7 @@ def export(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write all that is known of a tenant into files: memories, and the decisions with the events.
+    """Write all data of a tenant to files: memories and decisions.
 
     For whoever asks for their data, and before it is forgotten.
     """

@@ -46,7 +46,7 @@ def memories(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the memories that are kept, by scope and age."""
+    """List the memories of a store or a cluster."""
     every = asyncio.run(_memories(options.source(config, store, kafka)))
     found = [
         memory
@@ -75,7 +75,7 @@ def decisions(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the decisions, oldest first; with a limit, the newest of them."""
+    """List the decisions, oldest first; with a limit, the newest."""
     source = options.source(config, store, kafka)
     wanted = options.limit_of(limit, as_json=as_json)
     found, older, by_id = asyncio.run(
@@ -105,7 +105,7 @@ def explain(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Tell why something was decided: what it was compared with, and by which rule."""
+    """Explain a decision: what was compared, and by which rule."""
     asyncio.run(_explain(options.source(config, store, kafka), identity, as_json=as_json))
 
 

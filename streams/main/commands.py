@@ -1,6 +1,6 @@
-"""Which commands there are, and the module of each, imported when the command is called.
+"""The commands in their groups; a command's module is imported when the command is called.
 
-All of them together take a second to import, which nobody waits for who calls one.
+Importing all of them takes a second.
 """
 
 from collections import UserDict
@@ -19,165 +19,177 @@ class Entry(NamedTuple):
     summary: str
 
 
-COMMANDS = {
-    name: Entry(*entry)
-    for name, entry in {
-        "run": (
+GROUPS = {
+    "Start": {
+        "run": Entry(
             "store.cli.run",
-            "Decide on every row of the files, in order, and keep the memories in a store.",
+            "Decide on every row of the files, and keep the memories in a store.",
         ),
-        "deduplicator": (
-            "services.cli",
-            "Decide on the events of memory.events and publish the decisions, until stopped.",
-        ),
-        "writer": (
-            "services.cli",
-            "Apply the decisions to the index and publish what changed, until stopped.",
-        ),
-        "extractor": (
-            "services.cli",
-            "Take events from the turns of memory.turns and publish them, until stopped.",
-        ),
-        "consolidator": (
-            "services.cli",
-            "Consolidate the scopes that are due, every consolidate.minutes, until stopped.",
-        ),
-        "serve": (
-            "services.cli",
-            "Decide and apply in one process: for small installations, and an index that is no server.",
-        ),
-        "api": ("api.cli", "Serve the whole life of memories over HTTP, until stopped."),
-        "mcp": (
-            "mcp.cli",
-            "Serve memories as tools to an agent, over the Model Context Protocol, until it ends.",
-        ),
-        "web": ("web.cli", "Serve the page to review and explore, until stopped."),
-        "publish": (
-            "publish.cli",
-            "Publish every row of the files as an event, keyed by its scope.",
-        ),
-        "memories": ("inspect.cli", "List the memories that are kept, by scope and age."),
-        "decisions": (
-            "inspect.cli",
-            "List the decisions, oldest first; with a limit, the newest of them.",
-        ),
-        "explain": (
-            "inspect.cli",
-            "Tell why something was decided: what it was compared with, and by which rule.",
-        ),
-        "import": (
-            "memories_md.cli.memories_md",
-            "Take the entries of a Memories.md over as events: into the store, or the cluster.",
-        ),
-        "export-md": (
-            "memories_md.cli.memories_md",
-            "Write the memories of a world's locations into a Memories.md.",
-        ),
-        "recall": (
-            "recall.cli.recall",
-            "Print the memories of a scope as a block for a prompt, within a budget of tokens.",
-        ),
-        "load": (
+        "publish": Entry("publish.cli", "Publish the rows of files as events."),
+        "model": Entry("maintain.cli.models", "Install and check the embedding model."),
+        "policies": Entry("store.cli.policies", "List, show, check and compare policies."),
+        "config": Entry("maintain.cli.configuration", "Show the settings."),
+    },
+    "Look": {
+        "memories": Entry("inspect.cli", "List the memories of a store or a cluster."),
+        "load": Entry(
             "recall.cli.load",
-            "Search a scope, and show the memories that are one fact as one entry; change nothing.",
+            "Search a scope; memories of one fact come as one result.",
         ),
-        "expire": (
-            "changes.cli.expire",
-            "End the memories whose time is over, by the table [expiry] of the policy.",
+        "recall": Entry(
+            "recall.cli.recall",
+            "Print the memories of a scope as a block for a prompt.",
         ),
-        "consolidate": (
-            "consolidate.cli",
-            "Find memories that are one fact, scope by scope, and have each such group made one memory.",
+        "explain": Entry(
+            "inspect.cli",
+            "Explain a decision: what was compared, and by which rule.",
         ),
-        "history": (
+        "decisions": Entry(
+            "inspect.cli", "List the decisions, oldest first; with a limit, the newest."
+        ),
+        "history": Entry(
             "changes.cli.history",
-            "Tell a memory's life: every version, who made it and why, what it came from and became.",
+            "Show every version of a memory: who made it, why, and from what.",
         ),
-        "undo": (
-            "changes.cli.undo",
-            "Take a decision back: its memories are again what they were.",
+        "reviews": Entry("reviews.cli", "List and answer questions about pairs in doubt."),
+        "sessions": Entry(
+            "changes.cli.sessions", "Sessions of an agent: episodes or conversations."
         ),
-        "pin": (
+    },
+    "Change": {
+        "undo": Entry(
+            "changes.cli.undo", "Undo a decision: its memories are again what they were."
+        ),
+        "pin": Entry(
             "changes.cli.requests",
-            "Keep a memory as it is: it is not merged, replaced nor ended until it is unpinned.",
+            "Pin a memory: it is not merged, replaced or retired.",
         ),
-        "unpin": (
+        "unpin": Entry(
             "changes.cli.requests",
-            "Let a pinned memory go: it may be merged, replaced and ended again.",
+            "Unpin a memory: it may be merged, replaced and retired again.",
         ),
-        "retire": ("changes.cli.requests", "End memories, and none takes their place."),
-        "rate": (
+        "retire": Entry("changes.cli.requests", "Retire memories without replacing them."),
+        "rate": Entry(
             "changes.cli.requests",
-            "Tell how often a memory was read, helped or misled since that was told last.",
+            "Record how often a memory was read, helped or misled.",
         ),
-        "forget": (
+        "forget": Entry(
             "forget.cli",
-            "Forget a memory and all that it stands for: nothing that is kept says it any more.",
+            "Forget a memory, and erase everything that says what it said.",
         ),
-        "scrub": (
+        "consolidate": Entry(
+            "consolidate.cli",
+            "Find memories of one fact, scope by scope, and merge them.",
+        ),
+        "expire": Entry(
+            "changes.cli.expire",
+            "Retire memories whose time is over by the policy.",
+        ),
+    },
+    "Files": {
+        "import": Entry(
+            "memories_md.cli.memories_md",
+            "Import the entries of a Memories.md as events.",
+        ),
+        "export-md": Entry(
+            "memories_md.cli.memories_md",
+            "Write the memories of locations into a Memories.md.",
+        ),
+        "export": Entry(
             "forget.cli",
-            "Take what is left of forgotten memories from a store's files: for what forget --later left.",
+            "Write all data of a tenant to files: memories and decisions.",
         ),
-        "export": (
-            "forget.cli",
-            "Write all that is known of a tenant into files: memories, and the decisions with the events.",
-        ),
-        "shadow": (
-            "replay.cli.shadow",
-            "Decide beside the live one, under another policy, and tell each difference until Ctrl-C.",
-        ),
-        "extract": (
-            "extract.cli",
-            "Take what is worth remembering from turns, as events for `run` or `publish`.",
-        ),
-        "evaluate": (
-            "lab.cli.evaluate",
-            "Measure a policy on labelled rows, beside a mere threshold on the cosine.",
-        ),
-        "calibrate": (
-            "lab.cli.calibrate",
-            "Fit a policy's bands, and what a judge must hold, for the embedding model in use.",
-        ),
-        "analyze": (
-            "lab.cli.analyze",
-            "Count the pairs of a scope that are nearly the same, and tell how a store has grown.",
-        ),
-        "capacity": (
-            "lab.cli.capacity",
-            "Tell how many partitions, processes, cores and how much memory a stream of events takes.",
-        ),
-        "clean": (
+        "clean": Entry(
             "memories_md.cli.clean",
-            "Find what a file says twice, location by location, and make one of each.",
+            "Find what a file says twice, and merge it.",
         ),
-        "dedupe": (
+        "dedupe": Entry(
             "dedupe_store.cli",
-            "Find what a store of another program says twice, and write a copy that says it once.",
+            "Find duplicates in the store of another program; write a clean copy.",
         ),
-        "optimize": (
-            "maintain.cli.optimize",
-            "Build graphs for the scopes of an embedded store that hold many thousands of memories.",
+        "extract": Entry(
+            "extract.cli",
+            "Extract events from turns, for run or publish.",
         ),
-        "doctor": (
+        "dead-letters": Entry("dead_letters.cli", "List, show, requeue and drop rejected records."),
+    },
+    "Services": {
+        "serve": Entry(
+            "services.cli",
+            "Decide and apply in one process, for small installations.",
+        ),
+        "deduplicator": Entry(
+            "services.cli",
+            "Decide on events and publish the decisions, until stopped.",
+        ),
+        "writer": Entry(
+            "services.cli",
+            "Apply decisions to the index and publish changes, until stopped.",
+        ),
+        "extractor": Entry(
+            "services.cli",
+            "Extract events from turns and publish them, until stopped.",
+        ),
+        "consolidator": Entry(
+            "services.cli",
+            "Consolidate the scopes that are due, until stopped.",
+        ),
+        "api": Entry("api.cli", "Serve memories over HTTP, until stopped."),
+        "mcp": Entry(
+            "mcp.cli",
+            "Serve memories as tools of an agent over MCP, until stopped.",
+        ),
+        "web": Entry("web.cli", "Serve the page to review and explore, until stopped."),
+    },
+    "Measure": {
+        "evaluate": Entry(
+            "lab.cli.evaluate",
+            "Measure a policy on labelled rows, next to a cosine threshold.",
+        ),
+        "calibrate": Entry(
+            "lab.cli.calibrate",
+            "Fit the thresholds of a policy to labelled rows.",
+        ),
+        "analyze": Entry(
+            "lab.cli.analyze",
+            "Count the near-duplicates of a scope, and how a store has grown.",
+        ),
+        "capacity": Entry(
+            "lab.cli.capacity",
+            "Estimate partitions, processes, cores and memory for a load.",
+        ),
+        "shadow": Entry(
+            "replay.cli.shadow",
+            "Decide alongside a live policy, and report each difference.",
+        ),
+        "replay": Entry("replay.cli.replay", "Rebuild the index, or decide again, from the log."),
+    },
+    "Maintain": {
+        "doctor": Entry(
             "maintain.cli.configuration",
-            "Check model, policy, log and index, of a store or of a cluster, and say what to do.",
+            "Check model, policy, log and index, and say what to do.",
         ),
-        "verify": (
+        "verify": Entry(
             "verify.cli",
-            "Audit a store or a cluster from its first record to its last memory; change nothing.",
+            "Audit a store or a cluster, record by record; change nothing.",
         ),
-        "topics": ("maintain.cli.topics", "The topics in the Kafka cluster."),
-        "sessions": ("changes.cli.sessions", "The sessions of an agent: episodes, conversations."),
-        "dead-letters": ("dead_letters.cli", "Records that could not be used."),
-        "reviews": ("reviews.cli", "Questions to a person: what two memories are."),
-        "replay": ("replay.cli.replay", "Build or decide anew, from the log."),
-        "policies": ("store.cli.policies", "What memories are decided by."),
-        "config": ("maintain.cli.configuration", "Settings."),
-        "model": ("maintain.cli.models", "The embedding model."),
-        "schema": ("maintain.cli.schema", "What travels on the topics."),
-    }.items()
+        "topics": Entry("maintain.cli.topics", "Create and check the topics of the Kafka cluster."),
+        "optimize": Entry(
+            "maintain.cli.optimize",
+            "Build search graphs for the large scopes of a store.",
+        ),
+        "scrub": Entry(
+            "forget.cli",
+            "Erase what forget --later left in the files of a store.",
+        ),
+        "schema": Entry(
+            "maintain.cli.schema", "Write the schemas of all that travels on the topics."
+        ),
+    },
 }
-"""In the order of the list."""
+"""The commands, by what they are for, in the order of the list."""
+
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 
 class Commands(TyperGroup):
@@ -193,16 +205,17 @@ class Commands(TyperGroup):
         return list(self.commands)
 
     def format_commands(self, ctx: object, formatter: Any) -> None:  # noqa: ANN401 - typer's own
-        """Write the list from the table."""
+        """Write the groups of the table."""
         del ctx
         width = formatter.width - 6 - max(map(len, COMMANDS))  # as the inherited way does
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [
-                    (name, TyperCommand(name, help=entry.summary).get_short_help_str(width))
-                    for name, entry in COMMANDS.items()
-                ]
-            )
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (name, TyperCommand(name, help=entry.summary).get_short_help_str(width))
+                        for name, entry in group.items()
+                    ]
+                )
 
 
 class _Loaded(UserDict[str, Any]):

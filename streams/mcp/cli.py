@@ -39,7 +39,7 @@ def mcp(
     policy: options.Policy = None,
     config: options.Config = None,
 ) -> None:
-    """Serve memories as tools to an agent, over the Model Context Protocol, until it ends.
+    """Serve memories as tools of an agent over MCP, until stopped.
 
     The one process that writes the store. An agent starts it and speaks to it over standard input
     and output; with --http several agents share it, at the path /mcp. Needs memsieve[mcp].

@@ -53,7 +53,7 @@ def publish(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Publish every row of the files as an event, keyed by its scope.
+    """Publish the rows of files as events.
 
     Rows are read as `run` reads them, columns guessed, too; with --turns as `extract` does.
     Publishing a file again is harmless: its events keep their ids, and the services ignore what

@@ -28,7 +28,7 @@ _COLUMN = 46
 _KEYS = {"y": "same", "n": "distinct", "+": "refines", "-": "refined-by", "c": "contradicts"}
 _ASKED = "y same, n distinct, + newer says more, - older says more, c contradicts, s skip, q quit"
 
-_app = typer.Typer(help="Questions to a person: what two memories are.", no_args_is_help=True)
+_app = typer.Typer(help="List and answer questions about pairs in doubt.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:

@@ -33,7 +33,7 @@ def deduplicator(
     policy: options.Policy = None,
     config: options.Config = None,
 ) -> None:
-    """Decide on the events of memory.events and publish the decisions, until stopped.
+    """Decide on events and publish the decisions, until stopped.
 
     Start as many as there are partitions; they share the work. Needs index.kind = qdrant.
     """
@@ -43,7 +43,7 @@ def deduplicator(
 def writer(
     *, kafka: options.Kafka = None, port: Port = None, config: options.Config = None
 ) -> None:
-    """Apply the decisions to the index and publish what changed, until stopped.
+    """Apply decisions to the index and publish changes, until stopped.
 
     Needs index.kind = qdrant.
     """
@@ -57,7 +57,7 @@ def extractor(
     llm: Llm = False,
     config: options.Config = None,
 ) -> None:
-    """Take events from the turns of memory.turns and publish them, until stopped.
+    """Extract events from turns and publish them, until stopped.
 
     As `extract` does with files. With a language model it needs index.kind = qdrant, since the
     model is to see the memories that are there.
@@ -72,7 +72,7 @@ def consolidator(
     policy: options.Policy = None,
     config: options.Config = None,
 ) -> None:
-    """Consolidate the scopes that are due, every consolidate.minutes, until stopped.
+    """Consolidate the scopes that are due, until stopped.
 
     As `consolidate` does. One is enough. It needs the policy of the deduplicators.
     """
@@ -96,7 +96,7 @@ def serve(
     llm: Llm = False,
     config: options.Config = None,
 ) -> None:
-    """Decide and apply in one process: for small installations, and an index that is no server.
+    """Decide and apply in one process, for small installations.
 
     With index.kind edge or exact start only one: each would have an index of its own.
     """

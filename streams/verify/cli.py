@@ -28,7 +28,7 @@ def verify(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Audit a store or a cluster from its first record to its last memory; change nothing.
+    """Audit a store or a cluster, record by record; change nothing.
 
     Every decision is read and added up, and compared with the events, the dead letters, the index
     and the sinks.

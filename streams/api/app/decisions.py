@@ -55,7 +55,7 @@ def _add_decisions(app: FastAPI, desk: Desk) -> None:
 
     @app.get(_ONE, summary="Explain", responses=responses(404, 501))
     async def explain(decision_id: DecisionName, request: Request) -> Explained:
-        """Tell why something was decided: what it was compared with, and by which rule."""
+        """Explain a decision: what was compared, and by which rule."""
         decision, scope = await desk.decision(request, "read", decision_id)
         return explained(decision, scope, await life.story(decision))
 

@@ -119,7 +119,7 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
 
     @app.get(f"{_ONE}/history", summary="Tell its history", responses=responses(404, 410, 501))
     async def history(memory_id: MemoryName, request: Request) -> Life:
-        """Tell a memory's life: every version, who made it and why, what it came from and became."""
+        """Show every version of a memory: who made it, why, and from what."""
         await desk.memory(request, "read", memory_id)
         told = await life.history(memory_id)
         return Life(
@@ -158,7 +158,7 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
     async def pin(
         memory_id: MemoryName, request: Request, response: Response, noted: Noted | None = None
     ) -> Changes:
-        """Keep a memory as it is: it is not merged, replaced nor ended until it is unpinned."""
+        """Pin a memory: it is not merged, replaced or retired."""
         memory = await desk.memory(request, "write", memory_id)
         note = (noted or Noted()).note
         return _all(await life.pin(memory, desk.author(request), note, pinned=True), response)
@@ -167,7 +167,7 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
     async def unpin(
         memory_id: MemoryName, request: Request, response: Response, noted: Noted | None = None
     ) -> Changes:
-        """Let a pinned memory go: it may be merged, replaced and ended again."""
+        """Unpin a memory: it may be merged, replaced and retired again."""
         memory = await desk.memory(request, "write", memory_id)
         note = (noted or Noted()).note
         return _all(await life.pin(memory, desk.author(request), note, pinned=False), response)

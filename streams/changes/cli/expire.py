@@ -45,7 +45,7 @@ def expire(
     wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
-    """End the memories whose time is over, by the table [expiry] of the policy.
+    """Retire memories whose time is over by the policy.
 
     A store decides at once, a cluster's services when their turn comes. What was seen again by
     then, or is pinned, goes on. Nothing is deleted: memsieve undo brings back what ended. Without

@@ -30,7 +30,7 @@ def history(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Tell a memory's life: every version, who made it and why, what it came from and became."""
+    """Show every version of a memory: who made it, why, and from what."""
     told = asyncio.run(_history(options.source(config, store, kafka), identity))
     if as_json:
         say_object(_as_json(told))

@@ -44,7 +44,7 @@ def pin(
     wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
-    """Keep a memory as it is: it is not merged, replaced nor ended until it is unpinned."""
+    """Pin a memory: it is not merged, replaced or retired."""
     source = options.source(config, store, kafka, policy=policy)
     _pin(source, identity, author, note_, pinned=True, wait=wait, as_json=as_json)
 
@@ -61,7 +61,7 @@ def unpin(
     wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
-    """Let a pinned memory go: it may be merged, replaced and ended again."""
+    """Unpin a memory: it may be merged, replaced and retired again."""
     source = options.source(config, store, kafka, policy=policy)
     _pin(source, identity, author, note_, pinned=False, wait=wait, as_json=as_json)
 
@@ -81,7 +81,7 @@ def retire(
     wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
-    """End memories, and none takes their place. Nothing is deleted: memsieve undo brings them back.
+    """Retire memories without replacing them. Nothing is deleted: memsieve undo brings them back.
 
     Pinned ones stay, and those that change before their turn comes.
     """
@@ -116,7 +116,7 @@ def rate(
     wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
-    """Tell how often a memory was read, helped or misled since that was told last."""
+    """Record how often a memory was read, helped or misled."""
     if not (helpful or harmful or accessed):
         raise options.UsageError("nothing to tell: give --helpful, --harmful or --accessed")
     source = options.source(config, store, kafka, policy=policy)

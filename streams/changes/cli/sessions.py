@@ -16,7 +16,7 @@ from streams.store.cli import options
 from streams.store.cli.console import more, note, say, say_json, say_object
 from streams.store.cli.replies import heard, require_decided
 
-_app = typer.Typer(help="The sessions of an agent: episodes, conversations.", no_args_is_help=True)
+_app = typer.Typer(help="Sessions of an agent: episodes or conversations.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:

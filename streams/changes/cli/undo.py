@@ -45,7 +45,7 @@ def undo(
     wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
-    """Take a decision back: its memories are again what they were.
+    """Undo a decision: its memories are again what they were.
 
     What a later event had added to a memory becomes a memory of its own. Decisions made since on
     the same memories are undone, too, and their events decided again. An undo is a decision as

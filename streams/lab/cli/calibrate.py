@@ -47,7 +47,7 @@ def calibrate(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Fit a policy's bands, and what a judge must hold, for the embedding model in use.
+    """Fit the thresholds of a policy to labelled rows.
 
     On one half of the pairs the upper end of the 95 % interval of facts hidden stays within the
     wanted rate; what the other half gives is told, too. The other rules are those of --policy.

@@ -46,7 +46,7 @@ def capacity(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Tell how many partitions, processes, cores and how much memory a stream of events takes.
+    """Estimate partitions, processes, cores and memory for a load.
 
     Measures on this machine, some ten seconds, what it costs to encode, decide on and apply an
     event, and reckons from that. Brokers, and a Qdrant server's own work, come on top.

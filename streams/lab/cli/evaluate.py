@@ -55,7 +55,7 @@ def evaluate(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure a policy on labelled rows, beside a mere threshold on the cosine.
+    """Measure a policy on labelled rows, next to a cosine threshold.
 
     A row is a pair: a (new) and b (stored), texts or events, with a label: 1 (the same fact), 0
     (two facts), null (skipped), or same, refines, refined-by, contradicts, distinct. Or it is of a

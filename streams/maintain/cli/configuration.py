@@ -10,7 +10,7 @@ from streams.store.app import policies, settings
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_json, say_object
 
-_config = typer.Typer(help="Settings.", no_args_is_help=True)
+_config = typer.Typer(help="Show the settings.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +46,7 @@ def doctor(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check model, policy, log and index, of a store or of a cluster, and say what to do."""
+    """Check model, policy, log and index, and say what to do."""
     source = options.source(config, store, kafka)
     findings = asyncio.run(diagnosis.examine(source.settings, embedded=source.embedded))
     if as_json:

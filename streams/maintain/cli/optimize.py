@@ -20,7 +20,7 @@ def optimize(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Build graphs for the scopes of an embedded store that hold many thousands of memories.
+    """Build search graphs for the large scopes of a store.
 
     Without them a search looks at each memory of its scope. Takes some minutes for a scope of
     100,000; nothing else can use the store meanwhile.

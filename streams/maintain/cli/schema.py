@@ -9,7 +9,9 @@ from streams.maintain.app import contracts
 from streams.store.cli.console import say
 from streams.store.cli.options import UsageError
 
-_schema = typer.Typer(help="What travels on the topics.", no_args_is_help=True)
+_schema = typer.Typer(
+    help="Write the schemas of all that travels on the topics.", no_args_is_help=True
+)
 
 
 def register(app: typer.Typer) -> None:

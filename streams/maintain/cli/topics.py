@@ -13,7 +13,9 @@ from streams.store.cli.console import say, say_json
 if TYPE_CHECKING:
     from streams.log.kafka.topics import Found
 
-_topics = typer.Typer(help="The topics in the Kafka cluster.", no_args_is_help=True)
+_topics = typer.Typer(
+    help="Create and check the topics of the Kafka cluster.", no_args_is_help=True
+)
 
 Partitions = Annotated[
     int | None,

@@ -57,7 +57,7 @@ def clean(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find what a file says twice, location by location, and make one of each.
+    """Find what a file says twice, and merge it.
 
     Without --apply or --out nothing is written. What goes is marked as superseded by what stays,
     and keeps its text; counts and turns are joined. What was superseded by itself, by a circle or

@@ -66,7 +66,7 @@ def import_(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Take the entries of a Memories.md over as events: into the store, or the cluster.
+    """Import the entries of a Memories.md as events.
 
     Importing again changes nothing: an entry that says what it said is the same event. Another
     text below a header corrects the memory. What cannot be read is reported with its line, and
@@ -111,7 +111,7 @@ def export_md(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write the memories of a world's locations into a Memories.md.
+    """Write the memories of locations into a Memories.md.
 
     Whatever people wrote into the file stays. New memories are added, changed ones change, and
     what was superseded is marked so. An entry that was edited by hand and not imported stays.

@@ -75,7 +75,7 @@ def load(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Search a scope, and show the memories that are one fact as one entry; change nothing.
+    """Search a scope; memories of one fact come as one result.
 
     Guards and judges tell what is one fact, as when memories are stored. An entry's text says all
     that its memories say. With --kafka the Qdrant server is searched, where the services keep their

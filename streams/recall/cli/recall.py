@@ -56,7 +56,7 @@ def recall(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print the memories of a scope as a block for a prompt, within a budget of tokens.
+    """Print the memories of a scope as a block for a prompt.
 
     Dangers and failures come first, what is uncertain last, below a warning. No memory is cut:
     what does not fit is left out and counted. With --query as many as --lasting and --recent

@@ -20,7 +20,9 @@ from streams.store.cli.console import note, say, say_object
 from streams.store.cli.progress import Meter
 from streams.store.flow.past import Selection
 
-_replay = typer.Typer(help="Build or decide anew, from the log.", no_args_is_help=True)
+_replay = typer.Typer(
+    help="Rebuild the index, or decide again, from the log.", no_args_is_help=True
+)
 
 
 def register(app: typer.Typer) -> None:

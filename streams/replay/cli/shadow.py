@@ -37,7 +37,7 @@ def shadow(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Decide beside the live one, under another policy, and tell each difference until Ctrl-C.
+    """Decide alongside a live policy, and report each difference.
 
     Begins with what comes, on the memories as they are, unless --from names an earlier place.
     With --json a line for each difference.

@@ -52,7 +52,7 @@ class EndpointSettings(Group):
 
 
 class EmbedderSettings(Group):
-    """The embedding model."""
+    """Install and check the embedding model."""
 
     model: Annotated[str, Field(min_length=1, max_length=4_096)] = Field(
         default=DEFAULT_MODEL,

@@ -12,7 +12,7 @@ from streams.store.app.policies import Checked
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_json, say_object
 
-_policies = typer.Typer(help="What memories are decided by.", no_args_is_help=True)
+_policies = typer.Typer(help="List, show, check and compare policies.", no_args_is_help=True)
 
 Named = Annotated[str, typer.Argument(metavar="NAME", help="A policy's name or file.")]
 

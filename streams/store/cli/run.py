@@ -71,7 +71,7 @@ def run(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Decide on every row of the files, in order, and keep the memories in a store.
+    """Decide on every row of the files, and keep the memories in a store.
 
     Which columns hold text, scope, id and time is guessed where no option says so, and told. Rows
     that are events are taken as they are. Other columns named like an event's fields are used as
