@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import JsonValue
 
 from memsieve.http_transport import AsyncCaller, Caller, segment
-from streams.api.app import records
-from streams.recall.app import loading
 from streams.store.app import conflicts
+from streams.recall.app import loading
+from streams.api.app import records
 
 
 class HttpMemory(Caller):
@@ -232,13 +232,13 @@ class HttpMemory(Caller):
         )
 
     def history(self, memory_id: str) -> records.Life:
-        """Tell a memory's life: every version, who made it and why, what it came from and became."""
+        """Show every version of a memory: who made it, why, and from what."""
         return self._ask(
             records.Life, "GET", f"/v1/memories/{segment(memory_id=memory_id)}/history"
         )
 
     def pin(self, memory_id: str, *, note: str | None = None) -> records.Changes:
-        """Keep a memory as it is: it is not merged, replaced nor ended until it is unpinned."""
+        """Pin a memory: it is not merged, replaced or retired."""
         return self._ask(
             records.Changes,
             "POST",
@@ -247,7 +247,7 @@ class HttpMemory(Caller):
         )
 
     def unpin(self, memory_id: str, *, note: str | None = None) -> records.Changes:
-        """Let a pinned memory go: it may be merged, replaced and ended again."""
+        """Unpin a memory: it may be merged, replaced and retired again."""
         return self._ask(
             records.Changes,
             "POST",
@@ -284,7 +284,7 @@ class HttpMemory(Caller):
         return self._ask(records.Accepted, "POST", "/v1/events", body={"events": events})
 
     def explain(self, decision_id: str) -> records.Explained:
-        """Tell why something was decided: what it was compared with, and by which rule."""
+        """Explain a decision: what was compared, and by which rule."""
         return self._ask(
             records.Explained, "GET", f"/v1/decisions/{segment(decision_id=decision_id)}"
         )
@@ -534,13 +534,13 @@ class AsyncHttpMemory(AsyncCaller):
         )
 
     async def history(self, memory_id: str) -> records.Life:
-        """Tell a memory's life: every version, who made it and why, what it came from and became."""
+        """Show every version of a memory: who made it, why, and from what."""
         return await self._ask(
             records.Life, "GET", f"/v1/memories/{segment(memory_id=memory_id)}/history"
         )
 
     async def pin(self, memory_id: str, *, note: str | None = None) -> records.Changes:
-        """Keep a memory as it is: it is not merged, replaced nor ended until it is unpinned."""
+        """Pin a memory: it is not merged, replaced or retired."""
         return await self._ask(
             records.Changes,
             "POST",
@@ -549,7 +549,7 @@ class AsyncHttpMemory(AsyncCaller):
         )
 
     async def unpin(self, memory_id: str, *, note: str | None = None) -> records.Changes:
-        """Let a pinned memory go: it may be merged, replaced and ended again."""
+        """Unpin a memory: it may be merged, replaced and retired again."""
         return await self._ask(
             records.Changes,
             "POST",
@@ -586,7 +586,7 @@ class AsyncHttpMemory(AsyncCaller):
         return await self._ask(records.Accepted, "POST", "/v1/events", body={"events": events})
 
     async def explain(self, decision_id: str) -> records.Explained:
-        """Tell why something was decided: what it was compared with, and by which rule."""
+        """Explain a decision: what was compared, and by which rule."""
         return await self._ask(
             records.Explained, "GET", f"/v1/decisions/{segment(decision_id=decision_id)}"
         )

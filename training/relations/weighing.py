@@ -24,12 +24,19 @@ from tokenizers import Tokenizer
 
 from schemas.decisions import Finding, Verdict
 from streams.judges.lexicons import english
-from streams.text.guards.registry import examine
+from streams.text.guards.registry import GUARDS, examine
 from streams.text.guards.statement import Statement
 from streams.text.judge.features import names
-from streams.text.judge.weighing import RELATIONS, Told, Weights, inputs, one_memory
+from streams.text.judge.weighing import (
+    RELATIONS,
+    Told,
+    Weights,
+    inputs,
+    turned_name,
+)
 from streams.text.reading import Readings
 from training.pairs import collect, evaluated_texts, read_collected
+from training.relations import boosting
 from training.relations.material import (
     ONE_MEMORY,
     TURNED,
@@ -117,7 +124,7 @@ def fit(
     )
     left_open = torch.tensor([[r.value in one.relations for r in RELATIONS] for one in found])
     weight = torch.tensor(_balanced(found), dtype=torch.float64)
-    places = torch.tensor([columns.index(turned(name)) for name in columns])
+    places = torch.tensor([columns.index(turned_name(name)) for name in columns])
     turn = torch.tensor(TURNED)
     free = torch.zeros(len(RELATIONS), len(columns), dtype=torch.float64, requires_grad=True)
     bias = torch.zeros(len(RELATIONS), dtype=torch.float64, requires_grad=True)
@@ -144,7 +151,22 @@ def fit(
             for r, row in zip(RELATIONS, matrix, strict=True)
         },
         "biases": {r.value: round(b, 5) for r, b in zip(RELATIONS, biases.tolist(), strict=True)},
+        "trees": _trees(x.numpy(), places.tolist(), found),
     }
+
+
+def _trees(rows: Matrix, turned: Sequence[int], found: Sequence[Example]) -> dict[str, Any]:
+    """Fit the trees to the pairs whose label says whether they are one memory."""
+    told = [(at, joined) for at, one in enumerate(found) if (joined := _joined(one)) is not None]
+    weights = _balanced(found)
+    kept = [at for at, _ in told]
+    return boosting.fit(rows[kept], turned, [j for _, j in told], [weights[at] for at in kept])
+
+
+def _joined(one: Example) -> bool | None:
+    """Return whether a pair is one memory; None if its label is ambiguous."""
+    relations, joined = set(one.relations), set(ONE_MEMORY)
+    return None if relations & joined and relations - joined else bool(relations & joined)
 
 
 def _balanced(found: Sequence[Example]) -> list[float]:
@@ -157,23 +179,16 @@ def _balanced(found: Sequence[Example]) -> list[float]:
     return [one.weight / max(every[of], 1e-9) for one, of in zip(found, card, strict=True)]
 
 
-def turned(name: str) -> str:
-    """Return the name of an input after the texts are swapped."""
-    if name.endswith(" refines"):
-        return name.replace(" refines", " refined-by")
-    return name.replace(" refined-by", " refines") if name.endswith(" refined-by") else name
-
-
 def guards(found: Sequence[Example], told: Sequence[Told]) -> dict[str, tuple[int, float]]:
     """Return, by guard, the number of its objections and the share of them that are right."""
     seen: dict[str, list[bool]] = {}
     for one, known in zip(found, told, strict=True):
-        relations, joined = set(one.relations), set(ONE_MEMORY)
-        if relations & joined and relations - joined:
-            continue  # the label is ambiguous
+        joined = _joined(one)
+        if joined is None:
+            continue
         for finding in known.findings:
             if finding.outcome == "differs":
-                seen.setdefault(finding.guard, []).append(not relations & joined)
+                seen.setdefault(finding.guard, []).append(not joined)
     return {name: (len(right), float(np.mean(right))) for name, right in sorted(seen.items())}
 
 
@@ -189,9 +204,25 @@ def weigh(found: Sequence[Example], told: Sequence[Told]) -> dict[str, Any]:
     for way, known in (("deep", told), ("cheap", [replace(one, cross=None) for one in told])):
         rows = [inputs(one) for one in known]
         seen = {name for row in rows for name in row}
-        columns = sorted(seen | {turned(name) for name in seen})
+        columns = sorted(seen | {turned_name(name) for name in seen})
         stored[way] = fit(columns, rows, found)
     return stored
+
+
+def out_of_fold(found: Sequence[Example], told: Sequence[Told]) -> Matrix:
+    """Return each pair's probabilities by a decision that was fitted without its fold.
+
+    The trees know the pairs that they were fitted on too well to choose thresholds on those.
+    """
+    fold = boosting.folds(found)
+    probabilities = np.zeros((len(found), len(RELATIONS)))
+    for number in range(boosting.FOLDS):
+        learnt = np.flatnonzero(fold != number)
+        stored = weigh([found[at] for at in learnt], [told[at] for at in learnt])
+        decision = Weights.read(stored["deep"])
+        for at in np.flatnonzero(fold == number):
+            probabilities[at] = decision.probabilities(told[at])
+    return probabilities
 
 
 _NATURAL = frozenset(["sts", "strangers", "memories", "written", "card-sightings"])
@@ -202,18 +233,14 @@ _GOALS = {"careful": (0.003, 0.01), "balanced": (0.01, 0.03), "thorough": (0.03,
 
 
 def points(
-    found: Sequence[Example], told: Sequence[Told], decision: Weights
+    found: Sequence[Example], told: Sequence[Told], probabilities: Matrix
 ) -> dict[str, tuple[float, float, float, float]]:
     """Return, by preset, the threshold on the probability of one memory, its recall, and hidden rates.
 
     The threshold is the lowest, in steps of 0.01, at which neither hidden rate exceeds `_GOALS`.
     """
-    worth = np.array(
-        [
-            one_memory(decision.probabilities(one)) if one.cosine >= _LEAST_SIMILAR else 0.0
-            for one in told
-        ]
-    )
+    near = np.array([one.cosine >= _LEAST_SIMILAR for one in told])
+    worth = probabilities[:, : len(ONE_MEMORY)].sum(1) * near
     joined, apart = (
         np.array([set(one.relations) <= which for one in found])
         for which in (set(ONE_MEMORY), set(RELATIONS) - set(ONE_MEMORY))
@@ -234,8 +261,13 @@ _DISPLACED = {"card": 0.0015, "other": 0.005}
 """The maximum shares of pairs without a contradiction that may be taken for updates."""
 
 
+def _is_of_one_thing(told: Told) -> bool:
+    """Return whether every objection means two answers to one question, as a policy requires."""
+    return all(GUARDS[finding.guard].of_one_thing for finding in told.findings)
+
+
 def update_point(
-    found: Sequence[Example], told: Sequence[Told], decision: Weights
+    found: Sequence[Example], told: Sequence[Told], probabilities: Matrix
 ) -> tuple[float, float, float, float] | None:
     """Return the probability threshold above which a contradiction may retire the older memory.
 
@@ -243,8 +275,8 @@ def update_point(
     for cards and for the rest. None if no threshold meets `_DISPLACED`.
     """
     at = RELATIONS.index(Verdict.CONTRADICTS)
-    near = np.array([one.cosine >= _LEAST_SIMILAR for one in told])
-    worth = np.array([decision.probabilities(one)[at] for one in told]) * near
+    may_retire = np.array([one.cosine >= _LEAST_SIMILAR and _is_of_one_thing(one) for one in told])
+    worth = probabilities[:, at] * may_retire
     updates = np.array([one.relations == ("contradicts",) for one in found])
     others = np.array(["contradicts" not in one.relations for one in found])
     card = np.array([one.source.startswith(("card", "near-copy", "strangers")) for one in found])
@@ -270,20 +302,18 @@ def main() -> None:
     asked = Witnesses(options.models, options.out, net, encoded)
     told = asked.told([(one.first, one.second) for one in found])
     stored = weigh(found, told)
-    content = json.dumps(stored, indent=1) + "\n"
+    content = json.dumps(stored) + "\n"
     (options.out / "decision.json").write_text(content, encoding="utf-8")
     for name, (cases, right) in guards(found, told).items():
         print(f"guard {name:<14} objects {cases:6,} times, right in {right:.1%}")
-    for name, figures in points(found, told, Weights.read(stored["deep"])).items():
+    probabilities = out_of_fold(found, told)
+    for name, figures in points(found, told, probabilities).items():
         print(
             "{}: from {:.2f}, found {:.1%}, hidden {:.2%} natural, {:.2%} near-miss".format(
                 name, *figures
             )
         )
-    print(
-        "updates, displaced cards and others:",
-        update_point(found, told, Weights.read(stored["deep"])),
-    )
+    print("updates, displaced cards and others:", update_point(found, told, probabilities))
     print(f"{len(found):,} pairs")
 
 

@@ -1,8 +1,8 @@
 """Combines trees, cross-encoder, cosine and guards into one decision about a pair.
 
-A linear model over their log-probabilities, fitted to labelled pairs that none of them was trained
-on (`training/relations/weighing.py`). Its weights are symmetric: swapping a pair swaps its
-probabilities.
+A linear model over their log-probabilities and boosted trees over the same inputs, both fitted to
+labelled pairs that none of the others was trained on (`training/relations/weighing.py`). Both are
+symmetric: swapping a pair swaps its probabilities.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,6 +27,8 @@ ONE_MEMORY = RELATIONS[:4]
 """The relations that two texts of one memory can have."""
 _FLOOR = 1e-4
 """Probabilities below this are treated as equal."""
+_DIGITS = 5
+"""Decimals of an input: more than this differ between processors."""
 _COSINES = (0.6, 0.7, 0.8, 0.9)
 """The knots at which the weight of the cosine may change."""
 
@@ -44,26 +46,82 @@ class Told:
 
 
 @dataclass(frozen=True)
+class Trees:
+    """Boosted trees over the inputs: log-odds that one memory stands for both texts.
+
+    Arrays of shape (trees, nodes). Node 0 is the root; where `features` is negative, the node is a
+    leaf with its `values`. Else an input of at most `values` leads to the next node `below`, any
+    other to the one after that.
+    """
+
+    features: NDArray[np.int64]
+    values: Row
+    below: NDArray[np.int64]
+    depth: int
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Self:
+        """Read the trees from lists of equal length per tree, padded with leaves."""
+        features, below = (np.array(stored[one], np.int64) for one in ("features", "below"))
+        return cls(features, np.array(stored["values"]), below, int(stored["depth"]))
+
+    def log_odds(self, row: Row) -> float:
+        """Return the sum of the leaves that a row of inputs reaches."""
+        every = np.arange(len(self.features))
+        at = np.zeros(len(every), np.int64)
+        for _ in range(self.depth):
+            feature = self.features[every, at]
+            after = self.below[every, at] + (row[feature] > self.values[every, at])
+            at = np.where(feature < 0, at, after)
+        return float(self.values[every, at].sum())
+
+
+@dataclass(frozen=True)
 class Weights:
-    """A linear model: one row per relation in RELATIONS, one column per named input."""
+    """A linear model, with rows by RELATIONS and columns by input name, and trees beside it.
+
+    The linear model tells the relations apart. That one memory stands for both is the mean of what
+    it and the trees say, as log-odds.
+    """
 
     names: tuple[str, ...]
     matrix: Row
     biases: Row
+    trees: Trees
+    turned: NDArray[np.int64]
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Self:
         matrix = np.array([stored["weights"][one.value] for one in RELATIONS])
         biases = np.array([stored["biases"][one.value] for one in RELATIONS])
-        return cls(tuple(stored["inputs"]), matrix, biases)
+        names = tuple(stored["inputs"])
+        turned = np.array([names.index(turned_name(name)) for name in names])
+        return cls(names, matrix, biases, Trees.read(stored["trees"]), turned)
 
     def probabilities(self, told: Told) -> Row:
-        """Return probabilities over RELATIONS, which add up to 1."""
-        known = inputs(told)
-        row = np.array([known.get(name, 0.0) for name in self.names])
+        """Return probabilities over RELATIONS; they sum to 1."""
+        row = self.row(told)
         logits = self.matrix @ row + self.biases
         odds = np.exp(logits - logits.max())
-        return odds / odds.sum()
+        found = odds / odds.sum()
+        one = _within(one_memory(found))
+        both = (self.trees.log_odds(row) + self.trees.log_odds(row[self.turned])) / 2
+        mean = 1 / (1 + np.exp(-(_log_odds(one) + both) / 2))
+        joined = np.arange(len(RELATIONS)) < len(ONE_MEMORY)
+        found = np.where(joined, found * (mean / one), found * ((1 - mean) / (1 - one)))
+        return found / found.sum()
+
+    def row(self, told: Told) -> Row:
+        """Return the inputs in the order of the columns, to as many digits as all processors agree on."""
+        known = inputs(told)
+        return np.array([round(known.get(name, 0.0), _DIGITS) for name in self.names])
+
+
+def turned_name(name: str) -> str:
+    """Return the name of an input when the pair is turned round."""
+    if name.endswith(" refines"):
+        return name.replace(" refines", " refined-by")
+    return name.replace(" refined-by", " refines") if name.endswith(" refined-by") else name
 
 
 def one_memory(probabilities: Row) -> float:
@@ -101,10 +159,17 @@ def _with_cross(logits: Row, trees: Row, cosine: float) -> dict[str, float]:
 
 
 _SCALE = 4.0
-"""Scales the odds to the range of the other inputs."""
+"""Brings the log-odds to the scale of the other inputs."""
 
 
 def _odds(probabilities: Row) -> float:
-    """Return the scaled log-odds of one memory against two."""
-    one = min(max(one_memory(probabilities), _FLOOR), 1 - _FLOOR)
-    return float(np.log(one / (1 - one))) / _SCALE
+    """Return the log-odds of one memory against two, divided by _SCALE."""
+    return _log_odds(_within(one_memory(probabilities))) / _SCALE
+
+
+def _log_odds(probability: float) -> float:
+    return float(np.log(probability / (1 - probability)))
+
+
+def _within(probability: float) -> float:
+    return min(max(probability, _FLOOR), 1 - _FLOOR)

@@ -69,7 +69,7 @@ def test_a_dry_run_tells_all_and_changes_nothing(memsieve: Memsieve, store: Path
     assert (told["dry_run"], told["groups"]) == (True, 2)
     assert {group["text_after"] for group in told["scopes"][0]["groups"]} == TWO
     shown = memsieve("consolidate", "--store", "s", "--now", "--dry-run")
-    assert "nothing was changed" in shown.err
+    assert "nothing was written" in shown.err
     assert "cafe/ana: 7 memories, 2 afterwards" in shown.out
 
 

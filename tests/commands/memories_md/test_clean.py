@@ -285,7 +285,10 @@ def test_the_entry_that_says_more_stays(memsieve: Memsieve) -> None:
             ),
         )
     )
-    assert '3  "Lamp" goes, for line 6: it says all of what is known' in memsieve("clean", path).out
+    assert (
+        '3  "Lamp" goes, for line 6: it states all that a memory states'
+        in memsieve("clean", path).out
+    )
     [member] = _members(memsieve("clean", path, "--apply", "--json").json())
     assert (member["line"], member["title"], member["decided_at"]) == (3, "Lamp", 6)
     assert "**[NOTE] Oil** *(Ep1, T3→T9, seen 2x)*" in path.read_text("utf-8")

@@ -62,7 +62,7 @@ def test_two_are_shown_as_one_from_the_policys_own_probability_on(memsieve: Mems
     shown = members(told)
     assert sorted(map(len, shown)) == [1, 1, 1, 4]
     assert set(BROKEN) in shown
-    key = "default {judges.one_memory_min = 0.64, judges.words_below = 0.0}"
+    key = "default {judges.one_memory_min = 0.68, judges.words_below = 0.0}"
     assert members(memsieve(*ASKED, "--policy", key, "--json").json()) == [set(COFFEE), set(BROKEN)]
 
 

@@ -244,7 +244,7 @@ def test_a_shadow_tells_what_it_would_decide_otherwise(
 ) -> None:
     process = start("shadow", "--store", "store", "--policy", bolder, "--json", cwd=tmp_path)
     assert process.stderr is not None
-    assert "deciding beside the live one" in process.stderr.readline()
+    assert "deciding alongside the live policy" in process.stderr.readline()
     told = tmp_path / "near2.jsonl"
     write_events(told, *NEAR, scope="acme/new")
     assert memsieve("run", "near2.jsonl", "--store", "store").code == 0

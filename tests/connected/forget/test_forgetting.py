@@ -100,7 +100,7 @@ async def test_the_brokers_files_hold_no_forgotten_word_in_the_end(tmp_path: Pat
 
             told = installation.memsieve("forget", gone)
             assert "published as memory.events/0/3; waiting up to 30 s" in told
-            assert f"\nerase: memory {gone} is forgotten, because somebody has asked" in told
+            assert f"\nerase: memory {gone} is forgotten, because a request" in told
             assert set(live(installation)) == {TEA, MEETING}
             await publish(connection, VAULT, first=3)
             wait_until(lambda: "block" in kinds(installation), "it is not learnt again")

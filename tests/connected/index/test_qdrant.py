@@ -75,6 +75,7 @@ async def test_a_new_collection_has_a_tenant_index_and_a_graph_per_scope_only(
         "status",
         "version",
         "decision_ids",
+        "contradicted",
         "level.index",
         "level.offset",
     }
@@ -85,7 +86,14 @@ async def test_a_new_collection_has_a_tenant_index_and_a_graph_per_scope_only(
     }
     assert keywords == {
         field: field == "scope"
-        for field in ("scope", "content_key", "status", "decision_ids", "level.index")
+        for field in (
+            "scope",
+            "content_key",
+            "status",
+            "decision_ids",
+            "contradicted",
+            "level.index",
+        )
     }
     aliases = (await client.get_aliases()).aliases
     assert [(one.alias_name, one.collection_name) for one in aliases] == [(NAME, f"{NAME}.1")]
