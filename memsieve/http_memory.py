@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import JsonValue
 
 from memsieve.http_transport import AsyncCaller, Caller, segment
-from streams.store.app import conflicts
-from streams.recall.app import loading
 from streams.api.app import records
+from streams.recall.app import loading
+from streams.store.app import conflicts
 
 
 class HttpMemory(Caller):

@@ -108,8 +108,8 @@ class Weights:
         both = (self.trees.log_odds(row) + self.trees.log_odds(row[self.turned])) / 2
         mean = 1 / (1 + np.exp(-(_log_odds(one) + both) / 2))
         joined = np.arange(len(RELATIONS)) < len(ONE_MEMORY)
-        found = np.where(joined, found * (mean / one), found * ((1 - mean) / (1 - one)))
-        return found / found.sum()
+        scaled: Row = found * np.where(joined, mean / one, (1 - mean) / (1 - one))
+        return scaled / scaled.sum()
 
     def row(self, told: Told) -> Row:
         """Return the inputs in the order of the columns, to as many digits as all processors agree on."""
