@@ -7,6 +7,7 @@ symmetric: swapping a pair swaps its probabilities.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import exp, log
 from typing import Any, Self
 
 import numpy as np
@@ -106,10 +107,10 @@ class Weights:
         found = odds / odds.sum()
         one = _within(one_memory(found))
         both = (self.trees.log_odds(row) + self.trees.log_odds(row[self.turned])) / 2
-        mean = 1 / (1 + np.exp(-(_log_odds(one) + both) / 2))
-        joined = np.arange(len(RELATIONS)) < len(ONE_MEMORY)
-        scaled: Row = found * np.where(joined, mean / one, (1 - mean) / (1 - one))
-        return scaled / scaled.sum()
+        mean = 1 / (1 + exp(-(_log_odds(one) + both) / 2))
+        found[: len(ONE_MEMORY)] *= mean / one
+        found[len(ONE_MEMORY) :] *= (1 - mean) / (1 - one)
+        return found / found.sum()
 
     def row(self, told: Told) -> Row:
         """Return the inputs in the order of the columns, to as many digits as all processors agree on."""
@@ -168,7 +169,7 @@ def _odds(probabilities: Row) -> float:
 
 
 def _log_odds(probability: float) -> float:
-    return float(np.log(probability / (1 - probability)))
+    return log(probability / (1 - probability))
 
 
 def _within(probability: float) -> float:
