@@ -1,6 +1,5 @@
 """What a store answers: plain values that stay as they are."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -136,23 +135,17 @@ def decision_of(told: Told, *again: Told) -> Decision:
 def result_of(entry: ShownEntry) -> SearchResult:
     """Return an entry of a search."""
     nearest = entry.members[0]
-    memories = [one.memory for one in entry.members]
-    texts = (text for memory in memories for text in _texts(memory))
     return SearchResult(
         text=entry.text,
         wording=nearest.wording or nearest.memory.text,
         score=entry.score,
         memory_id=nearest.memory.id,
-        memory_ids=tuple(memory.id for memory in memories),
-        wordings=tuple(text for text in dict.fromkeys(texts) if text != entry.text),
-        unchecked=any(memory.unchecked for memory in memories),
-        last_seen_at=max(memory.last_seen_at for memory in memories),
+        memory_ids=entry.memory_ids,
+        wordings=entry.wordings,
+        unchecked=any(one.memory.unchecked for one in entry.members),
+        last_seen_at=entry.last_seen_at,
         conflicts=tuple({c.memory_id: c for one in entry.members for c in one.conflicts}.values()),
     )
-
-
-def _texts(memory: Memory) -> Sequence[str]:
-    return [memory.text, *(variant.text for variant in memory.variants)]
 
 
 def version_of(told: ToldVersion) -> Version:

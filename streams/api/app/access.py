@@ -39,6 +39,10 @@ class _File(Record):
     tokens: Annotated[tuple[Grant, ...], Field(min_length=1)]
 
 
+UNKNOWN_CALLER = "send a token that is known here: Authorization: Bearer TOKEN"
+"""What is answered to a request without such a token."""
+
+
 class Access:
     """The tokens that may be used; every other token is refused."""
 

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streams.api.app.access import Access, Grant
+from streams.api.app.access import UNKNOWN_CALLER, Access, Grant
 from streams.api.app.problems import Log, Refused
 from streams.judges.budget import Budget
 from streams.store.app.product_settings import ApiSettings
@@ -48,7 +48,7 @@ class BearerDoor:
         if grant is None:
             raise Refused(
                 HTTPStatus.UNAUTHORIZED,
-                "send a token that is known here: Authorization: Bearer TOKEN",
+                UNKNOWN_CALLER,
                 field="authorization",
             )
         return grant

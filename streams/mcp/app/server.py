@@ -24,7 +24,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schemas.base import ScopeName
-from streams.api.app.access import Access, Grant, Right, load
+from streams.api.app.access import UNKNOWN_CALLER, Access, Grant, Right, load
 from streams.mcp.app.tools import AUTHOR, TOOLS, Answer, Call, Tool
 from streams.memory.app.embedded_store import EmbeddedStore
 from streams.services.app.services import signals_to
@@ -135,8 +135,7 @@ class Gate:
             given = headers.get(b"authorization", b"").decode("latin-1")
             grant = self._access.bearer(given)
             if grant is None:
-                said = "send a token that is known here: Authorization: Bearer TOKEN"
-                refused = PlainTextResponse(said, 401, {"www-authenticate": "Bearer"})
+                refused = PlainTextResponse(UNKNOWN_CALLER, 401, {"www-authenticate": "Bearer"})
                 await refused(scope, receive, send)
                 return
             scope.setdefault("state", {})["grant"] = grant

@@ -348,15 +348,13 @@ def _decided(told: Told) -> Decided:
 
 
 def _fact(entry: ShownEntry) -> Fact:
-    memories = [one.memory for one in entry.members]
-    texts = [text for one in memories for text in (one.text, *(v.text for v in one.variants))]
     return Fact(
         text=entry.text,
         score=round(entry.score, 4),
-        memory_id=memories[0].id,
-        memory_ids=tuple(one.id for one in memories),
-        wordings=tuple(text for text in dict.fromkeys(texts) if text != entry.text),
-        last_seen_at=max(one.last_seen_at for one in memories),
+        memory_id=entry.memory_ids[0],
+        memory_ids=entry.memory_ids,
+        wordings=entry.wordings,
+        last_seen_at=entry.last_seen_at,
     )
 
 

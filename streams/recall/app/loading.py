@@ -23,6 +23,7 @@ from streams.model.identity import content_key
 from streams.model.neighbours import Stored
 from streams.model.policy import Policy
 from streams.model.ports import Embedder, Index
+from streams.model.wordings import texts_of
 from streams.recall.core.loading import Entry, Found, Way
 from streams.recall.flow import Bounds, How, Loaded, Loader, Verify, Wanted
 from streams.stage.core.consolidation import proposed
@@ -114,6 +115,22 @@ class ShownEntry(Record):
     way: Way
     score: float
     members: tuple[ShownMemory, ...]
+
+    @property
+    def memory_ids(self) -> tuple[MemoryId, ...]:
+        """The ids of its memories, the nearest first."""
+        return tuple(one.memory.id for one in self.members)
+
+    @property
+    def wordings(self) -> tuple[str, ...]:
+        """The wordings of its memories, except its own text, each once."""
+        texts = (text for one in self.members for text in texts_of(one.memory))
+        return tuple(text for text in dict.fromkeys(texts) if text != self.text)
+
+    @property
+    def last_seen_at(self) -> datetime:
+        """When one of its memories was last seen."""
+        return max(one.memory.last_seen_at for one in self.members)
 
 
 class SearchResult(Record):

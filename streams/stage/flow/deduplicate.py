@@ -55,7 +55,7 @@ from streams.model.merge import keep_better
 from streams.model.neighbours import Neighbour, Stored, rank
 from streams.model.policy import Nominate, Policy, Rules
 from streams.model.ports import Decided, Embedder, Fatal, Index, Poison, Query, Record, Transient
-from streams.model.wordings import with_vectors
+from streams.model.wordings import texts_of, with_vectors
 from streams.stage.core.case import Case, Encoded, Unworded
 from streams.stage.core.consolidation import Proposal, Related, consolidate, measured, unchanged
 from streams.stage.core.decide import (
@@ -373,7 +373,7 @@ class Deduplicator:
     async def _as_it_was(self, memory: Memory, held: Stored | None, seen: Seen) -> Reworded:
         """Return the embeddings of a memory's wordings; reuse those that it holds now."""
         known = {} if held is None else as_held(held, self.embedder.model)
-        texts = [memory.text, *(variant.text for variant in memory.variants)]
+        texts = texts_of(memory)
         await self._embed([text for text in texts if text not in known], seen)
         shown, *variants = [
             known.get(text) or await self._surely_encoded(text, seen) for text in texts

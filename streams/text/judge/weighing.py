@@ -101,7 +101,7 @@ class Weights:
 
     def probabilities(self, told: Told) -> Row:
         """Return probabilities over RELATIONS; they sum to 1."""
-        row = self.row(told)
+        row = self._row(told)
         logits = self.matrix @ row + self.biases
         odds = np.exp(logits - logits.max())
         found = odds / odds.sum()
@@ -112,7 +112,7 @@ class Weights:
         found[len(ONE_MEMORY) :] *= (1 - mean) / (1 - one)
         return found / found.sum()
 
-    def row(self, told: Told) -> Row:
+    def _row(self, told: Told) -> Row:
         """Return the inputs in the order of the columns, to as many digits as all processors agree on."""
         known = inputs(told)
         return np.array([round(known.get(name, 0.0), _DIGITS) for name in self.names])
