@@ -427,6 +427,7 @@ def told(one: Memory) -> list[tuple[str, int]]:
     return [(variant.text, variant.seen) for variant in one.variants]
 
 
+@pytest.mark.covers("B47")
 def test_another_wording_of_a_memory_is_kept_as_its_variant() -> None:
     known = memory("Tom lives in Leeds.", version=2)
     said = event("Leeds is where Tom lives.", source="ben", occurred_at=later(2))
