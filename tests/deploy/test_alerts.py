@@ -75,9 +75,9 @@ def test_the_runbook_has_a_section_for_each_alert_in_the_order_of_the_rules() ->
     sections = dict(_SECTION.findall(RUNBOOK.read_text("utf-8")))
     assert list(sections) == list(ALERTS)
     for name, text in sections.items():
-        assert "**What happened.**" in text, name
-        assert re.search(r"\*\*Look(?:\.| and do)", text), name
-        assert re.search(r"\*\*(?:Do\.|Look and do)", text), name
+        assert "**Meaning.**" in text, name
+        assert re.search(r"\*\*Check(?:\.| and fix)", text), name
+        assert re.search(r"\*\*(?:Fix\.|Check and fix)", text), name
 
 
 def test_what_the_runbook_names_is_there() -> None:
