@@ -1,1 +1,1 @@
-"""Scripts and material that build the lexicon and the judge, and their measurements."""
+"""Scripts and material that build the lexicon, the judge and the default model's graph, and their measurements."""

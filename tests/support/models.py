@@ -4,6 +4,7 @@ import shutil
 from functools import cache
 from pathlib import Path
 
+import onnx
 import platformdirs
 
 from streams.embedding import DEFAULT_MODEL
@@ -49,6 +50,11 @@ def models_dir() -> Path:
     models = _CACHE / "models"
     install(DEFAULT_MODEL, models, report=print, origins=OFFICIAL)
     return models
+
+
+def with_its_weights(graph: Path) -> onnx.ModelProto:
+    """Return an installed graph with its weights in it, which lie beside it."""
+    return onnx.load(graph)  # pyright: ignore[reportUnknownMemberType] - PathLike of what?
 
 
 @cache

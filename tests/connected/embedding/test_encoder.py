@@ -19,11 +19,11 @@ from schemas.base import TEXT_MAX
 from streams.embedding import DEFAULT_MODEL
 from streams.embedding.batching import batches
 from streams.embedding.fastembed_text import FastembedEmbedder
-from streams.embedding.install import MANIFEST, Origins, install, verify
+from streams.embedding.install import GRAPH_WEIGHTS, MANIFEST, Origins, install, verify
 from streams.embedding.tokens import PaddingTokenizer, is_truncated, readable
 from streams.model.embedding import Embedded, Vector
 from streams.model.ports import NoModel
-from tests.support.models import OFFICIAL, default_embedder, models_dir
+from tests.support.models import OFFICIAL, default_embedder, models_dir, with_its_weights
 from tests.support.texts import varied_texts
 
 SHORT = varied_texts(48)
@@ -72,12 +72,14 @@ def under_the_name_of(model: str, cache_dir: Path, files: Files) -> tuple[Path, 
 
 
 def as_it_is(snapshot: Path, described: DenseModelDescription) -> None:
-    (snapshot / "model.onnx").rename(snapshot / described.model_file)
+    (snapshot / described.model_file).write_bytes(
+        with_its_weights(snapshot / "model.onnx").SerializeToString()
+    )
 
 
 def with_its_own_pooling(snapshot: Path, described: DenseModelDescription) -> None:
     """Add a second output: the mean over all tokens, of which padding is a part."""
-    graph = onnx.ModelProto.FromString((snapshot / "model.onnx").read_bytes())
+    graph = with_its_weights(snapshot / "model.onnx")
     pooled = helper.make_node("ReduceMean", ["last_hidden_state"], ["pooled"], axes=[1], keepdims=0)
     output = helper.make_tensor_value_info("pooled", TensorProto.FLOAT, ["batch", 384])
     graph.graph.node.append(pooled)
@@ -187,33 +189,35 @@ def test_what_is_cut_off_counts_as_not_read() -> None:
     assert is_truncated(beyond, read)
 
 
-def as_int8(graph: Path) -> None:
+def as_int8(folder: Path) -> None:
     """Replace the weights by int8 ones that are multiplied on the fly, under the same names."""
-    model = onnx.ModelProto.FromString(graph.read_bytes())
+    model = with_its_weights(folder / "model.onnx")
     for weight in model.graph.initializer:
         if weight.data_type == TensorProto.FLOAT and len(weight.dims) == 2:
             exact = onnx.numpy_helper.to_array(weight)
             coarse = np.round(exact * 127).astype(np.int8)
             weight.CopyFrom(onnx.numpy_helper.from_array(coarse, weight.name))
-    graph.write_bytes(model.SerializeToString())
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
 
 
-def as_fp16(graph: Path) -> None:
-    model = onnx.ModelProto.FromString(graph.read_bytes())
+def as_fp16(folder: Path) -> None:
+    model = with_its_weights(folder / "model.onnx")
     for weight in model.graph.initializer:
         if weight.data_type == TensorProto.FLOAT:
             half = onnx.numpy_helper.to_array(weight).astype(np.float16)
             weight.CopyFrom(onnx.numpy_helper.from_array(half, weight.name))
-    graph.write_bytes(model.SerializeToString())
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
 
 
-def one_bit_off(graph: Path) -> None:
-    content = bytearray(graph.read_bytes())
+def one_bit_off(folder: Path) -> None:
+    weights = folder / GRAPH_WEIGHTS
+    content = bytearray(weights.read_bytes())
     content[len(content) // 2] ^= 1
-    graph.write_bytes(content)
+    weights.write_bytes(content)
 
 
-def cut_short(graph: Path) -> None:
+def cut_short(folder: Path) -> None:
+    graph = folder / "model.onnx"
     graph.write_bytes(graph.read_bytes()[:-4_096])
 
 
@@ -222,6 +226,6 @@ def test_another_graph_under_the_models_name_is_refused_by_name(
     damage: Callable[[Path], None], tmp_path: Path
 ) -> None:
     folder = install(DEFAULT_MODEL, tmp_path, report=print, origins=OFFICIAL)
-    damage(folder / "model.onnx")
-    with pytest.raises(NoModel, match=r"model\.onnx is missing or damaged: run .*--force`"):
+    damage(folder)
+    with pytest.raises(NoModel, match=r"model\.onnx\S* is missing or damaged: run .*--force`"):
         FastembedEmbedder(DEFAULT_MODEL, tmp_path)

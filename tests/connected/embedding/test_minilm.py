@@ -14,11 +14,18 @@ from fastembed.common.model_description import DenseModelDescription
 
 from streams.embedding import DEFAULT_MODEL
 from streams.embedding.fastembed_text import FastembedEmbedder
-from streams.embedding.install import MANIFEST, Origins, install, verify
+from streams.embedding.install import GRAPH, MANIFEST, WEIGHTS, Origins, install, verify
 from streams.model.embedding import Embedded, Vector, similarity
 from streams.model.ports import NoModel
 from tests.support.minilm_reference import Reference
-from tests.support.models import OFFICIAL, default_embedder, models_dir, official_files
+from tests.support.models import (
+    OFFICIAL,
+    default_embedder,
+    models_dir,
+    official_files,
+    with_its_weights,
+)
+from training.minilm_graph import built
 
 SENTENCES = [
     "User likes hiking",
@@ -120,11 +127,15 @@ def test_the_graph_is_valid_onnx() -> None:
     )
 
 
-def test_every_build_is_the_same_to_the_byte(tmp_path: Path) -> None:
-    again = install(DEFAULT_MODEL, tmp_path, report=print, origins=OFFICIAL)
-    first = verify(DEFAULT_MODEL, models_dir())
+def test_every_install_is_the_same_to_the_byte(tmp_path: Path) -> None:
+    first = install(DEFAULT_MODEL, tmp_path / "first", report=print, origins=OFFICIAL)
+    again = install(DEFAULT_MODEL, tmp_path / "again", report=print, origins=OFFICIAL)
     assert _sums(again) == _sums(first)
-    assert FastembedEmbedder(DEFAULT_MODEL, tmp_path, threads=1).dimension == 384
+    assert FastembedEmbedder(DEFAULT_MODEL, tmp_path / "first", threads=1).dimension == 384
+
+
+def test_the_graph_in_the_package_is_what_its_script_makes() -> None:
+    assert built(official_files() / WEIGHTS) == GRAPH.read_bytes()
 
 
 def test_a_model_of_another_width_than_promised_is_refused(tmp_path: Path) -> None:
@@ -132,7 +143,9 @@ def test_a_model_of_another_width_than_promised_is_refused(tmp_path: Path) -> No
         folder = verify(DEFAULT_MODEL, models_dir())
         no_manifest = shutil.ignore_patterns(MANIFEST)
         snapshot = shutil.copytree(folder, into / "snapshot", ignore=no_manifest)
-        return (snapshot / "model.onnx").rename(snapshot / model.model_file).parent
+        graph = with_its_weights(snapshot / "model.onnx")
+        (snapshot / model.model_file).write_bytes(graph.SerializeToString())
+        return snapshot
 
     wider = "BAAI/bge-base-en-v1.5"
     install(wider, tmp_path, report=print, origins=Origins(OFFICIAL.package, mislabelled))

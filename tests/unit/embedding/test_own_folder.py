@@ -31,8 +31,8 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "my model"
     (made / "onnx").mkdir(parents=True)
     for file in source.iterdir():
-        if file.suffix == ".onnx":
-            shutil.copyfile(file, made / "onnx" / "model.onnx")
+        if file.name.startswith("model.onnx"):
+            shutil.copyfile(file, made / "onnx" / file.name)
         elif file.name != "installed.json":
             shutil.copyfile(file, made / file.name)
     return made

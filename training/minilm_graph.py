@@ -1,18 +1,25 @@
-"""Builds the ONNX graph of all-MiniLM-L6-v2 from its published weights.
+"""Builds the ONNX graph of all-MiniLM-L6-v2, without its weights.
+
+    python -m training.minilm_graph WEIGHTS OUT    WEIGHTS is the published model.safetensors
 
 A BERT encoder as in the paper: embeddings, then six layers of attention and feed-forward, each
 followed by a residual sum and a normalisation. Only standard operators, no training parts, no
-pooling: fastembed averages the tokens.
+pooling: fastembed averages the tokens. The weights stay where they are published: the graph has
+the place of each in a copy of that file, which lies beside it.
 """
 
+import argparse
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
-from safetensors.numpy import load
+
+from streams.embedding.install import GRAPH_WEIGHTS
 
 LAYERS = 6
 HEADS = 12
@@ -22,23 +29,50 @@ NORM_EPSILON = 1e-12
 OPSET = 17  # the first with LayerNormalization
 IR_VERSION = 8
 
-Weights = Mapping[str, NDArray[np.float32]]
 
-
-def build(safetensors: Path, target: Path) -> None:
-    """Write the graph with the weights of `safetensors` to the file `target`."""
-    graph = _Graph(load(safetensors.read_bytes()))
+def built(safetensors: Path) -> bytes:
+    """Return the graph over the weights of a file."""
+    graph = _Graph(_places(safetensors))
     bias = _padding_bias(graph)
     hidden = _embeddings(graph)
     for number in range(LAYERS):
         hidden = _layer(graph, f"encoder.layer.{number}", hidden, bias)
-    target.write_bytes(graph.model(hidden).SerializeToString(deterministic=True))
+    return graph.model(hidden).SerializeToString(deterministic=True)
+
+
+def _places(safetensors: Path) -> dict[str, TensorProto]:
+    """Return the float32 tensors of a file as references to their bytes in it.
+
+    The file begins with the size of its header, and offsets in the header count from behind it.
+    """
+    with safetensors.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header: dict[str, Any] = json.loads(file.read(size))
+    places: dict[str, TensorProto] = {}
+    for name, told in header.items():
+        if told.get("dtype") == "F32":
+            first, end = told["data_offsets"]
+            places[name] = _reference(name, told["shape"], 8 + size + first, end - first)
+    return places
+
+
+def _reference(name: str, shape: Sequence[int], offset: int, length: int) -> TensorProto:
+    tensor = TensorProto(
+        name=name,
+        data_type=TensorProto.FLOAT,
+        dims=shape,
+        data_location=TensorProto.EXTERNAL,
+    )
+    told = {"location": GRAPH_WEIGHTS, "offset": str(offset), "length": str(length)}
+    for key, value in told.items():
+        tensor.external_data.add(key=key, value=value)
+    return tensor
 
 
 class _Graph:
     """Collects nodes and weights; every method returns the name of the tensor it made."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: Mapping[str, TensorProto]) -> None:
         self._weights = weights
         self._nodes: list[NodeProto] = []
         self._initializers: dict[str, TensorProto] = {}
@@ -59,11 +93,15 @@ class _Graph:
         return self._keep(f"integers {values}", np.array(values, np.int64))
 
     def weight(self, name: str) -> str:
-        return self._keep(name, self._weights[name])
+        self._initializers[name] = self._weights[name]
+        return name
 
     def transposed(self, name: str) -> str:
-        """Return a weight ready for `x @ w`: the file holds (out, in), as PyTorch does."""
-        return self._keep(f"{name}.T", np.ascontiguousarray(self._weights[name].T))
+        """Return a weight ready for `x @ w`: the file holds (out, in), as PyTorch does.
+
+        The runtime transposes it once, when it loads the graph.
+        """
+        return self.node("Transpose", self.weight(name), perm=[1, 0])
 
     def model(self, output: str) -> ModelProto:
         self._nodes.append(helper.make_node("Identity", [output], ["last_hidden_state"]))
@@ -161,3 +199,11 @@ def _gelu(graph: _Graph, hidden: str) -> str:
     share = graph.node("Erf", graph.node("Div", hidden, graph.scalar(math.sqrt(2.0))))
     weighted = graph.node("Mul", hidden, graph.node("Add", share, graph.scalar(1.0)))
     return graph.node("Mul", weighted, graph.scalar(0.5))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("weights", type=Path)
+    parser.add_argument("out", type=Path)
+    given = parser.parse_args()
+    given.out.write_bytes(built(given.weights))
