@@ -1,14 +1,13 @@
 """`memsieve api`: memories over HTTP."""
 
 import asyncio
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streams.model.ports import Unusable
 from streams.store.cli import options
+from streams.store.world.extras import require
 
 
 def register(app: typer.Typer) -> None:
@@ -38,11 +37,10 @@ def api(
     Over an embedded store it is the one process that writes it, and decides before it answers. With
     --kafka it publishes what is asked for, and the services decide. Needs memsieve[api].
     """
-    if find_spec("fastapi") is None:
-        raise Unusable("the API is made with FastAPI: pip install 'memsieve[api]'")
+    require("api", "the API")
     from streams.api.app.application import served  # noqa: PLC0415
     from streams.api.app.serving import serve  # noqa: PLC0415
-    from streams.store.world.telemetry import log_lines  # noqa: PLC0415 - only here is all this needed
+    from streams.store.world.log_lines import log_lines  # noqa: PLC0415 - only here is all this needed
 
     source = options.source(
         config, store, kafka, policy=policy, api__tokens=tokens, api__host=host, api__port=port

@@ -1,7 +1,6 @@
 """`memsieve mcp`: memories as tools of an agent, over the Model Context Protocol."""
 
 import asyncio
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +9,9 @@ from pydantic import ValidationError
 
 from schemas.base import Record, Scope, ScopeName
 from streams.memory.app.problems import first_problem
-from streams.model.ports import Unusable
 from streams.store.app.failures import UsageError
 from streams.store.cli import options
+from streams.store.world.extras import require
 
 
 def register(app: typer.Typer) -> None:
@@ -44,10 +43,9 @@ def mcp(
     The one process that writes the store. An agent starts it and speaks to it over standard input
     and output; with --http several agents share it, at the path /mcp. Needs memsieve[mcp].
     """
-    if find_spec("mcp") is None:
-        raise Unusable("the MCP server is made with mcp: pip install 'memsieve[mcp]'")
+    require("mcp", "the MCP server")
     from streams.mcp.app import server  # noqa: PLC0415
-    from streams.store.world.telemetry import log_lines  # noqa: PLC0415 - only here is all this needed
+    from streams.store.world.log_lines import log_lines  # noqa: PLC0415 - only here is all this needed
 
     if tokens is not None and http is None:
         raise UsageError("--tokens goes with --http: one agent at standard input needs none")

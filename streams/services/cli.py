@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from streams.store.cli import options
+from streams.store.world.extras import require
 
 Port = Annotated[
     int | None,
@@ -76,8 +77,9 @@ def consolidator(
 
     As `consolidate` does. One is enough. It needs the policy of the deduplicators.
     """
+    require("kafka", "a service")
     from streams.services.app.consolidator import Consolidator  # noqa: PLC0415
-    from streams.store.world.telemetry import log_lines  # noqa: PLC0415 - only services need all this
+    from streams.store.world.log_lines import log_lines  # noqa: PLC0415 - only services need all this
 
     settings = options.load(config, kafka__bootstrap=kafka, service__port=port, policy=policy)
     log = log_lines("consolidator")
@@ -115,8 +117,9 @@ def _run(
     extracts: bool = False,
     **flags: Any,  # noqa: ANN401 - typer's values
 ) -> None:
+    require("kafka", "a service")
     from streams.services.app.services import Roles, Service  # noqa: PLC0415
-    from streams.store.world.telemetry import log_lines  # noqa: PLC0415 - only services need all this
+    from streams.store.world.log_lines import log_lines  # noqa: PLC0415 - only services need all this
 
     settings = options.load(config, kafka__bootstrap=kafka, service__port=port, **flags)
     log = log_lines(name)

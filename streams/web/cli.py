@@ -1,14 +1,13 @@
 """`memsieve web`: the page to review and explore."""
 
 import asyncio
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streams.model.ports import Unusable
 from streams.store.cli import options
+from streams.store.world.extras import require
 
 
 def register(app: typer.Typer) -> None:
@@ -40,12 +39,9 @@ def web(
     Over an embedded store it is the one process that writes it. With --kafka it publishes the
     answers, and the services decide. Needs memsieve[web].
     """
-    missing = [name for name in ("fastapi", "jinja2") if find_spec(name) is None]
-    if missing:
-        named = " and ".join(missing)
-        raise Unusable(f"the page is made with {named}: pip install 'memsieve[web]'")
+    require("web", "the page")
     from streams.api.app.serving import serve  # noqa: PLC0415
-    from streams.store.world.telemetry import log_lines  # noqa: PLC0415 - only here is all this needed
+    from streams.store.world.log_lines import log_lines  # noqa: PLC0415 - only here is all this needed
     from streams.web.app.app import served  # noqa: PLC0415
 
     source = options.source(

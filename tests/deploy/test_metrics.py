@@ -62,9 +62,9 @@ def test_metrics_are_made_in_one_module() -> None:
     importing = re.compile(r"^\s*(?:from|import) prometheus_client\b.*$", re.MULTILINE)
     modules = {path: path.read_text("utf-8") for path in (ROOT / "streams").rglob("*.py")}
     makers = {str(path.relative_to(ROOT)) for path, text in modules.items() if made.search(text)}
-    assert makers == {"streams/store/world/telemetry.py"}
+    assert makers == {"streams/store/world/metrics.py"}
     importers = {path.name for path, text in modules.items() if importing.search(text)}
-    assert importers == {"telemetry.py", "health.py"}
+    assert importers == {"metrics.py", "health.py"}
 
 
 def test_every_metric_of_the_table_tells_what_it_answers() -> None:

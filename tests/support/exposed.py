@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from schemas.decisions import KINDS
 from schemas.topics import TOPICS
-from streams.store.world.telemetry import ApiMetrics, ConsolidationMetrics, Metrics
+from streams.store.world.metrics import ApiMetrics, ConsolidationMetrics, Metrics
 
 TOLD_BY: Mapping[str, tuple[str, ...]] = {
     "Services": ("deduplicator", "writer", "serve", "extractor"),

@@ -18,7 +18,7 @@ from streams.api.app import records
 from streams.api.app.application import described
 from streams.recall.app import loading
 from streams.store.app import conflicts
-from streams.store.world.telemetry import ApiMetrics
+from streams.store.world.metrics import ApiMetrics
 
 FILE = Path(__file__).parents[2] / "memsieve" / "http_memory.py"
 

@@ -12,7 +12,7 @@ from typing import Literal
 from playwright.async_api import Page, async_playwright
 
 from schemas.decisions import Merge, OnEvent
-from streams.services.world.health import serving as on_a_port
+from streams.services.world.serving import serving as on_a_port
 from tests.support.web import World, serving
 
 _FACTS = {

@@ -21,7 +21,7 @@ from streams.store.app import policies
 from streams.store.app import settings as configuration
 from streams.store.app.reading import reading
 from streams.store.app.settings import Settings
-from streams.store.world.telemetry import ApiMetrics
+from streams.store.world.metrics import ApiMetrics
 from streams.web.app.app import build
 from tests.builders import event, later
 from tests.fakes.clock import StandingClock

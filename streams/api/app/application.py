@@ -25,7 +25,7 @@ from streams.memory.app.lifecycle import Lifecycle
 from streams.model.ports import Clock
 from streams.store.app.product_settings import ApiSettings
 from streams.store.app.settings import Settings
-from streams.store.world.telemetry import ApiMetrics
+from streams.store.world.metrics import ApiMetrics
 
 
 def described(life: Lifecycle, metrics: ApiMetrics, log: Log) -> FastAPI:

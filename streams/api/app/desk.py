@@ -14,7 +14,7 @@ from streams.api.app.records import Fresh, event_of
 from streams.memory.app.lifecycle import Declined, Lifecycle, require_told, scope_of, unknown
 from streams.model.ports import Poison
 from streams.stage.core.reviewing import Question
-from streams.store.world.telemetry import ApiMetrics
+from streams.store.world.metrics import ApiMetrics
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from streams.api.app.access import UNKNOWN_CALLER, Access, Grant
 from streams.api.app.problems import Log, Refused
 from streams.judges.budget import Budget
 from streams.store.app.product_settings import ApiSettings
-from streams.store.world.telemetry import ApiMetrics
+from streams.store.world.metrics import ApiMetrics
 
 OPEN = frozenset({"/", "/docs", "/openapi.json"})
 """What everybody may see: it is the same for all."""

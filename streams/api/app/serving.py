@@ -16,14 +16,15 @@ from streams.memory.app.embedded_store import holding
 from streams.memory.app.lifecycle import Lifecycle, OwnStore, Past
 from streams.memory.app.queueing import Cluster, Queue
 from streams.recall.app.loading import loading
-from streams.services.app.services import signals_to
-from streams.services.world.health import endpoints, serving
+from streams.services.world.health import endpoints
+from streams.services.world.serving import serving
+from streams.services.world.signals import signals_to
 from streams.store.app import embedding, wiring
 from streams.store.app.reading import opened, reader_of
 from streams.store.app.requests import taken_by
 from streams.store.app.settings import Settings
+from streams.store.world.metrics import ApiMetrics
 from streams.store.world.store_directory import StoreDirectory
-from streams.store.world.telemetry import ApiMetrics
 
 Build: TypeAlias = Callable[[Lifecycle, access.Access, ApiMetrics], Awaitable[ASGIApp]]
 """Makes an app that asks whoever comes for a token, and counts what it answers."""

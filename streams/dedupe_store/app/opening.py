@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streams.store.app.settings import Settings
+from streams.store.world.extras import require
 
 if TYPE_CHECKING:
     from streams.dedupe_store.world.foreign import Collections
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def foreign_collections(settings: Settings, place: str) -> AsyncGenerator["Collections"]:
     """Open another program's collections, from a server's URL or from a copy of a directory."""
+    require("qdrant", "a Qdrant collection")
     from streams.dedupe_store.world.foreign import of_directory, of_server
     from streams.index.qdrant import connect
 

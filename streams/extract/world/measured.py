@@ -4,7 +4,7 @@ from schemas.events import Remember
 from streams.extract.core.synthesis import Declined, Material, Refused
 from streams.extract.port import Extracting
 from streams.model.ports import NoAnswer
-from streams.store.world.telemetry import Metrics
+from streams.store.world.metrics import Metrics
 
 
 class MeasuredExtractor:

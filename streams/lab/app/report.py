@@ -3,13 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from schemas.decisions import Change, Ignore, Insert, kind_of, kinds_of
 from streams.lab.app.evaluated import Evaluation, Row, Way, measured, scores
 from streams.lab.core.measures import Point, Rate, curve
-from streams.model.ports import Unusable
 
 if TYPE_CHECKING:
     from streams.lab.world import Line
@@ -40,14 +38,8 @@ svg { max-width: 100%; height: auto; }
 """
 
 
-def require() -> None:
-    """Raise Unusable if the plotting library is not installed."""
-    if find_spec("matplotlib") is None:
-        raise Unusable("--html draws with matplotlib: pip install 'memsieve[report]'")
-
-
 def page(made: Evaluation) -> str:
-    """Return the report as HTML; call `require` first."""
+    """Return the report as HTML; it needs the extra `lab`."""
     parts = [
         _head(made),
         _intervals(made.rows, made.threshold),

@@ -19,6 +19,7 @@ from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
 from streams.store.cli.console import note, say, say_object
 from streams.store.cli.progress import Meter
+from streams.store.world.extras import require
 
 _REFUSED_SHOWN = 10
 _NAMES = {
@@ -66,7 +67,7 @@ def evaluate(
     chosen = policies.load(settings.policy)
     policies.require_model(chosen, wiring.named_model(settings.embedder))
     if html is not None:
-        report.require()
+        require("lab", "--html")
     found = labelled.read(rows.sources(files), limit)
     for refused in found.refused[:_REFUSED_SHOWN]:
         note(f"left out: {refused}")

@@ -9,6 +9,7 @@ import typer
 from streams.store.app import wiring
 from streams.store.cli import options
 from streams.store.cli.console import say, say_json
+from streams.store.world.extras import require
 
 if TYPE_CHECKING:
     from streams.log.kafka.topics import Found
@@ -47,6 +48,7 @@ def create(
 
     The number of partitions is chosen once: a scope's partition follows from it.
     """
+    require("kafka", "a Kafka cluster")
     from streams.log.kafka import topics  # noqa: PLC0415 - Kafka's libraries take a second
 
     settings = options.load(config, kafka__bootstrap=kafka)
@@ -66,6 +68,7 @@ def check(
     as_json: options.AsJson = False,
 ) -> None:
     """Check that the topics are there, and such that nothing is lost."""
+    require("kafka", "a Kafka cluster")
     from streams.log.kafka import topics  # noqa: PLC0415
 
     settings = options.load(config, kafka__bootstrap=kafka)

@@ -27,8 +27,8 @@ from schemas.base import ScopeName
 from streams.api.app.access import UNKNOWN_CALLER, Access, Grant, Right, load
 from streams.mcp.app.tools import AUTHOR, TOOLS, Answer, Call, Tool
 from streams.memory.app.embedded_store import EmbeddedStore
-from streams.services.app.services import signals_to
-from streams.services.world.health import serving
+from streams.services.world.serving import serving
+from streams.services.world.signals import signals_to
 from streams.store.app.failures import UsageError, failure_of
 from streams.store.app.settings import Settings
 

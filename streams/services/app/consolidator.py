@@ -7,11 +7,11 @@ from contextlib import suppress
 from streams.consolidate.app.consolidated import Consolidated
 from streams.consolidate.app.consolidating import Asked, consolidation
 from streams.model.ports import Transient
-from streams.services.app.services import signals_to
 from streams.services.world.health import endpoints
+from streams.services.world.signals import signals_to
 from streams.store.app import wiring
 from streams.store.app.settings import Settings
-from streams.store.world.telemetry import ConsolidationMetrics
+from streams.store.world.metrics import ConsolidationMetrics
 
 
 class Consolidator:

@@ -1,9 +1,8 @@
 """The distributed processes on Kafka: extractor, deduplicator and writer."""
 
 import asyncio
-import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -28,6 +27,7 @@ from streams.model.policy import Policy
 from streams.model.ports import Embedder, Index, Process, Sink, Transient
 from streams.services.app.status import Line, Status
 from streams.services.world.health import endpoints
+from streams.services.world.signals import signals_to
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.judging import Judging
 from streams.stage.flow.owner import Owner
@@ -35,7 +35,7 @@ from streams.stage.flow.takeover import Claim, applied, require_log, require_mod
 from streams.stage.flow.writer import Writer, restore
 from streams.store.app import policies, wiring
 from streams.store.app.settings import InvalidSettings, Settings
-from streams.store.world.telemetry import MeasuredEmbedder, Metrics
+from streams.store.world.metrics import MeasuredEmbedder, Metrics
 
 Answer = TypeVar("Answer")
 
@@ -386,21 +386,3 @@ async def _level_with(log: KafkaLog, index: Index, report: Callable[[str], None]
     for partition in range(await log.partitions(DECISIONS.name)):
         await require_log(log, (await applied(index, partition)).reached, partition)
     await restore(index, log, report)
-
-
-@contextmanager
-def signals_to(stop: asyncio.Future[None]) -> Generator[None]:
-    """Set `stop` on SIGTERM and SIGINT, for an orderly shutdown."""
-    loop = asyncio.get_running_loop()
-
-    def told() -> None:
-        if not stop.done():
-            stop.set_result(None)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)

@@ -46,6 +46,7 @@ from streams.store.app.setting_groups import (
     SinkSettings,
 )
 from streams.store.app.settings import InvalidSettings, Settings
+from streams.store.world.extras import require
 from streams.store.world.store_directory import IndexKind, StoreDirectory
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from streams.log.kafka.log import KafkaLog
     from streams.log.kafka.subscribe import Fetching
     from streams.model.policy import JudgeName
-    from streams.store.world.telemetry import DecisionLines
+    from streams.store.world.log_lines import DecisionLines
 
 
 def embedder(settings: EmbedderSettings, report: Callable[[str], None]) -> Embedder:
@@ -234,6 +235,7 @@ async def open_index(settings: Settings, *, create: bool = True) -> Index:
 
     Its name contains the model and the dimension, so that vectors of two models never mix.
     """
+    require("kafka", "the index of a cluster")
     from streams.index.qdrant import QdrantIndex, collection_name, connect
 
     model = shared_model_of(settings.embedder)
@@ -265,9 +267,9 @@ async def open_index(settings: Settings, *, create: bool = True) -> Index:
 
 async def open_collection(settings: Settings) -> "QdrantIndex":
     """Return the existing collection of a server."""
+    opened = await open_index(settings, create=False)
     from streams.index.qdrant import QdrantIndex
 
-    opened = await open_index(settings, create=False)
     if not isinstance(opened, QdrantIndex):
         raise TypeError("index.kind qdrant gives a QdrantIndex")
     return opened
@@ -275,16 +277,18 @@ async def open_collection(settings: Settings) -> "QdrantIndex":
 
 async def partitions(settings: KafkaSettings) -> int:
     """Return the number of partitions of events and decisions; require all topics to be valid."""
+    there = connection(settings)
     from streams.log.kafka import topics
 
-    return await topics.require(connection(settings))
+    return await topics.require(there)
 
 
 def kafka_log(settings: Settings) -> "KafkaLog":
     """Return the log of a cluster. Raises InvalidSettings if no broker is configured."""
+    there = connection(settings.kafka)
     from streams.log.kafka.log import KafkaLog, Sending
 
-    return KafkaLog(connection(settings.kafka), Sending(**settings.producer.model_dump()))
+    return KafkaLog(there, Sending(**settings.producer.model_dump()))
 
 
 def fetching(settings: ConsumerSettings) -> "Fetching":
@@ -296,6 +300,7 @@ def fetching(settings: ConsumerSettings) -> "Fetching":
 
 def connection(settings: KafkaSettings) -> "Connection":
     """Return how to connect to the cluster. Raises InvalidSettings if no broker is configured."""
+    require("kafka", "a Kafka cluster")
     from streams.log.kafka.connection import Connection
 
     if settings.bootstrap is None:
@@ -383,7 +388,7 @@ def decision_lines(process: str, settings: LoggingSettings) -> "DecisionLines | 
     """Return the logger of a process's decisions; None if they are not to be logged."""
     if settings.decisions == "none":
         return None
-    from streams.store.world.telemetry import DecisionLines, log_lines
+    from streams.store.world.log_lines import DecisionLines, log_lines
 
     debug = settings.decisions == "debug"
     log = log_lines(process, logging.DEBUG if debug else logging.INFO)

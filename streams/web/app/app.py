@@ -21,7 +21,7 @@ from streams.model.policy import Policy
 from streams.model.ports import Clock
 from streams.store.app import policies
 from streams.store.app.settings import Settings
-from streams.store.world.telemetry import ApiMetrics
+from streams.store.world.metrics import ApiMetrics
 from streams.web.app import exploring, logins, quality, reviewing
 from streams.web.app.chronicle import Chronicle
 from streams.web.app.doubts import Doubts

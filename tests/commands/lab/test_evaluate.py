@@ -164,10 +164,11 @@ def test_a_report_without_what_draws_it_is_refused_at_once(
     def absent(_: str) -> None:
         return None
 
-    monkeypatch.setattr("streams.lab.app.report.find_spec", absent)
+    monkeypatch.setattr("streams.store.world.extras.find_spec", absent)
     refused = memsieve("evaluate", pairs, "--html", "r.html")
     assert refused.code == 2
-    assert refused.err == "memsieve: --html draws with matplotlib: pip install 'memsieve[report]'\n"
+    told = "memsieve: --html needs an extra: pip install 'memsieve[lab]' (matplotlib is missing)\n"
+    assert refused.err == told
 
 
 def test_events_are_taken_as_they_are(memsieve: Memsieve, tmp_path: Path) -> None:

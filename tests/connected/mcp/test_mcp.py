@@ -404,5 +404,5 @@ def test_without_its_library_one_line_says_what_to_install(tmp_path: Path) -> No
         text=True,
         check=False,
     )
-    told = "memsieve: the MCP server is made with mcp: pip install 'memsieve[mcp]'\n"
+    told = "memsieve: the MCP server needs an extra: pip install 'memsieve[mcp]' (mcp is missing)\n"
     assert (done.returncode, done.stderr) == (2, told)

@@ -22,12 +22,12 @@ from streams.model.neighbours import Stored
 from streams.model.ports import NoStore, Outgoing, Unreachable
 from streams.model.scope import partition_of
 from streams.recall.app.loading import Loading
-from streams.services.world.health import serving
+from streams.services.world.serving import serving
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
 from streams.store.app.product_settings import ApiSettings, LoadSettings
 from streams.store.app.requests import record_of
-from streams.store.world.telemetry import ApiMetrics
+from streams.store.world.metrics import ApiMetrics
 from streams.text.reading import Readings
 from tests.builders import at_cosine, event, identity, memory, unit
 from tests.fakes.clock import StandingClock

@@ -25,7 +25,7 @@ from streams.store.app import settings as configuration
 from streams.store.app.product_settings import ApiSettings
 from streams.store.app.reading import opened, records
 from streams.store.app.settings import Settings
-from streams.store.world.telemetry import ApiMetrics
+from streams.store.world.metrics import ApiMetrics
 from tests.builders import event
 
 POLICY = """

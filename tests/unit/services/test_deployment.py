@@ -145,7 +145,7 @@ def test_what_is_served_is_in_the_image_and_finds_its_tokens(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     lock = (ROOT / "requirements.lock").read_text("utf-8")
-    assert {"fastapi", "jinja2"} <= set(re.findall(r"^(\w+)==", lock, re.MULTILINE))
+    assert {"aiokafka", "fastapi", "jinja2"} <= set(re.findall(r"^(\w+)==", lock, re.MULTILINE))
     settings = _settings(name, monkeypatch)
     port = getattr(settings, name).port
     assert [f"{LOOPBACK}:{port}:{port}"] == SERVICES[name]["ports"]

@@ -15,7 +15,7 @@ from schemas.events import Remember
 from streams.model.embedding import Vector
 from streams.model.identity import named_memory_id
 from streams.stage.core.brake import WINDOW
-from streams.store.world.telemetry import Metrics
+from streams.store.world.metrics import Metrics
 from tests.builders import at_cosine, event, later, policy, unit
 from tests.support.bench import Bench, evidence_of
 
