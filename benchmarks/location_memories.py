@@ -37,7 +37,7 @@ from streams.stage.core.mapping import FieldMapping
 from streams.store.app import policies, settings
 from streams.store.app.following import Following
 from streams.store.app.processes import EmbeddedPipeline, Tally, embedded
-from streams.store.app.reading import opened
+from streams.store.app.reading import Target, opened
 from streams.store.app.requests import record_of
 from streams.store.world.files import FileSource
 
@@ -179,7 +179,7 @@ async def _decisions(store: Path, embedder: Embedder) -> list[Cost]:
 
 async def _held(store: Path) -> int:
     """Return the bytes that a process needs to hold all memories and vectors in RAM."""
-    async with opened(settings.load({"store": store}), embedded=True) as log:
+    async with opened(Target(settings.load({"store": store}), embedded=True)) as log:
         tracemalloc.start()
         before, _ = tracemalloc.get_traced_memory()
         following = Following(log)

@@ -24,7 +24,7 @@ from streams.forget.core import Plan
 from streams.stage.core.explain import outcome, why
 from streams.stage.core.lineage import Wish
 from streams.store.app.awaiting import is_out_of_date, undecided
-from streams.store.app.reading import Ambiguous, reading
+from streams.store.app.reading import Ambiguous, Target, reading
 from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object
@@ -148,9 +148,9 @@ def _wanted(identity: str | None, scope: str | None, tenant: str | None) -> Want
 
 
 async def _forget(
-    source: options.Source, wanted: Wanted, wish: Wish, wait: int, *, dry_run: bool
+    source: Target, wanted: Wanted, wish: Wish, wait: int, *, dry_run: bool
 ) -> Forgot:
-    async with reading(source.settings, embedded=source.embedded) as reader:
+    async with reading(source) as reader:
         wanted = await in_full(wanted, reader)
     if dry_run:
         return await foreseen(source.settings, wanted, wish, note, embedded=source.embedded)
@@ -159,8 +159,8 @@ async def _forget(
     return await ask_to_forget(source.settings, wanted, wish, wait, note)
 
 
-async def _export(source: options.Source, tenant: str, out: Path) -> exporting.Exported | None:
-    async with reading(source.settings, embedded=source.embedded) as reader:
+async def _export(source: Target, tenant: str, out: Path) -> exporting.Exported | None:
+    async with reading(source) as reader:
         return await exporting.export(reader, tenant, out)
 
 

@@ -18,6 +18,7 @@ from streams.reviews.app import VERDICTS, Label, answer_to, reviewing
 from streams.stage.core.explain import opinions, outcome, why
 from streams.stage.core.reviewing import Question, Questions
 from streams.store.app.awaiting import Asking
+from streams.store.app.reading import Target
 from streams.store.app.requests import Decider, author_of
 from streams.store.cli import options
 from streams.store.cli.console import more, note, quoted, say, say_json, say_line, say_object
@@ -152,7 +153,7 @@ def export(
 class _Desk:
     """Where answers go: into the store, which decides at once, or to the cluster."""
 
-    def __init__(self, source: options.Source, author: str, note_: str) -> None:
+    def __init__(self, source: Target, author: str, note_: str) -> None:
         self._settings = source.settings
         self._author = author
         self._note = note_
@@ -183,7 +184,7 @@ class _Desk:
             say(line)
 
 
-def _in_turn(desk: _Desk, source: options.Source, scope: str | None) -> None:
+def _in_turn(desk: _Desk, source: Target, scope: str | None) -> None:
     """Ask a person about one open question after the other."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise options.UsageError("without a terminal nobody can be asked: give ID and a verdict")
@@ -294,11 +295,11 @@ def _only(questions: Sequence[Question], identity: str, place: str) -> Question:
     return options.only(by_id, identity, what="question", place=place)
 
 
-async def _questions(source: options.Source) -> tuple[Questions, str]:
-    async with reviewing(source.settings, embedded=source.embedded) as reviews:
+async def _questions(source: Target) -> tuple[Questions, str]:
+    async with reviewing(source) as reviews:
         return await reviews.questions(), reviews.place
 
 
-async def _labels(source: options.Source) -> list[Label]:
-    async with reviewing(source.settings, embedded=source.embedded) as reviews:
+async def _labels(source: Target) -> list[Label]:
+    async with reviewing(source) as reviews:
         return await reviews.labels()

@@ -17,7 +17,7 @@ from streams.stage.flow.dead_letters import oversized
 from streams.store.app.awaiting import Asking, Reply
 from streams.store.app.embedding import for_store
 from streams.store.app.processes import EmbeddedPipeline
-from streams.store.app.reading import StoreReader, reading
+from streams.store.app.reading import StoreReader, Target, reading
 from streams.store.app.requests import decided_by, existing_store, unpublishable
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
@@ -81,7 +81,7 @@ async def undo_in_store(
     StoreDirectory(settings.store).require()
     async with (
         existing_store(settings, for_store(settings, report), report) as pipeline,
-        reading(settings, embedded=True) as reader,
+        reading(Target(settings, embedded=True)) as reader,
     ):
         return await undo_with(pipeline, reader, identity, wish)
 
@@ -104,7 +104,7 @@ async def undo_in_cluster(
     """
     asking = Asking(settings, seconds, report)
     while True:
-        async with reading(settings, embedded=False) as reader:
+        async with reading(Target(settings, embedded=False)) as reader:
             found = await planned(reader, identity, wish)
         if found is None:
             return None

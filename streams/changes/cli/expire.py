@@ -12,7 +12,7 @@ from streams.changes.app.retiring import Ending, end, expiring, requests
 from streams.clock.system import SystemClock
 from streams.model.policy import Policy
 from streams.store.app import policies
-from streams.store.app.reading import reading
+from streams.store.app.reading import Target, reading
 from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import more, note, quoted, say, say_object
@@ -71,10 +71,8 @@ def expire(
     require_decided(done.waiting, wait)
 
 
-async def _due(
-    source: options.Source, scope: str | None, rules: Policy, then: datetime
-) -> list[Ending]:
-    async with reading(source.settings, embedded=source.embedded) as reader:
+async def _due(source: Target, scope: str | None, rules: Policy, then: datetime) -> list[Ending]:
+    async with reading(source) as reader:
         memories = await reader.memories()
     here = (memory for memory in memories if options.below(memory.scope, scope))
     return expiring(here, rules, then)

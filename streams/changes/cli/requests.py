@@ -14,7 +14,7 @@ from streams.changes.core.history import standing
 from streams.stage.core.decide import target_of
 from streams.stage.core.explain import outcome, why
 from streams.store.app.awaiting import Asking, Reply, decisions_of, is_out_of_date, undecided
-from streams.store.app.reading import StoreReader, reading
+from streams.store.app.reading import StoreReader, Target, reading
 from streams.store.app.requests import Decider, author_of, request
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_object
@@ -132,7 +132,7 @@ def rate(
     ask(source, [asked], wait=wait, as_json=as_json)
 
 
-def ask(source: options.Source, events: Sequence[Event], *, wait: int, as_json: bool) -> None:
+def ask(source: Target, events: Sequence[Event], *, wait: int, as_json: bool) -> None:
     """Have a store decide on events at once, or a cluster within so many seconds; tell the outcome.
 
     Raises UsageError where what the first of them asks for came too late, or was set aside;
@@ -151,7 +151,7 @@ def ask(source: options.Source, events: Sequence[Event], *, wait: int, as_json: 
 
 
 def _asked(
-    source: options.Source, events: Sequence[Event], wait: int
+    source: Target, events: Sequence[Event], wait: int
 ) -> tuple[Sequence[Decision], list[Reply]]:
     if source.embedded:
         return asyncio.run(Decider(source.settings, note).decide(*events)), []
@@ -174,7 +174,7 @@ def _published(replies: Sequence[Reply]) -> dict[str, Any]:
 
 
 def _pin(
-    source: options.Source,
+    source: Target,
     identity: str,
     author: str | None,
     note_: str,
@@ -190,9 +190,9 @@ def _pin(
     ask(source, [asked], wait=wait, as_json=as_json)
 
 
-async def _memories(source: options.Source, identities: Sequence[str]) -> list[Memory]:
+async def _memories(source: Target, identities: Sequence[str]) -> list[Memory]:
     """Return the live memories that the ids, or their beginnings, name."""
-    async with reading(source.settings, embedded=source.embedded) as reader:
+    async with reading(source) as reader:
         return [await _live(reader, identity) for identity in identities]
 
 

@@ -10,7 +10,7 @@ from schemas.events import Retire
 from streams.changes.app import retiring
 from streams.clock.system import SystemClock
 from streams.stage.core.sessions import Session, Sessions
-from streams.store.app.reading import reading
+from streams.store.app.reading import Target, reading
 from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import more, note, say, say_json, say_object
@@ -84,9 +84,9 @@ def end(
     require_decided(done.waiting, wait)
 
 
-async def _sessions(source: options.Source, scope: str | None) -> list[Session]:
+async def _sessions(source: Target, scope: str | None) -> list[Session]:
     counted = Sessions()
-    async with reading(source.settings, embedded=source.embedded) as reader:
+    async with reading(source) as reader:
         async for entry in reader.decisions():
             decision = entry.decision
             if not isinstance(decision, Marker) and options.below(decision.event.scope, scope):
@@ -94,10 +94,8 @@ async def _sessions(source: options.Source, scope: str | None) -> list[Session]:
     return counted.all()
 
 
-async def _requests(
-    source: options.Source, session: str, scope: str | None, author: str
-) -> list[Retire]:
-    async with reading(source.settings, embedded=source.embedded) as reader:
+async def _requests(source: Target, session: str, scope: str | None, author: str) -> list[Retire]:
+    async with reading(source) as reader:
         memories = await reader.memories()
     here = (memory for memory in memories if options.below(memory.scope, scope))
     return retiring.session_over(session, here, author=author, now=SystemClock().now())

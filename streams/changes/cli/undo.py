@@ -15,7 +15,7 @@ from streams.clock.system import SystemClock
 from streams.stage.core.explain import outcome, why
 from streams.stage.core.lineage import CannotUndo, Changing, Plan, Wish
 from streams.store.app.awaiting import Reply, decisions_of, undecided
-from streams.store.app.reading import Ambiguous, reading
+from streams.store.app.reading import Ambiguous, Target, reading
 from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object
@@ -113,10 +113,10 @@ class _Told:
 
 
 async def _undo(
-    source: options.Source, identity: str, wish: Wish, wait: int, *, dry_run: bool
+    source: Target, identity: str, wish: Wish, wait: int, *, dry_run: bool
 ) -> _Told | None:
     if dry_run:
-        async with reading(source.settings, embedded=source.embedded) as reader:
+        async with reading(source) as reader:
             plan = await planned(reader, identity, wish)
         return None if plan is None else _Told(plan)
     if source.embedded:

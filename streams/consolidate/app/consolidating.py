@@ -42,7 +42,7 @@ from streams.store.app import policies, wiring
 from streams.store.app.embedding import for_store
 from streams.store.app.following import Following
 from streams.store.app.product_settings import ConsolidateSettings
-from streams.store.app.reading import opened
+from streams.store.app.reading import Target, opened
 from streams.store.app.rehearsing import Means
 from streams.store.app.requests import existing_store
 from streams.store.app.settings import Settings
@@ -357,7 +357,7 @@ async def _opened(
     if embedded:
         StoreDirectory(settings.store).require()
         chosen = for_store(settings, report)
-        log = await stack.enter_async_context(opened(settings, embedded=True))
+        log = await stack.enter_async_context(opened(Target(settings, embedded=True)))
         means = Means(chosen.embedder, judging)
         memories = await Following(log).index()
         return await tried_out(memories, chosen.policy, means), chosen.policy, judging

@@ -18,7 +18,7 @@ from streams.store.app import wiring
 from streams.store.app.awaiting import LOOK_SECONDS, Published, publish
 from streams.store.app.following import Following
 from streams.store.app.processes import EmbeddedPipeline
-from streams.store.app.reading import opened
+from streams.store.app.reading import Target, opened
 from streams.store.app.rehearsing import Means, Rehearsal
 from streams.store.app.requests import decisions_on, record_of
 from streams.store.app.settings import Settings
@@ -43,7 +43,7 @@ class OwnStore:
         if not proposals:
             return []
         ids = {decision_id(one.scope, one.event_id): one for one in proposals}
-        async with opened(self.settings, embedded=True) as log:
+        async with opened(Target(self.settings, embedded=True)) as log:
             known = await log.find(DECISIONS.name, DECISION_ID_HEADER, list(ids))
             partitions = await log.partitions(EVENTS.name)
         before = {read_decision(record).decision_id for record in known}

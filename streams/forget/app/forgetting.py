@@ -49,7 +49,7 @@ from streams.store.app import policies, wiring
 from streams.store.app.awaiting import Asking, Reply, decisions_of, is_out_of_date
 from streams.store.app.embedding import Chosen, for_store
 from streams.store.app.processes import EmbeddedPipeline
-from streams.store.app.reading import StoreReader, opened, records
+from streams.store.app.reading import StoreReader, Target, opened, records
 from streams.store.app.requests import decided_by, existing_store
 from streams.store.app.settings import InvalidSettings, Settings
 from streams.store.world.store_directory import StoreDirectory
@@ -320,7 +320,7 @@ async def foreseen(
     chosen = _chosen(settings, report, embedded=embedded)
     async with (
         _means(settings, chosen, embedded=embedded, for_show=True) as means,
-        opened(settings, embedded=embedded) as log,
+        opened(Target(settings, embedded=embedded)) as log,
     ):
         return Forgot(await plans(log, wanted, means, wish, indexed=embedded))
 
@@ -338,7 +338,7 @@ async def forget_in_store(
     async with (
         _means(settings, chosen, embedded=True) as means,
         existing_store(settings, chosen, report) as pipeline,
-        opened(settings, embedded=True) as log,
+        opened(Target(settings, embedded=True)) as log,
     ):
         return await forget_with(pipeline, log, means, wanted, wish)
 
@@ -370,7 +370,7 @@ async def ask_to_forget(
     replies: list[Reply] = []
     async with (
         _means(settings, chosen, embedded=False) as means,
-        opened(settings, embedded=False) as log,
+        opened(Target(settings, embedded=False)) as log,
     ):
         found = await plans(log, wanted, means, wish, indexed=False)
         while found:

@@ -17,7 +17,7 @@ from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, applied
 from streams.stage.flow.writer import WRITER_GROUP, is_level
 from streams.store.app import policies, wiring
 from streams.store.app.embedding import of_store
-from streams.store.app.reading import StoreReader
+from streams.store.app.reading import StoreReader, Target
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 
@@ -33,12 +33,13 @@ class Finding:
     fact: str
 
 
-async def examine(settings: Settings, *, embedded: bool) -> list[Finding]:
+async def examine(target: Target) -> list[Finding]:
     """Examine every part; a broken one does not hide the others."""
+    settings = target.settings
     with suppress(NoStore, NoModel, InvalidPolicy):  # the checks below report the error
-        settings = of_store(settings) if embedded else settings
+        settings = of_store(settings) if target.embedded else settings
     parts: list[tuple[str, Examiner]] = [("policy", _policy), ("model", _model)]
-    if not embedded:
+    if not target.embedded:
         parts += [("topics", _topics), ("groups", _groups), ("index", _collection)]
     else:
         parts += [("store", _store)]

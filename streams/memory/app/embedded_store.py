@@ -42,7 +42,7 @@ from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
 from streams.store.app.embedding import Chosen, for_store
 from streams.store.app.failures import NotFound, UsageError
 from streams.store.app.processes import EmbeddedPipeline, embedded
-from streams.store.app.reading import StoreReader, in_order, opened, reader_of
+from streams.store.app.reading import StoreReader, Target, in_order, opened, reader_of
 from streams.store.app.requests import as_made, author_of, request, taken_by
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
@@ -77,8 +77,8 @@ async def holding(
     ) as pipeline:
         await pipeline.recover()
         try:
-            async with opened(settings, embedded=True) as log:
-                yield Held(pipeline, log, reader_of(log, settings, embedded=True))
+            async with opened(Target(settings, embedded=True)) as log:
+                yield Held(pipeline, log, reader_of(log, Target(settings, embedded=True)))
         finally:
             await pipeline.settle()
 

@@ -20,7 +20,7 @@ from streams.recall.app.recalling import Asked, Recaller, recalling
 from streams.recall.core.recall import BUDGET
 from streams.store.app.embedding import for_store
 from streams.store.app.processes import EmbeddedPipeline, embedded
-from streams.store.app.reading import reading
+from streams.store.app.reading import Target, reading
 from streams.store.app.requests import record_of
 from streams.store.app.settings import Settings
 
@@ -108,7 +108,7 @@ class Journal:
     async def reset_episode(self, episode: str) -> None:
         """Start an episode with a unique name; the last one's ephemeral memories end."""
         async with self._writing:
-            async with reading(self._settings, embedded=True) as reader:
+            async with reading(Target(self._settings, embedded=True)) as reader:
                 memories = await reader.memories()
             over = session_over(self._episode, memories, author=self._world, now=self._clock.now())
             await self._pipeline.take([record_of(one, self._partitions) for one in over])
@@ -179,10 +179,10 @@ async def journal(
     model = opening.llm_extractor(settings, clock) if llm else None
     async with (
         embedded(chosen.settings, chosen.policy, chosen.embedder, report) as pipeline,
-        recalling(chosen.settings, embedded=True, report=report) as recaller,
+        recalling(Target(chosen.settings, embedded=True), report=report) as recaller,
     ):
         await pipeline.recover()
-        async with reading(chosen.settings, embedded=True) as reader:
+        async with reading(Target(chosen.settings, embedded=True)) as reader:
             notes = Notes(await reader.memories(), (), settings.extraction.known_max)
         extraction = Extraction(settings.extraction, notes, model=model)
         try:

@@ -19,7 +19,7 @@ from streams.stage.flow.decisions import DECISION_ID_HEADER, read_decision
 from streams.stage.flow.incoming import addressed
 from streams.store.app.embedding import Chosen, for_store
 from streams.store.app.processes import EmbeddedPipeline, embedded
-from streams.store.app.reading import opened
+from streams.store.app.reading import Target, opened
 from streams.store.app.setting_groups import IndexSettings, LogSettings
 from streams.store.app.settings import InvalidSettings, Settings
 from streams.store.world.store_directory import StoreDirectory
@@ -126,7 +126,7 @@ async def taken_by(pipeline: EmbeddedPipeline, events: Sequence[Event]) -> list[
 async def decisions_on(settings: Settings, events: Sequence[Event]) -> list[OnEvent]:
     """Return an embedded store's decisions on events. Raises Fatal if one has none."""
     ids = [decision_id(event.scope, event.event_id) for event in events]
-    async with opened(settings, embedded=True) as log:
+    async with opened(Target(settings, embedded=True)) as log:
         records = await log.find(DECISIONS.name, DECISION_ID_HEADER, ids)
     decided = {one.decision_id: one for one in map(read_decision, records)}
     return [on_event(decided.get(i), e) for i, e in zip(ids, events, strict=True)]

@@ -6,12 +6,13 @@ from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 from streams.store.app.awaiting import Reply, undecided
-from streams.store.cli.options import Source, Undecided
+from streams.store.app.reading import Target
+from streams.store.cli.options import Undecided
 
 _Result = TypeVar("_Result")
 
 
-def heard(source: Source, asking: Coroutine[Any, Any, _Result]) -> _Result:
+def heard(source: Target, asking: Coroutine[Any, Any, _Result]) -> _Result:
     """Run what may wait for a cluster: Ctrl-C ends the waiting in order."""
     if not source.embedded:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,7 +12,7 @@ from streams.model.ports import Fatal, Transient
 from streams.stage.core.mapping import FieldMapping
 from streams.store.app import policies, settings
 from streams.store.app.processes import Tally, embedded
-from streams.store.app.reading import reading
+from streams.store.app.reading import Target, reading
 from streams.store.world.files import FileSource
 from tests.builders import START
 from tests.support.models import default_embedder
@@ -94,5 +94,5 @@ async def test_with_the_switch_creation_proceeds_and_the_next_consolidation_chec
 
 
 async def unchecked(store: Path) -> list[str | None]:
-    async with reading(settings.load({"store": store}), embedded=True) as reader:
+    async with reading(Target(settings.load({"store": store}), embedded=True)) as reader:
         return [memory.unchecked for memory in await reader.memories() if memory.live]
