@@ -17,7 +17,7 @@ from streams.dead_letters.flow import (
 )
 from streams.model.ports import Fatal, Log, Poison, Record
 from streams.store.app import reading, wiring
-from streams.store.app.reading import Target, records
+from streams.store.app.reading import LogTarget, records
 from streams.store.world.store_directory import StoreDirectory
 
 _TOGETHER = 100
@@ -76,13 +76,13 @@ async def why_set_aside(log: Log, reject: Reject) -> Poison:
     return Poison(f"was set aside as dead letter {reject.dead_letter_id}")
 
 
-def inputs(target: Target) -> Inputs:
+def inputs(target: LogTarget) -> Inputs:
     """Return the codec of what may be requeued: a store has no consumer of turns."""
     return EVENT if target.embedded else INPUT
 
 
 @asynccontextmanager
-async def opened(target: Target, *, writable: bool = False) -> AsyncGenerator[DeadLetters]:
+async def opened(target: LogTarget, *, writable: bool = False) -> AsyncGenerator[DeadLetters]:
     """Open a log for reading, or for settling its letters.
 
     Raises NoStore if there is no store, or, for writing, if another process writes it.
@@ -92,7 +92,7 @@ async def opened(target: Target, *, writable: bool = False) -> AsyncGenerator[De
 
 
 @asynccontextmanager
-async def _writable(target: Target) -> AsyncGenerator[Log]:
+async def _writable(target: LogTarget) -> AsyncGenerator[Log]:
     if not target.embedded:
         await wiring.partitions(target.settings.kafka)
         async with reading.opened(target) as log:

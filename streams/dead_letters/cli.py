@@ -13,7 +13,7 @@ from streams.dead_letters.app import inputs, opened
 from streams.dead_letters.flow import Inputs, Letter, Readable, again, given_up, readable
 from streams.model.ports import Poison
 from streams.stage.flow.dead_letters import EVENT_BYTES_MAX, original
-from streams.store.app.reading import Target
+from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.console import more, note, say, say_bytes, say_json, say_object
 
@@ -211,18 +211,18 @@ def _mended(path: Path, named: Sequence[str], inputs: Inputs) -> Readable:
     return found
 
 
-async def _letters(source: Target) -> list[Letter]:
+async def _letters(source: LogTarget) -> list[Letter]:
     async with opened(source) as target:
         return await target.all()
 
 
-async def _letter(source: Target, identity: str) -> Letter:
+async def _letter(source: LogTarget, identity: str) -> Letter:
     async with opened(source) as target:
         return _only(await target.all(), identity, target.place)
 
 
 async def _requeue(
-    source: Target,
+    source: LogTarget,
     named: Sequence[str],
     mended: Readable | None,
     inputs: Inputs,
@@ -245,7 +245,7 @@ async def _requeue(
     _close("requeued", refused, asked=len(chosen), named=bool(named))
 
 
-async def _drop(source: Target, named: Sequence[str], *, dry_run: bool) -> None:
+async def _drop(source: LogTarget, named: Sequence[str], *, dry_run: bool) -> None:
     async with opened(source, writable=not dry_run) as target:
         chosen = _chosen(await target.all(), named, target.place)
         judged = [(letter, given_up(letter)) for letter in chosen]

@@ -18,7 +18,7 @@ from streams.inspect.app import explained
 from streams.stage.core.explain import why
 from streams.stage.flow.dead_letters import original
 from streams.store.app.conflicts import KeptMemory, among, kept
-from streams.store.app.reading import Ambiguous, Entry, Target, in_order, reading
+from streams.store.app.reading import Ambiguous, Entry, LogTarget, in_order, reading
 from streams.store.cli import options
 from streams.store.cli.conflicts import show_conflict
 from streams.store.cli.console import more, note, quoted, say, say_json
@@ -109,14 +109,14 @@ def explain(
     asyncio.run(_explain(options.source(config, store, kafka), identity, as_json=as_json))
 
 
-async def _memories(source: Target) -> list[KeptMemory]:
+async def _memories(source: LogTarget) -> list[KeptMemory]:
     async with reading(source) as reader:
         state = await reader.state()
     known = among(state.values())
     return [kept(memory, known) for memory in in_order(state)]
 
 
-async def _explain(source: Target, identity: str, *, as_json: bool) -> None:
+async def _explain(source: LogTarget, identity: str, *, as_json: bool) -> None:
     if not identity:
         raise options.UsageError("ID is empty")
     async with reading(source) as reader:
@@ -133,7 +133,7 @@ async def _explain(source: Target, identity: str, *, as_json: bool) -> None:
                 say(line)
 
 
-async def _explain_letter(source: Target, identity: str, place: str, *, as_json: bool) -> None:
+async def _explain_letter(source: LogTarget, identity: str, place: str, *, as_json: bool) -> None:
     """Tell of the dead letter that has the id, or whose event gave itself that id."""
     for letter in await _letters(source):
         if letter.content.id.startswith(identity) or _event_id(letter) == identity:
@@ -148,7 +148,7 @@ async def _explain_letter(source: Target, identity: str, place: str, *, as_json:
     )
 
 
-async def _letters(source: Target) -> list[Letter]:
+async def _letters(source: LogTarget) -> list[Letter]:
     async with opened(source) as target:
         return await target.all()
 
@@ -165,7 +165,7 @@ def _event_id(letter: Letter) -> str | None:
 
 
 async def _decisions(
-    source: Target,
+    source: LogTarget,
     scope: str | None,
     kind: str | None,
     limit: int | None,

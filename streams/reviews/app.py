@@ -17,7 +17,7 @@ from streams.clock.system import SystemClock
 from streams.model.identity import answer_id, content_key
 from streams.model.ports import Clock, Fatal, Log, Record
 from streams.stage.core.reviewing import Questions, Settled, newest, settles
-from streams.store.app.reading import StoreReader, Target, opened, reader_of, records
+from streams.store.app.reading import LogTarget, StoreReader, opened, reader_of, records
 from streams.store.app.requests import unpublishable
 
 VERDICTS: tuple[str, ...] = get_args(Answer.model_fields["verdict"].annotation)
@@ -49,7 +49,7 @@ class Reviews:
 
 
 @asynccontextmanager
-async def reviewing(target: Target) -> AsyncGenerator[Reviews]:
+async def reviewing(target: LogTarget) -> AsyncGenerator[Reviews]:
     """Open a log for its questions. Raises NoStore if there is none."""
     async with opened(target) as log:
         yield Reviews(log, reader_of(log, target))

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, TypeAlias
 
 from starlette.types import ASGIApp
@@ -19,8 +18,8 @@ from streams.recall.app.loading import loading
 from streams.services.app.services import signals_to
 from streams.services.world.health import endpoints, serving
 from streams.store.app import embedding, wiring
-from streams.store.app.reading import Target, opened, reader_of
-from streams.store.app.requests import taken_by
+from streams.store.app.cluster_client import NO_WAITING, ClusterClient, Waiting
+from streams.store.app.reading import LogTarget, opened, reader_of
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 from streams.store.world.telemetry import ApiMetrics
@@ -42,7 +41,7 @@ class Served:
     reads_past: bool = False
 
 
-async def serve(target: Target, app: Served, report: Callable[[str], None]) -> None:
+async def serve(target: LogTarget, app: Served, report: Callable[[str], None]) -> None:
     """Serve an app, and health and metrics on the port of `service`, until SIGTERM or SIGINT.
 
     This process alone writes an embedded store, and events are decided on before they are
@@ -115,14 +114,12 @@ async def of_own_store(
             holding(chosen.settings, chosen, report, forgets=True)
         )
         found = await stack.enter_async_context(
-            loading(Target(settings, embedded=True), embedder=chosen.embedder)
+            loading(LogTarget(settings, embedded=True), embedder=chosen.embedder)
         )
         key = wiring.forget_key(settings.forget, StoreDirectory(settings.store))
         if key is None:
             raise TypeError("a store that forgets has a key")
-        queue = Queue(
-            partial(taken_by, store.pipeline), store.log, store.reader, masked=chosen.policy.screens
-        )
+        queue = Queue(store.client, store.log, masked=chosen.policy.screens)
         stack.push_async_callback(queue.close)
         means = Means(key, chosen.policy, chosen.embedder, store.pipeline.judging)
         past, own = Past(store.log, store.reader), OwnStore(queue, means)
@@ -132,7 +129,7 @@ async def of_own_store(
 
 @asynccontextmanager
 async def _of_cluster(
-    target: Target, report: Callable[[str], None], *, reads_past: bool
+    target: LogTarget, report: Callable[[str], None], *, reads_past: bool
 ) -> AsyncGenerator[Lifecycle]:
     """Yield the operations on memories over Kafka and the services' memories."""
     settings = target.settings
@@ -140,7 +137,13 @@ async def _of_cluster(
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(opened(target))
         found = await stack.enter_async_context(loading(target, report=report))
-        deciding = Cluster(cluster, settings.api.decision_seconds)
+        waiting = Waiting(lambda: settings.api.decision_seconds)
+        index = found.index
+        deciding = Cluster(
+            ClusterClient(cluster, index, waiting),
+            ClusterClient(cluster, index, NO_WAITING),
+            cluster,
+        )
         count = wiring.token_counter(settings.embedder, report)
         past = Past(cluster, reader_of(cluster, target)) if reads_past else None
         yield Lifecycle(found, deciding, count, SystemClock(), past)

@@ -23,7 +23,7 @@ from streams.lab.core.grading import (
 from streams.model.embedding import similarity
 from streams.model.policy import Policy
 from streams.model.ports import Fatal
-from streams.store.app.rehearsing import Means, rehearse, unbraked
+from streams.store.app.dry_run import Means, rehearse, unbraked
 
 BASELINE = 0.85
 """The common alternative: an event at or above this cosine similarity counts as known."""

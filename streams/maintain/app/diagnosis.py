@@ -17,7 +17,7 @@ from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, applied
 from streams.stage.flow.writer import WRITER_GROUP, is_level
 from streams.store.app import policies, wiring
 from streams.store.app.embedding import of_store
-from streams.store.app.reading import StoreReader, Target
+from streams.store.app.reading import LogTarget, StoreReader
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 
@@ -33,7 +33,7 @@ class Finding:
     fact: str
 
 
-async def examine(target: Target) -> list[Finding]:
+async def examine(target: LogTarget) -> list[Finding]:
     """Examine every part; a broken one does not hide the others."""
     settings = target.settings
     with suppress(NoStore, NoModel, InvalidPolicy):  # the checks below report the error

@@ -33,7 +33,7 @@ from streams.stage.core.ledger import touched
 from streams.stage.core.lineage import CannotUndo, Wish
 from streams.stage.core.lineage import Plan as UndoPlan
 from streams.stage.core.reviewing import Question
-from streams.store.app.awaiting import is_out_of_date
+from streams.store.app.client import is_out_of_date
 from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
 from streams.store.app.reading import StoreReader
 from streams.store.app.requests import request
@@ -238,7 +238,7 @@ class Lifecycle:
         wish, wanted = Wish(author, self.now(), note), Wanted(memory=identity)
         async with own.queue.alone() as decide:
             try:
-                found = await plans(past.log, wanted, own.means, wish, indexed=True)
+                found = await plans(past.log, wanted, own.means, wish)
             except Unknown as error:
                 raise unknown("memory", identity) from error
             asked: list[Event] = [one for plan in found for one in plan.requests]

@@ -34,7 +34,7 @@ from streams.store.app import settings as configuration
 from streams.store.app.conflicts import Conflict, Conflicts, conflicts_of
 from streams.store.app.following import Following
 from streams.store.app.product_settings import LoadSettings
-from streams.store.app.reading import Target, opened
+from streams.store.app.reading import LogTarget, opened
 from streams.store.app.settings import InvalidSettings, Settings
 
 LIMIT = 10
@@ -226,7 +226,7 @@ class Loading:
 
 @asynccontextmanager
 async def loading(
-    target: Target,
+    target: LogTarget,
     *,
     report: Callable[[str], None] = lambda _: None,
     embedder: Embedder | None = None,
@@ -280,7 +280,7 @@ def load(scope: str, query: str, *, store: Path | str | None = None, **asked: An
     settings = thorough(configuration.load({} if store is None else {"store": store}))
 
     async def once() -> SearchResult:
-        async with loading(Target(settings, embedded=True)) as opened_:
+        async with loading(LogTarget(settings, embedded=True)) as opened_:
             return await opened_.search(wanted)
 
     return asyncio.run(once())

@@ -38,7 +38,7 @@ from streams.store.app import settings as configuration
 from streams.store.app import wiring
 from streams.store.app.embedding import of_store
 from streams.store.app.following import Following
-from streams.store.app.reading import Target, opened
+from streams.store.app.reading import LogTarget, opened
 from streams.store.core.conflicts import conflicts
 
 VectorOf: TypeAlias = Callable[[str], Awaitable[Vector]]
@@ -158,7 +158,7 @@ def _patterns(stored: Sequence[Stored], asked: Asked) -> list[Recalled]:
 
 @asynccontextmanager
 async def recalling(
-    target: Target, *, report: Callable[[str], None] = lambda _: None
+    target: LogTarget, *, report: Callable[[str], None] = lambda _: None
 ) -> AsyncGenerator[Recaller]:
     """Open a log to recall from. Raises NoStore if there is none.
 
@@ -191,7 +191,7 @@ def recall(
     settings = configuration.load({} if store is None else {"store": store})
 
     async def once() -> str:
-        async with recalling(Target(settings, embedded=True)) as recaller:
+        async with recalling(LogTarget(settings, embedded=True)) as recaller:
             return (await recaller.recall(asked)).text
 
     return asyncio.run(once())

@@ -18,7 +18,7 @@ from streams.recall.app.loading import (
     loading,
     thorough,
 )
-from streams.store.app.reading import Target
+from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.conflicts import show_conflict
 from streams.store.cli.console import note, quoted, say, say_object
@@ -103,7 +103,7 @@ def load(
         _show(result)
 
 
-async def _load(source: Target, asked: Asked) -> SearchResult:
+async def _load(source: LogTarget, asked: Asked) -> SearchResult:
     target = replace(source, settings=thorough(source.settings))
     async with loading(target, report=note) as opened:
         return await opened.search(asked)

@@ -8,7 +8,7 @@ import typer
 from streams.recall.app.recalling import Asked, recalling
 from streams.recall.core.patterns import SCOPES_MIN
 from streams.recall.core.recall import BUDGET, LASTING_MAX, RECENT_MAX, Block
-from streams.store.app.reading import Target
+from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_object
 from streams.store.cli.options import UsageError
@@ -89,6 +89,6 @@ def recall(
         say(line)
 
 
-async def _recall(source: Target, asked: Asked) -> Block:
+async def _recall(source: LogTarget, asked: Asked) -> Block:
     async with recalling(source, report=note) as recaller:
         return await recaller.recall(asked)

@@ -11,7 +11,7 @@ from streams.model.ports import Index, Log, Sink
 from streams.stage.flow.takeover import applied
 from streams.stage.flow.writer import catch_up, written
 from streams.store.app import wiring
-from streams.store.app.reading import Target, opened
+from streams.store.app.reading import LogTarget, opened
 from streams.store.app.setting_groups import SinkSettings
 from streams.store.app.settings import InvalidSettings
 from streams.store.flow.past import Bound, Past
@@ -29,7 +29,7 @@ class Rebuilt:
     memories: int
 
 
-async def rebuild_index(target: Target, report: Report) -> Rebuilt:
+async def rebuild_index(target: LogTarget, report: Report) -> Rebuilt:
     """Rebuild the index next to the one in use, and swap the two when the new one is level.
 
     After an interruption it resumes. The services may keep working; a store must not be written
@@ -47,7 +47,7 @@ async def rebuild_index(target: Target, report: Report) -> Rebuilt:
 
 
 async def rebuild_sinks(
-    target: Target, wanted: SinkSettings, until: Bound | None, report: Report
+    target: LogTarget, wanted: SinkSettings, until: Bound | None, report: Report
 ) -> Rebuilt:
     """Write the memories as they were before `until`, or the current ones, into new sinks."""
     scratch = ExactIndex()
@@ -63,7 +63,7 @@ def _unheard(note: str) -> None:
     """Discard a note: a new copy holds nothing that a person could have edited."""
 
 
-async def _rebuild_store(target: Target, report: Report) -> Rebuilt:
+async def _rebuild_store(target: LogTarget, report: Report) -> Rebuilt:
     directory = StoreDirectory(target.settings.store)
     made = directory.require()
     if not made.index.durable:
@@ -87,7 +87,7 @@ async def _rebuild_store(target: Target, report: Report) -> Rebuilt:
     return Rebuilt(str(directory.index), memories)
 
 
-async def _rebuild_collection(target: Target, report: Report) -> Rebuilt:
+async def _rebuild_collection(target: LogTarget, report: Report) -> Rebuilt:
     index = await wiring.open_collection(target.settings)
     try:
         fresh = await index.beside()

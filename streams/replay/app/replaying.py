@@ -17,7 +17,7 @@ from streams.replay.core import Difference, Differences
 from streams.store.app import policies, processes, wiring
 from streams.store.app.processes import EmbeddedPipeline
 from streams.store.app.product_settings import ForgetSettings
-from streams.store.app.reading import Target, opened
+from streams.store.app.reading import LogTarget, opened
 from streams.store.app.setting_groups import IndexSettings, LogSettings, SinkSettings
 from streams.store.app.settings import InvalidSettings
 from streams.store.flow.past import (
@@ -142,7 +142,7 @@ class Replay:
 
 @asynccontextmanager
 async def replay(
-    log: Target,
+    log: LogTarget,
     plan: Plan,
     into: Path | None,
     *,
@@ -178,11 +178,11 @@ async def replay(
             StoreDirectory(target).keep_key(key.get_secret_value())
         (target / "replay.json").write_bytes(_BEGUN.dump_json(begun, indent=2))
         work = Redecision(source, pipeline, vectors, plan, batch_records=settings.run.batch_records)
-        made = await stack.enter_async_context(opened(Target(wanted, embedded=True)))
+        made = await stack.enter_async_context(opened(LogTarget(wanted, embedded=True)))
         yield Replay(source, work, made)
 
 
-def _forget_settings(log: Target) -> ForgetSettings:
+def _forget_settings(log: LogTarget) -> ForgetSettings:
     """Return the log's secret, so that what was forgotten there does not come back here."""
     own = StoreDirectory(log.settings.store).key() if log.embedded else None
     if log.settings.forget.key is not None or own is None:

@@ -13,7 +13,7 @@ from streams.replay.app.replaying import Comparison, Plan, count, replay
 from streams.replay.cli.differences import as_json as differences_as_json
 from streams.replay.cli.differences import show
 from streams.replay.core import Differences
-from streams.store.app.reading import Target, opened
+from streams.store.app.reading import LogTarget, opened
 from streams.store.app.setting_groups import SinkSettings
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_object
@@ -143,7 +143,7 @@ def diff(
         show(differences)
 
 
-async def _redecide(source: Target, plan: Plan, into: Path | None) -> tuple[Differences, float]:
+async def _redecide(source: LogTarget, plan: Plan, into: Path | None) -> tuple[Differences, float]:
     started = time.perf_counter()
     async with replay(source, plan, into, report=note) as open_:
         total = await count(open_.source)
@@ -154,15 +154,15 @@ async def _redecide(source: Target, plan: Plan, into: Path | None) -> tuple[Diff
     return comparison.differences, time.perf_counter() - started
 
 
-def _other(source: Target, store: Path | None, run: str | None) -> Target:
+def _other(source: LogTarget, store: Path | None, run: str | None) -> LogTarget:
     """Return the log to compare with."""
     if store is not None:
-        return Target(source.settings.model_copy(update={"store": store}), embedded=True)
+        return LogTarget(source.settings.model_copy(update={"store": store}), embedded=True)
     kafka = source.settings.kafka.model_copy(update={"run": run})
-    return Target(source.settings.model_copy(update={"kafka": kafka}), embedded=False)
+    return LogTarget(source.settings.model_copy(update={"kafka": kafka}), embedded=False)
 
 
-async def _diff(source: Target, other: Target) -> Differences:
+async def _diff(source: LogTarget, other: LogTarget) -> Differences:
     async with (
         opened(source) as before,
         opened(other) as after,

@@ -11,7 +11,7 @@ import typer
 from streams.replay.app.replaying import Comparison, Plan, Replay, replay
 from streams.replay.cli.differences import one_as_json, show, show_one
 from streams.replay.core import Difference
-from streams.store.app.reading import Target
+from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.console import note, say_line
 from streams.store.flow.past import Selection
@@ -49,7 +49,7 @@ def shadow(
     asyncio.run(_shadow(source, plan, into, as_json=as_json))
 
 
-async def _shadow(source: Target, plan: Plan, into: Path | None, *, as_json: bool) -> None:
+async def _shadow(source: LogTarget, plan: Plan, into: Path | None, *, as_json: bool) -> None:
     def told(difference: Difference) -> None:
         if as_json:
             say_line(one_as_json(difference))

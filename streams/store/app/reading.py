@@ -233,7 +233,7 @@ def in_order(state: Mapping[MemoryId, Stored]) -> list[Memory]:
 
 
 @dataclass(frozen=True)
-class Target:
+class LogTarget:
     """The log to read or to write: that of the settings' embedded store, or of their cluster."""
 
     settings: Settings
@@ -246,7 +246,7 @@ class Target:
 
 
 @asynccontextmanager
-async def opened(target: Target) -> AsyncGenerator[SearchableLog]:
+async def opened(target: LogTarget) -> AsyncGenerator[SearchableLog]:
     """Open a log for reading. Raises NoStore if it is missing."""
     if target.embedded:
         directory = StoreDirectory(target.settings.store)
@@ -262,13 +262,13 @@ async def opened(target: Target) -> AsyncGenerator[SearchableLog]:
 
 
 @asynccontextmanager
-async def reading(target: Target) -> AsyncGenerator[StoreReader]:
+async def reading(target: LogTarget) -> AsyncGenerator[StoreReader]:
     """Open a log and yield its reader. Raises NoStore if there is none."""
     async with opened(target) as log:
         yield reader_of(log, target)
 
 
-def reader_of(log: SearchableLog, target: Target) -> StoreReader:
+def reader_of(log: SearchableLog, target: LogTarget) -> StoreReader:
     """Return a reader of a log that is open."""
     settings = target.settings
     kept = partial(_kept_policy, StoreDirectory(settings.store))

@@ -7,7 +7,7 @@ from schemas.topics import DECISIONS
 from streams.memories_md.world.file import MemoriesFile
 from streams.model.ports import Log, NoStore
 from streams.store.app import wiring
-from streams.store.app.reading import Target
+from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 from streams.verify.app.audited import Check, Report, unusable
@@ -15,7 +15,7 @@ from streams.verify.app.auditing import Progress, audited
 from streams.verify.app.copies import Copied, IndexCopy, JsonlCopy, MemoriesMdCopy, SqliteCopy
 
 
-async def verify(target: Target, progress: Progress) -> Report:
+async def verify(target: LogTarget, progress: Progress) -> Report:
     """Audit a store or a cluster. Raises NoStore if there is none."""
     async with AsyncExitStack() as stack:
         opened = _store if target.embedded else _cluster

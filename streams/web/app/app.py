@@ -20,7 +20,7 @@ from streams.memory.app.lifecycle import Lifecycle
 from streams.model.policy import Policy
 from streams.model.ports import Clock
 from streams.store.app import policies
-from streams.store.app.reading import Target
+from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
 from streams.store.world.telemetry import ApiMetrics
 from streams.web.app import exploring, logins, quality, reviewing
@@ -95,7 +95,7 @@ async def build(
     return _Sealed(Guard(app, SessionDoor(sessions, refusal), budget, limits, metrics, log))
 
 
-def served(target: Target, log: Log) -> Served:
+def served(target: LogTarget, log: Log) -> Served:
     """Return the page as what can be served."""
 
     async def made(life: Lifecycle, access: Access, metrics: ApiMetrics) -> ASGIApp:

@@ -25,8 +25,8 @@ from streams.recall.app.loading import Loading
 from streams.services.world.health import serving
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
+from streams.store.app.client import record_of
 from streams.store.app.product_settings import ApiSettings, LoadSettings
-from streams.store.app.requests import record_of
 from streams.store.world.telemetry import ApiMetrics
 from streams.text.reading import Readings
 from tests.builders import at_cosine, event, identity, memory, unit
