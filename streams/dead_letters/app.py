@@ -18,7 +18,6 @@ from streams.dead_letters.flow import (
 from streams.model.ports import Fatal, Log, Poison, Record
 from streams.store.app import reading, wiring
 from streams.store.app.reading import LogTarget, records
-from streams.store.world.store_directory import StoreDirectory
 
 _TOGETHER = 100
 """Letters settled per append: each holds an event of up to 1 MiB."""
@@ -93,12 +92,12 @@ async def opened(target: LogTarget, *, writable: bool = False) -> AsyncGenerator
 
 @asynccontextmanager
 async def _writable(target: LogTarget) -> AsyncGenerator[Log]:
-    if not target.embedded:
+    directory = target.directory
+    if directory is None:
         await wiring.partitions(target.settings.kafka)
         async with reading.opened(target) as log:
             yield log
         return
-    directory = StoreDirectory(target.settings.store)
     with (
         directory.written_by_us(directory.require()),
         closing(wiring.log(directory, read_only=False)) as log,

@@ -12,7 +12,7 @@ from streams.api.app import access
 from streams.clock.system import SystemClock
 from streams.forget.app.forgetting import Means
 from streams.memory.app.embedded_store import holding
-from streams.memory.app.lifecycle import Lifecycle, OwnStore, Past
+from streams.memory.app.lifecycle import Lifecycle, Past
 from streams.memory.app.queueing import Cluster, Queue
 from streams.recall.app.loading import loading
 from streams.services.app.services import signals_to
@@ -122,9 +122,9 @@ async def of_own_store(
         queue = Queue(store.client, store.log, masked=chosen.policy.screens)
         stack.push_async_callback(queue.close)
         means = Means(key, chosen.policy, chosen.embedder, store.pipeline.judging)
-        past, own = Past(store.log, store.reader), OwnStore(queue, means)
+        past = Past(store.log, store.reader)
         count = wiring.token_counter(chosen.settings.embedder, report)
-        yield Lifecycle(found, queue, count, SystemClock(), past, own)
+        yield Lifecycle(found, queue, count, SystemClock(), past, means)
 
 
 @asynccontextmanager

@@ -44,7 +44,6 @@ from streams.store.app.embedding import policy_of
 from streams.store.app.product_settings import ConsolidateSettings
 from streams.store.app.reading import LogTarget, opened, reader_of
 from streams.store.app.requests import open_client, open_dry_run
-from streams.store.world.store_directory import StoreDirectory
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -351,10 +350,8 @@ async def _open_client(
 
 
 def _state(target: LogTarget) -> Path | None:
-    settings = target.settings
-    if settings.consolidate.state is None and target.embedded:
-        return StoreDirectory(settings.store).passes
-    return settings.consolidate.state
+    wanted, directory = target.settings.consolidate.state, target.directory
+    return directory.passes if wanted is None and directory is not None else wanted
 
 
 async def _of(index: Index, scope: ScopeName) -> list[Stored]:

@@ -52,7 +52,6 @@ from streams.store.app.embedding import Chosen, chosen_for
 from streams.store.app.reading import LogTarget, StoreReader, opened, records
 from streams.store.app.requests import open_client
 from streams.store.app.settings import InvalidSettings
-from streams.store.world.store_directory import StoreDirectory
 
 _SAYS_IT = {Verdict.SAME, Verdict.REFINED_BY, Verdict.UNSURE}
 """Verdicts on a later event that make it go with a forgotten text, even when in doubt."""
@@ -388,7 +387,7 @@ async def _means(
 def _key(target: LogTarget, *, for_show: bool) -> Key:
     """Return the key of a log; create a store's own if it has none, unless only for show."""
     settings = target.settings
-    directory = StoreDirectory(settings.store) if target.embedded else None
+    directory = target.directory
     key = wiring.forget_key(settings.forget, directory)
     if key is None and directory is not None and not for_show:
         wiring.new_key(directory)

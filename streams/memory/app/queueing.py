@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol, TypeAlias
@@ -51,6 +51,13 @@ class Deciding(Protocol):
         """Make events durable, to be decided on in order."""
         ...
 
+    def alone(self) -> AbstractAsyncContextManager[Decide]:
+        """Keep all other writers out of a store, so that what was read holds when it is decided on.
+
+        A cluster tells who came too late.
+        """
+        ...
+
 
 class Queue:
     """Implements Deciding over a store that this process writes.
@@ -83,7 +90,6 @@ class Queue:
 
     @asynccontextmanager
     async def alone(self) -> AsyncGenerator[Decide]:
-        """Keep all other writers out, so that what was read still holds when it is decided on."""
         async with self._turn:
             yield self._at_once
 
@@ -162,6 +168,9 @@ class Cluster:
 
     async def publish(self, events: Sequence[Event]) -> list[Told]:
         return [Told(one.event) for one in await self._publisher.submit(events)]
+
+    def alone(self) -> AbstractAsyncContextManager[Decide]:
+        return nullcontext(self.decide)
 
 
 @dataclass(frozen=True)

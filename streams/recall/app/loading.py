@@ -237,7 +237,7 @@ async def loading(
     Others may write meanwhile. Raises NoStore if there is none. If no `embedder` is given, `report`
     receives a line when a model has to be downloaded.
     """
-    chosen = embedding.of_store(target.settings) if target.embedded else target.settings
+    chosen = embedding.settings_of(target)
     require_judge(chosen)
     policy = policies.load(chosen.policy)
     async with AsyncExitStack() as stack:

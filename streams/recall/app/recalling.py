@@ -36,7 +36,7 @@ from streams.recall.core.recall import (
 from streams.stage.flow.takeover import require_model
 from streams.store.app import settings as configuration
 from streams.store.app import wiring
-from streams.store.app.embedding import of_store
+from streams.store.app.embedding import settings_of
 from streams.store.app.following import Following
 from streams.store.app.reading import LogTarget, opened
 from streams.store.core.conflicts import conflicts
@@ -164,8 +164,7 @@ async def recalling(
 
     Others may write it meanwhile. `report` receives a line if a model has to be downloaded.
     """
-    settings = of_store(target.settings) if target.embedded else target.settings
-    kept = settings.embedder
+    kept = settings_of(target).embedder
     async with opened(target) as log:
         yield Recaller(
             log,

@@ -184,7 +184,7 @@ async def replay(
 
 def _forget_settings(log: LogTarget) -> ForgetSettings:
     """Return the log's secret, so that what was forgotten there does not come back here."""
-    own = StoreDirectory(log.settings.store).key() if log.embedded else None
+    own = None if log.directory is None else log.directory.key()
     if log.settings.forget.key is not None or own is None:
         return log.settings.forget
     return ForgetSettings(key=SecretStr(own))

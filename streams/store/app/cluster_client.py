@@ -83,6 +83,7 @@ class ClusterClient:
         while await self._is_behind(index) and not is_over():
             await asyncio.sleep(_LOOK_SECONDS)
             index = await self._memories()
+        self._reached.clear()  # a writer that is away is waited for only once
         return index
 
     async def _is_behind(self, index: Index) -> bool:

@@ -35,6 +35,11 @@ def of_store(settings: Settings) -> Settings:
     return _with(settings, found)
 
 
+def settings_of(target: LogTarget) -> Settings:
+    """Return the settings with the one model that an existing log is read with."""
+    return of_store(target.settings) if target.embedded else target.settings
+
+
 def for_store(settings: Settings, report: Callable[[str], None]) -> Chosen:
     """Return the model, policy and embedder that the settings' store is or will be written with.
 
@@ -69,10 +74,10 @@ def chosen_for(target: LogTarget, report: Callable[[str], None]) -> Chosen:
 
 def policy_of(target: LogTarget) -> Policy:
     """Return the policy that an existing log is written by, without opening the model."""
-    if target.embedded:
-        return policies.load(of_store(target.settings).policy)
-    policy = policies.load(target.settings.policy)
-    policies.require_model(policy, wiring.shared_model_of(target.settings.embedder))
+    settings = settings_of(target)
+    policy = policies.load(settings.policy)
+    if not target.embedded:
+        policies.require_model(policy, wiring.shared_model_of(settings.embedder))
     return policy
 
 

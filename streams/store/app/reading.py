@@ -244,12 +244,16 @@ class LogTarget:
         """Where the log is, for people."""
         return f"{self.settings.store if self.embedded else self.settings.kafka.bootstrap}"
 
+    @property
+    def directory(self) -> StoreDirectory | None:
+        """The directory of a store; a cluster has none."""
+        return StoreDirectory(self.settings.store) if self.embedded else None
+
 
 @asynccontextmanager
 async def opened(target: LogTarget) -> AsyncGenerator[SearchableLog]:
     """Open a log for reading. Raises NoStore if it is missing."""
-    if target.embedded:
-        directory = StoreDirectory(target.settings.store)
+    if (directory := target.directory) is not None:
         directory.require()
         with closing(wiring.log(directory, read_only=True)) as log:
             yield log
@@ -270,10 +274,13 @@ async def reading(target: LogTarget) -> AsyncGenerator[StoreReader]:
 
 def reader_of(log: SearchableLog, target: LogTarget) -> StoreReader:
     """Return a reader of a log that is open."""
-    settings = target.settings
-    kept = partial(_kept_policy, StoreDirectory(settings.store))
+    directory = target.directory
     return StoreReader(
-        log, target.place, kept if target.embedded else partial(_own_policy, settings)
+        log,
+        target.place,
+        partial(_own_policy, target.settings)
+        if directory is None
+        else partial(_kept_policy, directory),
     )
 
 

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 import httpx
@@ -17,7 +17,7 @@ from streams.api.app.access import Access, Grant
 from streams.api.app.application import build
 from streams.index.exact import ExactIndex
 from streams.memory.app.lifecycle import Lifecycle
-from streams.memory.app.queueing import Told
+from streams.memory.app.queueing import Decide, Told
 from streams.model.neighbours import Stored
 from streams.model.ports import NoStore, Outgoing, Unreachable
 from streams.model.scope import partition_of
@@ -94,6 +94,9 @@ class World:
         return [Told(one) for one in events]
 
     publish = decide
+
+    def alone(self) -> AbstractAsyncContextManager[Decide]:
+        return nullcontext(self.decide)
 
     async def _level(self) -> ExactIndex:
         self.entered.release()
