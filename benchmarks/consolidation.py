@@ -41,7 +41,6 @@ from schemas.events import Remember
 from streams.clock.system import SystemClock
 from streams.consolidate.app.consolidated import Consolidated
 from streams.consolidate.app.consolidating import Asked, Consolidation
-from streams.consolidate.app.proposing import InMemory, OwnStore
 from streams.consolidate.core.nominating import near_pairs
 from streams.consolidate.world import Passes
 from streams.lab.core.measures import BCubed, b_cubed
@@ -53,9 +52,10 @@ from streams.model.verdict import Judgement
 from streams.stage.core.consolidation import Member, Related, cohesive, linked
 from streams.stage.core.survivorship import born
 from streams.store.app import policies, settings, wiring
-from streams.store.app.processes import embedded
+from streams.store.app.dry_run import DryRunClient, Means, over
+from streams.store.app.processes import StoreClient, embedded
 from streams.store.app.product_settings import ConsolidateSettings
-from streams.store.app.rehearsing import Means, Rehearsal
+from streams.store.app.reading import LogTarget, reading
 from streams.store.app.settings import Settings
 from streams.store.world.files import FileSource
 
@@ -164,11 +164,14 @@ async def _consolidated(events: Sequence[Event]) -> tuple[Consolidated, Cost, fl
         chosen = settings.load({"store": Path(directory) / "store"})
         async with embedded(chosen, policies.load("keep-both"), given, print) as pipeline:
             await pipeline.run(FileSource(str(file)), None, lambda _: None)
-        async with embedded(chosen, policy, given, print) as pipeline:
+        async with (
+            embedded(chosen, policy, given, print) as pipeline,
+            reading(LogTarget(chosen, embedded=True)) as reader,
+        ):
             pipeline.judging.keep_judgements()
-            place = OwnStore(pipeline, chosen)
+            client = StoreClient(pipeline, reader)
             pass_ = Consolidation(
-                place, policy, pipeline.judging, _ALL, Passes(None), SystemClock()
+                client, policy, pipeline.judging, _ALL, Passes(None), SystemClock()
             )
             watch = Watch()
             done = await pass_.run(Asked(now=True))
@@ -188,19 +191,16 @@ async def _groups(
     policy, stays = policies.load("default"), dict[str, str]()
     async with wiring.judging(Settings(), SystemClock()) as judging:
         means = Means(Given(vectors), judging)
-        rehearsal = Rehearsal(policies.load("keep-both"), means)
+        apart = DryRunClient(policies.load("keep-both"), means, 512)
         said = [_said(event, number) for number, event in enumerate(events)]
-        await rehearsal.hear(said, batch_records=512)
-        kept = [stored async for stored in rehearsal.index.scan()]
-        rehearsal = Rehearsal(policy, means)
-        await rehearsal.index.write(kept)
-        pass_ = Consolidation(
-            InMemory(rehearsal), policy, judging, _ALL, Passes(None), SystemClock()
-        )
+        await apart.submit(said)
+        kept = [stored async for stored in (await apart.index()).scan()]
+        client = await over(await apart.index(), policy, means)
+        pass_ = Consolidation(client, policy, judging, _ALL, Passes(None), SystemClock())
         watch = Watch()
         await pass_.run(Asked(now=True))
         cost = watch.lap()
-        after = {one.memory.id: one.memory async for one in rehearsal.index.scan()}
+        after = {one.memory.id: one.memory async for one in (await client.index()).scan()}
     for stored in kept:
         at = after[stored.memory.id]
         while at.superseded is not None and at.superseded.by is not None:

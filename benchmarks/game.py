@@ -26,8 +26,9 @@ from streams.model.policy import Policy, parse
 from streams.model.ports import Embedder
 from streams.recall.app.recalling import Asked, Recaller, recalling
 from streams.store.app import policies, settings, wiring
+from streams.store.app.client import record_of
 from streams.store.app.processes import embedded
-from streams.store.app.requests import record_of
+from streams.store.app.reading import LogTarget
 from streams.store.world.files import FileSource
 
 TURNS = Path(__file__).parents[1] / "examples/game/turns.jsonl"
@@ -97,7 +98,7 @@ async def _kept(policy: Policy, events: Sequence[Remember], embedder: Embedder) 
         async with embedded(chosen, policy, embedder, lambda _: None) as pipeline:
             await pipeline.recover()
             await pipeline.take([record_of(event, 1) for event in events])
-        async with recalling(chosen, embedded=True) as recaller:
+        async with recalling(LogTarget(chosen, embedded=True)) as recaller:
             whole = [await _tokens(recaller, place, **_ALL) for place in PLACES]
             shown = [await _tokens(recaller, place) for place in PLACES]
         text = file.read_text("utf-8")

@@ -35,10 +35,10 @@ from streams.model.neighbours import Stored
 from streams.model.ports import Embedder, Query
 from streams.stage.core.mapping import FieldMapping
 from streams.store.app import policies, settings
+from streams.store.app.client import record_of
 from streams.store.app.following import Following
 from streams.store.app.processes import EmbeddedPipeline, Tally, embedded
-from streams.store.app.reading import opened
-from streams.store.app.requests import record_of
+from streams.store.app.reading import LogTarget, opened
 from streams.store.world.files import FileSource
 
 PLACES, MEMORIES, REPEATS = 200, 2_000, 400
@@ -179,7 +179,7 @@ async def _decisions(store: Path, embedder: Embedder) -> list[Cost]:
 
 async def _held(store: Path) -> int:
     """Return the bytes that a process needs to hold all memories and vectors in RAM."""
-    async with opened(settings.load({"store": store}), embedded=True) as log:
+    async with opened(LogTarget(settings.load({"store": store}), embedded=True)) as log:
         tracemalloc.start()
         before, _ = tracemalloc.get_traced_memory()
         following = Following(log)

@@ -48,7 +48,7 @@ from streams.model.identity import content_key, decision_id, memory_id
 from streams.recall.app.recalling import Asked, Recaller
 from streams.stage.flow.decisions import INDEXED
 from streams.store.app import settings, wiring
-from streams.store.app.rehearsing import means
+from streams.store.app.dry_run import means
 
 _ENTRIES = 1_000
 _KEPT = 1_500

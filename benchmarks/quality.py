@@ -42,8 +42,8 @@ from streams.model.policy import Policy
 from streams.model.ports import Embedder
 from streams.model.verdict import Judgement
 from streams.stage.flow.judging import Judging, Question
-from streams.store.app import policies, rehearsing, settings
-from streams.store.app.rehearsing import Means, rehearse
+from streams.store.app import dry_run, policies, settings
+from streams.store.app.dry_run import Means, rehearse
 from streams.store.world.files import FileSource
 from training.relations.material import Example, cards, of_card, split
 
@@ -124,7 +124,7 @@ def _options() -> argparse.Namespace:
 
 async def _measure(policy: Policy, limit: int | None) -> Results:
     results = Results()
-    async with rehearsing.means(settings.load({}), print) as given:
+    async with dry_run.means(settings.load({}), print) as given:
         model = given.embedder.model.replace("/", "--")
         cached = CachedEmbedder(given.embedder, CACHE / f"{model}.npz")
         means = replace(given, embedder=cached)

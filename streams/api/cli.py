@@ -47,4 +47,4 @@ def api(
     )
     log = log_lines("api")
     app = served(source.settings, log.info)
-    asyncio.run(serve(source.settings, app, own_store=source.embedded, report=log.info))
+    asyncio.run(serve(source, app, report=log.info))

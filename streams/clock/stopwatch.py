@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import cache
 
 from streams.model.ports import Handled, Process, Record
 
@@ -57,3 +58,13 @@ def seconds_left(seconds: float) -> Callable[[], float]:
     """Return a function that returns the seconds left of `seconds` from now; never below 0."""
     ends = time.perf_counter() + seconds
     return lambda: max(0.0, ends - time.perf_counter())
+
+
+def countdown(seconds: float) -> Callable[[], float]:
+    """Return a function like that of `seconds_left`, which starts to count when first called."""
+
+    @cache
+    def ends() -> float:
+        return time.perf_counter() + seconds
+
+    return lambda: max(0.0, ends() - time.perf_counter())

@@ -10,6 +10,7 @@ import typer
 
 from streams.consolidate.app.consolidated import MEANS, Consolidated
 from streams.consolidate.app.consolidating import Asked, consolidation
+from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.progress import Meter
@@ -64,10 +65,8 @@ def consolidate(
         _show(told)
 
 
-async def _consolidate(source: options.Source, asked: Asked, *, dry_run: bool) -> Consolidated:
-    async with consolidation(
-        source.settings, embedded=source.embedded, dry_run=dry_run, report=note
-    ) as opened:
+async def _consolidate(source: LogTarget, asked: Asked, *, dry_run: bool) -> Consolidated:
+    async with consolidation(source, dry_run=dry_run, report=note) as opened:
         with Meter("memories") as meter:
             return await opened.run(asked, meter.advance)
 

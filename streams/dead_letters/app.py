@@ -1,7 +1,7 @@
 """The dead letters of a store or a cluster: read, requeued or dropped."""
 
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, closing
 
 from schemas.codec import DEAD_LETTER, EVENT, INPUT, Unreadable
 from schemas.decisions import Reject
@@ -16,10 +16,8 @@ from streams.dead_letters.flow import (
     settled_records,
 )
 from streams.model.ports import Fatal, Log, Poison, Record
-from streams.store.app import wiring
-from streams.store.app.reading import records
-from streams.store.app.settings import Settings
-from streams.store.world.store_directory import StoreDirectory
+from streams.store.app import reading, wiring
+from streams.store.app.reading import LogTarget, records
 
 _TOGETHER = 100
 """Letters settled per append: each holds an event of up to 1 MiB."""
@@ -77,41 +75,31 @@ async def why_set_aside(log: Log, reject: Reject) -> Poison:
     return Poison(f"was set aside as dead letter {reject.dead_letter_id}")
 
 
-def inputs(*, embedded: bool) -> Inputs:
+def inputs(target: LogTarget) -> Inputs:
     """Return the codec of what may be requeued: a store has no consumer of turns."""
-    return EVENT if embedded else INPUT
+    return EVENT if target.embedded else INPUT
 
 
 @asynccontextmanager
-async def opened(
-    settings: Settings, *, embedded: bool, writable: bool = False
-) -> AsyncGenerator[DeadLetters]:
-    """Open the embedded store, or the cluster's log.
+async def opened(target: LogTarget, *, writable: bool = False) -> AsyncGenerator[DeadLetters]:
+    """Open a log for reading, or for settling its letters.
 
     Raises NoStore if there is no store, or, for writing, if another process writes it.
     """
-    if embedded:
-        with _local_log(StoreDirectory(settings.store), writable=writable) as log:
-            yield DeadLetters(log, str(settings.store))
-        return
-    if writable:
-        await wiring.partitions(settings.kafka)
-    cluster = wiring.kafka_log(settings)
-    try:
-        yield DeadLetters(cluster, f"{settings.kafka.bootstrap}")
-    finally:
-        await cluster.close()
+    async with _writable(target) if writable else reading.opened(target) as log:
+        yield DeadLetters(log, target.place)
 
 
-@contextmanager
-def _local_log(directory: StoreDirectory, *, writable: bool) -> Generator[Log]:
-    manifest = directory.require()
-    if not writable:
-        with closing(wiring.log(directory, read_only=True)) as log:
+@asynccontextmanager
+async def _writable(target: LogTarget) -> AsyncGenerator[Log]:
+    directory = target.directory
+    if directory is None:
+        await wiring.partitions(target.settings.kafka)
+        async with reading.opened(target) as log:
             yield log
         return
     with (
-        directory.written_by_us(manifest),
+        directory.written_by_us(directory.require()),
         closing(wiring.log(directory, read_only=False)) as log,
     ):
         yield log

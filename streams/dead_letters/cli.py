@@ -13,6 +13,7 @@ from streams.dead_letters.app import inputs, opened
 from streams.dead_letters.flow import Inputs, Letter, Readable, again, given_up, readable
 from streams.model.ports import Poison
 from streams.stage.flow.dead_letters import EVENT_BYTES_MAX, original
+from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.console import more, note, say, say_bytes, say_json, say_object
 
@@ -113,7 +114,7 @@ def requeue(
     """
     named = _named(identities, all_open=all_open)
     source = options.source(config, store, kafka)
-    wanted = inputs(embedded=source.embedded)
+    wanted = inputs(source)
     with_ = None if mended is None else _mended(mended, named, wanted)
     asyncio.run(_requeue(source, named, with_, wanted, dry_run=dry_run))
 
@@ -210,25 +211,25 @@ def _mended(path: Path, named: Sequence[str], inputs: Inputs) -> Readable:
     return found
 
 
-async def _letters(source: options.Source) -> list[Letter]:
-    async with opened(source.settings, embedded=source.embedded) as target:
+async def _letters(source: LogTarget) -> list[Letter]:
+    async with opened(source) as target:
         return await target.all()
 
 
-async def _letter(source: options.Source, identity: str) -> Letter:
-    async with opened(source.settings, embedded=source.embedded) as target:
+async def _letter(source: LogTarget, identity: str) -> Letter:
+    async with opened(source) as target:
         return _only(await target.all(), identity, target.place)
 
 
 async def _requeue(
-    source: options.Source,
+    source: LogTarget,
     named: Sequence[str],
     mended: Readable | None,
     inputs: Inputs,
     *,
     dry_run: bool,
 ) -> None:
-    async with opened(source.settings, embedded=source.embedded, writable=not dry_run) as target:
+    async with opened(source, writable=not dry_run) as target:
         chosen = _chosen(await target.all(), named, target.place)
         judged = [(letter, again(letter, mended, inputs)) for letter in chosen]
         wanted = [(letter, what) for letter, what in judged if isinstance(what, Readable)]
@@ -244,8 +245,8 @@ async def _requeue(
     _close("requeued", refused, asked=len(chosen), named=bool(named))
 
 
-async def _drop(source: options.Source, named: Sequence[str], *, dry_run: bool) -> None:
-    async with opened(source.settings, embedded=source.embedded, writable=not dry_run) as target:
+async def _drop(source: LogTarget, named: Sequence[str], *, dry_run: bool) -> None:
+    async with opened(source, writable=not dry_run) as target:
         chosen = _chosen(await target.all(), named, target.place)
         judged = [(letter, given_up(letter)) for letter in chosen]
         wanted = [letter for letter, reason in judged if reason is None]

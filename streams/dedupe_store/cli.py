@@ -19,7 +19,7 @@ from streams.model.policy import Policy
 from streams.model.ports import Fatal, Poison
 from streams.stage.core.mapping import scope_template
 from streams.store.app import policies, wiring
-from streams.store.app.rehearsing import means
+from streams.store.app.dry_run import means
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
 from streams.store.cli.console import note, quoted, say, say_object

@@ -19,7 +19,7 @@ from streams.extract.app.extracting import Counts, Extraction
 from streams.extract.core.notes import Notes
 from streams.extract.flow.extract import Taken
 from streams.extract.world.extracted_files import EventLines, SetAside
-from streams.store.app.reading import reading
+from streams.store.app.reading import LogTarget, reading
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
 from streams.store.cli.console import note, say, say_bytes, say_json, say_object
@@ -121,7 +121,7 @@ def extract(
 
 
 async def _memories(settings: Settings) -> list[Memory]:
-    async with reading(settings, embedded=True) as reader:
+    async with reading(LogTarget(settings, embedded=True)) as reader:
         return await reader.memories()
 
 

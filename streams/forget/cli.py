@@ -10,21 +10,13 @@ import typer
 from schemas.base import MemoryId, ScopeName
 from schemas.decisions import Marker
 from streams.clock.system import SystemClock
-from streams.forget.app import exporting, scrubbing
-from streams.forget.app.forgetting import (
-    Forgot,
-    Unknown,
-    Wanted,
-    ask_to_forget,
-    foreseen,
-    forget_in_store,
-    in_full,
-)
+from streams.forget.app import exporting, forgetting, scrubbing
+from streams.forget.app.forgetting import Forgot, Unknown, Wanted, in_full
 from streams.forget.core import Plan
 from streams.stage.core.explain import outcome, why
 from streams.stage.core.lineage import Wish
-from streams.store.app.awaiting import is_out_of_date, undecided
-from streams.store.app.reading import Ambiguous, reading
+from streams.store.app.client import decisions_of, is_out_of_date, places_of, undecided
+from streams.store.app.reading import Ambiguous, LogTarget, reading
 from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object
@@ -92,8 +84,9 @@ def forget(
     else:
         for line in _told(forgot, dry_run=dry_run):
             say(line)
-    require_decided(forgot.replies, wait)
-    if any(isinstance(one, Marker) or is_out_of_date(one) for one in forgot.decided):
+    require_decided(forgot.responses, wait)
+    decided = decisions_of(forgot.responses)
+    if any(isinstance(one, Marker) or is_out_of_date(one) for one in decided):
         raise options.UsageError("not all of it is forgotten: give the command again")
 
 
@@ -148,19 +141,17 @@ def _wanted(identity: str | None, scope: str | None, tenant: str | None) -> Want
 
 
 async def _forget(
-    source: options.Source, wanted: Wanted, wish: Wish, wait: int, *, dry_run: bool
+    source: LogTarget, wanted: Wanted, wish: Wish, wait: int, *, dry_run: bool
 ) -> Forgot:
-    async with reading(source.settings, embedded=source.embedded) as reader:
+    async with reading(source) as reader:
         wanted = await in_full(wanted, reader)
     if dry_run:
-        return await foreseen(source.settings, wanted, wish, note, embedded=source.embedded)
-    if source.embedded:
-        return await forget_in_store(source.settings, wanted, wish, note)
-    return await ask_to_forget(source.settings, wanted, wish, wait, note)
+        return await forgetting.foreseen(source, wanted, wish, note)
+    return await forgetting.forget(source, wanted, wish, wait, note)
 
 
-async def _export(source: options.Source, tenant: str, out: Path) -> exporting.Exported | None:
-    async with reading(source.settings, embedded=source.embedded) as reader:
+async def _export(source: LogTarget, tenant: str, out: Path) -> exporting.Exported | None:
+    async with reading(source) as reader:
         return await exporting.export(reader, tenant, out)
 
 
@@ -170,9 +161,9 @@ def _told(forgot: Forgot, *, dry_run: bool) -> Iterator[str]:
         yield "it is forgotten already"
     for plan in forgot.plans:
         yield from _planned(plan, with_words=dry_run)
-    for one in forgot.decided:
+    for one in decisions_of(forgot.responses):
         yield f"{one.kind}: {outcome(one)}, because {why(one)}"
-    yield from places(forgot.replies)
+    yield from places(forgot.responses)
 
 
 def _planned(plan: Plan, *, with_words: bool) -> Iterator[str]:
@@ -201,7 +192,7 @@ def _json(forgot: Forgot) -> dict[str, Any]:
         "decided_anew": [e.event_id for plan in forgot.plans for e in plan.again],
         "said_it_too": [e.event_id for plan in forgot.plans for e in plan.own],
         "records": sum(plan.decisions for plan in forgot.plans),
-        "decisions": [one.decision_id for one in forgot.decided],
-        "published": [one.place for one in forgot.replies],
-        "undecided": [one.event.event_id for one in undecided(forgot.replies)],
+        "decisions": [one.decision_id for one in decisions_of(forgot.responses)],
+        "published": places_of(forgot.responses),
+        "undecided": [one.event.event_id for one in undecided(forgot.responses)],
     }

@@ -18,7 +18,7 @@ from streams.inspect.app import explained
 from streams.stage.core.explain import why
 from streams.stage.flow.dead_letters import original
 from streams.store.app.conflicts import KeptMemory, among, kept
-from streams.store.app.reading import Ambiguous, Entry, in_order, reading
+from streams.store.app.reading import Ambiguous, Entry, LogTarget, in_order, reading
 from streams.store.cli import options
 from streams.store.cli.conflicts import show_conflict
 from streams.store.cli.console import more, note, quoted, say, say_json
@@ -109,17 +109,17 @@ def explain(
     asyncio.run(_explain(options.source(config, store, kafka), identity, as_json=as_json))
 
 
-async def _memories(source: options.Source) -> list[KeptMemory]:
-    async with reading(source.settings, embedded=source.embedded) as reader:
+async def _memories(source: LogTarget) -> list[KeptMemory]:
+    async with reading(source) as reader:
         state = await reader.state()
     known = among(state.values())
     return [kept(memory, known) for memory in in_order(state)]
 
 
-async def _explain(source: options.Source, identity: str, *, as_json: bool) -> None:
+async def _explain(source: LogTarget, identity: str, *, as_json: bool) -> None:
     if not identity:
         raise options.UsageError("ID is empty")
-    async with reading(source.settings, embedded=source.embedded) as reader:
+    async with reading(source) as reader:
         try:
             what, entries = await reader.about(identity)
         except Ambiguous as error:
@@ -133,9 +133,7 @@ async def _explain(source: options.Source, identity: str, *, as_json: bool) -> N
                 say(line)
 
 
-async def _explain_letter(
-    source: options.Source, identity: str, place: str, *, as_json: bool
-) -> None:
+async def _explain_letter(source: LogTarget, identity: str, place: str, *, as_json: bool) -> None:
     """Tell of the dead letter that has the id, or whose event gave itself that id."""
     for letter in await _letters(source):
         if letter.content.id.startswith(identity) or _event_id(letter) == identity:
@@ -150,8 +148,8 @@ async def _explain_letter(
     )
 
 
-async def _letters(source: options.Source) -> list[Letter]:
-    async with opened(source.settings, embedded=source.embedded) as target:
+async def _letters(source: LogTarget) -> list[Letter]:
+    async with opened(source) as target:
         return await target.all()
 
 
@@ -167,7 +165,7 @@ def _event_id(letter: Letter) -> str | None:
 
 
 async def _decisions(
-    source: options.Source,
+    source: LogTarget,
     scope: str | None,
     kind: str | None,
     limit: int | None,
@@ -175,7 +173,7 @@ async def _decisions(
     with_letters: bool,
 ) -> tuple[Sequence[Entry], bool, Mapping[str, DeadLetter]]:
     """Return the newest entries that fit, whether older ones do, and the dead letters they name."""
-    async with reading(source.settings, embedded=source.embedded) as reader:
+    async with reading(source) as reader:
         newest = limit + 1 if limit is not None and scope is kind is None else None
         entries = _fitting(reader.decisions(newest), scope, kind)
         fitting = [entry async for entry in entries]

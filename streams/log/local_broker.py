@@ -63,6 +63,8 @@ class LocalBroker:
     `indexed` names, by topic, the headers that `find` can look up.
     """
 
+    is_indexed = True
+
     def __init__(
         self, path: Path, *, indexed: Mapping[str, frozenset[str]], read_only: bool = False
     ) -> None:

@@ -14,6 +14,8 @@ _READ_BYTES = 16_777_216
 class MemoryLog:
     """Implements ports.Log, ports.Lookup and ports.Intake. Looks up any header."""
 
+    is_indexed = True
+
     def __init__(self) -> None:
         self._topics: dict[str, list[list[Record | None]]] = {}
         self._places: dict[tuple[str, str, int], Committed] = {}

@@ -3,7 +3,7 @@
 import traceback
 
 from streams.lab.app.labelled import Unmeasurable
-from streams.store.app.awaiting import Interrupted
+from streams.store.app.cluster_client import Interrupted
 from streams.store.app.failures import Failure, failure_of
 from streams.store.cli.console import note
 from streams.store.cli.options import Undecided

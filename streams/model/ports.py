@@ -242,6 +242,11 @@ class Assignee(Protocol):
 class Lookup(Protocol):
     """Finds records by a header value."""
 
+    @property
+    def is_indexed(self) -> bool:
+        """Whether it finds them without reading the whole topic."""
+        ...
+
     async def find(self, topic: str, header: str, values: Sequence[str]) -> list[Record]:
         """Return the records that carry one of the values in that header, in offset order."""
         ...

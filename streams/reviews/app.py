@@ -17,9 +17,8 @@ from streams.clock.system import SystemClock
 from streams.model.identity import answer_id, content_key
 from streams.model.ports import Clock, Fatal, Log, Record
 from streams.stage.core.reviewing import Questions, Settled, newest, settles
-from streams.store.app.reading import StoreReader, opened, records
+from streams.store.app.reading import LogTarget, StoreReader, opened, reader_of, records
 from streams.store.app.requests import unpublishable
-from streams.store.app.settings import Settings
 
 VERDICTS: tuple[str, ...] = get_args(Answer.model_fields["verdict"].annotation)
 """The possible relations of a newer memory to an older one, as answers name them."""
@@ -50,11 +49,10 @@ class Reviews:
 
 
 @asynccontextmanager
-async def reviewing(settings: Settings, *, embedded: bool) -> AsyncGenerator[Reviews]:
-    """Open the embedded store, or the cluster's log. Raises NoStore if there is no store."""
-    place = settings.store if embedded else settings.kafka.bootstrap
-    async with opened(settings, embedded=embedded) as log:
-        yield Reviews(log, StoreReader(log, f"{place}", lambda _: None))
+async def reviewing(target: LogTarget) -> AsyncGenerator[Reviews]:
+    """Open a log for its questions. Raises NoStore if there is none."""
+    async with opened(target) as log:
+        yield Reviews(log, reader_of(log, target))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,8 +18,11 @@ from schemas.memories import Memory
 from streams.reviews.app import VERDICTS, Label, answer_to, reviewing
 from streams.stage.core.explain import opinions, outcome, why
 from streams.stage.core.reviewing import Question, Questions
-from streams.store.app.awaiting import Asking
-from streams.store.app.requests import Decider, author_of
+from streams.store.app.client import Response
+from streams.store.app.cluster_client import NO_WAITING
+from streams.store.app.embedding import chosen_for
+from streams.store.app.reading import LogTarget
+from streams.store.app.requests import author_of, open_client
 from streams.store.cli import options
 from streams.store.cli.console import more, note, quoted, say, say_json, say_line, say_object
 from streams.store.cli.replies import places
@@ -150,13 +154,13 @@ def export(
 
 
 class _Desk:
-    """Where answers go: into the store, which decides at once, or to the cluster."""
+    """Where answers go: a store decides on them at once, a cluster is not waited for."""
 
-    def __init__(self, source: options.Source, author: str, note_: str) -> None:
-        self._settings = source.settings
+    def __init__(self, source: LogTarget, author: str, note_: str) -> None:
+        self._source = source
         self._author = author
         self._note = note_
-        self._decider = Decider(source.settings, note) if source.embedded else None
+        self._chosen = cache(partial(chosen_for, source, note))
 
     def answer(self, question: Question, verdict: str) -> OnEvent | None:
         """Answer a question and tell what came of it; None where that is decided later."""
@@ -168,22 +172,22 @@ class _Desk:
             note=self._note,
             reopened_by=question.reopened_by,
         )
-        if self._decider is None:
-            self._publish(event)
-            return None
-        [decision] = asyncio.run(self._decider.decide(event))
+        [response] = asyncio.run(self._submit(event))
+        decision = None if response.own is None else response.on_event
         say(f"answered  {review.id}  {verdict}")
-        say(f"{decision.kind}: {outcome(decision)}, because {why(decision)}")
+        for line in places([response]):
+            say(line)
+        if decision is not None:
+            say(f"{decision.kind}: {outcome(decision)}, because {why(decision)}")
         return decision
 
-    def _publish(self, event: Answer) -> None:
-        replies = asyncio.run(Asking(self._settings, 0, note).ask([event]))
-        say(f"answered  {event.review_id}  {event.verdict}")
-        for line in places(replies):
-            say(line)
+    async def _submit(self, event: Answer) -> list[Response]:
+        """Submit an answer; between two answers others may write a store."""
+        async with open_client(self._source, note, NO_WAITING, chosen=self._chosen) as client:
+            return await client.submit([event])
 
 
-def _in_turn(desk: _Desk, source: options.Source, scope: str | None) -> None:
+def _in_turn(desk: _Desk, source: LogTarget, scope: str | None) -> None:
     """Ask a person about one open question after the other."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise options.UsageError("without a terminal nobody can be asked: give ID and a verdict")
@@ -294,11 +298,11 @@ def _only(questions: Sequence[Question], identity: str, place: str) -> Question:
     return options.only(by_id, identity, what="question", place=place)
 
 
-async def _questions(source: options.Source) -> tuple[Questions, str]:
-    async with reviewing(source.settings, embedded=source.embedded) as reviews:
+async def _questions(source: LogTarget) -> tuple[Questions, str]:
+    async with reviewing(source) as reviews:
         return await reviews.questions(), reviews.place
 
 
-async def _labels(source: options.Source) -> list[Label]:
-    async with reviewing(source.settings, embedded=source.embedded) as reviews:
+async def _labels(source: LogTarget) -> list[Label]:
+    async with reviewing(source) as reviews:
         return await reviews.labels()

@@ -35,9 +35,7 @@ def verify(
     """
     source = options.source(config, store, kafka)
     with _shown() as progress:
-        report = asyncio.run(
-            verification.verify(source.settings, embedded=source.embedded, progress=progress)
-        )
+        report = asyncio.run(verification.verify(source, progress))
     if as_json:
         say_object(_json(report))
     else:

@@ -48,5 +48,5 @@ def web(
         config, store, kafka, policy=policy, api__tokens=tokens, web__host=host, web__port=port
     )
     log = log_lines("web")
-    app = served(source.settings, log.info, own_store=source.embedded)
-    asyncio.run(serve(source.settings, app, own_store=source.embedded, report=log.info))
+    app = served(source, log.info)
+    asyncio.run(serve(source, app, report=log.info))

@@ -22,7 +22,7 @@ from streams.stage.flow.decisions import DecisionsReader, Fenced, Logged, Refuse
 from streams.stage.flow.incoming import FORWARDED_HEADER
 from streams.store.app import policies, settings
 from streams.store.app.processes import embedded
-from streams.store.app.reading import opened
+from streams.store.app.reading import LogTarget, opened
 from tests.chaos.embedder import WordEmbedder
 from tests.chaos.stream import KEY, SECRET
 from tests.chaos.trouble import Trouble
@@ -142,7 +142,7 @@ async def alone(
             own = [record for record in records if not is_astray(record, partitions)]
             for start in range(0, len(own), _CHUNK):
                 await pipeline.replay(own[start : start + _CHUNK])
-    async with opened(chosen, embedded=True) as log:
+    async with opened(LogTarget(chosen, embedded=True)) as log:
         return [sort(await _records(log, DECISIONS.name, p)) for p in range(partitions)]
 
 

@@ -40,6 +40,8 @@ class Steps:
 class CrashingLog:
     """Implements ports.Log and ports.Lookup over a broker."""
 
+    is_indexed = True
+
     def __init__(self, log: LocalBroker, steps: Steps) -> None:
         self._log = log
         self._steps = steps

@@ -253,7 +253,7 @@ class World:
         broker = self._open()
         means = Means(KEY, STRICT, SentenceEmbedder(TABLE, characters_max=85), judging())
         wanted, wish = Wanted(memory=identity), Wish("cleo", later(20))
-        [plan] = await plans(broker, wanted, means, wish, indexed=True)
+        [plan] = await plans(broker, wanted, means, wish)
         broker.close()
         return [Published(one.scope, EVENT.encode(one)) for one in plan.requests]
 

@@ -59,7 +59,7 @@ def forgetting(identity: MemoryId, log: MemoryLog, hours: float) -> list[Request
     means = Means(KEY, POLICY, embedder(), judging())
     wish = Wish("cleo", later(hours))
     try:
-        found = at_once(plans(log, Wanted(memory=identity), means, wish, indexed=True))
+        found = at_once(plans(log, Wanted(memory=identity), means, wish))
     except Unknown:
         return []
     return [request for plan in found for request in plan.requests]

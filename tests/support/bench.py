@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from schemas.codec import DECISION, EVENT, REVIEW
-from schemas.decisions import Change, Decision, Evidence, Fence, Marker, OnEvent
-from schemas.events import Consolidate, Event
+from schemas.decisions import Change, Decision, Evidence, Fence, Marker
+from schemas.events import Event
 from schemas.memories import Memory
 from schemas.outcomes import Review
 from schemas.topics import DECISIONS, EVENTS, REVIEWS, TOPICS
@@ -22,6 +22,7 @@ from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.judging import Judging
 from streams.stage.flow.owner import Owner
 from streams.stage.flow.writer import Writer
+from streams.store.app.client import Response
 from streams.verify.app.auditing import audited
 from streams.verify.app.copies import IndexCopy
 from tests.builders import judging
@@ -146,23 +147,26 @@ class Bench:
 
 
 class OfBench:
-    """Implements Place over a bench; `meanwhile` happens between a proposal and its decision."""
+    """Implements Client over a bench; `meanwhile` happens between a proposal and its decision."""
+
+    attempts_left = 0
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.meanwhile: Callable[[], Sequence[Event]] | None = None
-        self.proposed: list[Consolidate] = []
+        self.proposed: list[Event] = []
 
     async def index(self) -> Index:
         return self.bench.index
 
-    async def decide(self, proposals: Sequence[Consolidate]) -> list[OnEvent | None]:
-        self.proposed += proposals
+    async def submit(self, events: Sequence[Event]) -> list[Response]:
+        self.proposed += events
         between = list[Event]() if self.meanwhile is None else self.meanwhile()
         self.meanwhile = None
-        decided = await self.bench.say(*between, *proposals)
+        decided = await self.bench.say(*between, *events)
         await self.bench.apply()
-        return [one for one in decided[len(between) :] if isinstance(one, OnEvent)]
+        of_events = zip(events, decided[len(between) :], strict=True)
+        return [Response(event, own) for event, own in of_events]
 
 
 async def is_healthy(bench: Bench) -> None:

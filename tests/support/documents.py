@@ -12,7 +12,7 @@ from schemas.memories import Memory
 from streams.judges.built_in import BuiltInVerifier
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
-from streams.store.app.rehearsing import Means, Rehearsal
+from streams.store.app.dry_run import DryRunClient, Means
 from streams.text.reading import Readings
 from tests.builders import event, later
 from tests.support.deciding import lexicon
@@ -27,13 +27,13 @@ async def kept(texts: Sequence[str], policy: str = "default") -> list[Memory]:
     """Return what a policy keeps of texts of one scope: the real model, the judge that we ship."""
     readings = Readings(lexicon())
     judging = Judging(readings, {"built-in": BuiltInVerifier(readings)})
-    rehearsal = Rehearsal(policies.load(policy), Means(default_embedder(), judging))
+    client = DryRunClient(policies.load(policy), Means(default_embedder(), judging))
     said = [
         event(text, scope="user/ana", event_id=f"e{at}", occurred_at=later(at))
         for at, text in enumerate(texts)
     ]
-    await rehearsal.hear(said, batch_records=len(said))
-    return [one.memory async for one in rehearsal.index.scan() if one.memory.live]
+    await client.submit(said)
+    return [one.memory async for one in (await client.index()).scan() if one.memory.live]
 
 
 async def is_one(texts: Sequence[str], policy: str = "default") -> None:

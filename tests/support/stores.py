@@ -9,7 +9,7 @@ from streams.model.ports import Embedder
 from streams.stage.core.mapping import FieldMapping
 from streams.store.app import policies, settings
 from streams.store.app.processes import Tally, embedded
-from streams.store.app.reading import reading
+from streams.store.app.reading import LogTarget, reading
 from streams.store.world.files import FileSource
 from tests.support.models import default_embedder
 
@@ -53,7 +53,7 @@ def decisions(store: Path) -> list[Decision]:
     """Return a store's decisions in the order of its log."""
 
     async def read() -> list[Decision]:
-        async with reading(settings.load({"store": store}), embedded=True) as reader:
+        async with reading(LogTarget(settings.load({"store": store}), embedded=True)) as reader:
             return [entry.decision async for entry in reader.decisions()]
 
     return asyncio.run(read())

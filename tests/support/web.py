@@ -19,7 +19,7 @@ from streams.maintain.app.diagnosis import Finding, examine
 from streams.memory.app.lifecycle import Lifecycle
 from streams.store.app import policies
 from streams.store.app import settings as configuration
-from streams.store.app.reading import reading
+from streams.store.app.reading import LogTarget, reading
 from streams.store.app.settings import Settings
 from streams.store.world.metrics import ApiMetrics
 from streams.web.app.app import build
@@ -108,7 +108,7 @@ class World:
 
     async def decisions(self) -> list[OnEvent]:
         """Return what was decided so far."""
-        async with reading(self.settings, embedded=True) as reader:
+        async with reading(LogTarget(self.settings, embedded=True)) as reader:
             every = [entry.decision async for entry in reader.decisions()]
         return [one for one in every if not isinstance(one, Marker)]
 
@@ -216,7 +216,7 @@ async def serving(
     clock, metrics = StandingClock(), ApiMetrics()
 
     async def examined() -> list[Finding]:
-        return await examine(chosen, embedded=True)
+        return await examine(LogTarget(chosen, embedded=True))
 
     async with of_own_store(chosen, quiet) as life:
         loaded = policies.load(chosen.policy)

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, TypeAlias
 
 from starlette.types import ASGIApp
@@ -13,15 +12,15 @@ from streams.api.app import access
 from streams.clock.system import SystemClock
 from streams.forget.app.forgetting import Means
 from streams.memory.app.embedded_store import holding
-from streams.memory.app.lifecycle import Lifecycle, OwnStore, Past
+from streams.memory.app.lifecycle import Lifecycle, Past
 from streams.memory.app.queueing import Cluster, Queue
 from streams.recall.app.loading import loading
 from streams.services.world.health import endpoints
 from streams.services.world.serving import serving
 from streams.services.world.signals import signals_to
 from streams.store.app import embedding, wiring
-from streams.store.app.reading import opened, reader_of
-from streams.store.app.requests import taken_by
+from streams.store.app.cluster_client import NO_WAITING, ClusterClient, Waiting
+from streams.store.app.reading import LogTarget, opened, reader_of
 from streams.store.app.settings import Settings
 from streams.store.world.metrics import ApiMetrics
 from streams.store.world.store_directory import StoreDirectory
@@ -43,15 +42,13 @@ class Served:
     reads_past: bool = False
 
 
-async def serve(
-    settings: Settings, app: Served, *, own_store: bool, report: Callable[[str], None]
-) -> None:
+async def serve(target: LogTarget, app: Served, report: Callable[[str], None]) -> None:
     """Serve an app, and health and metrics on the port of `service`, until SIGTERM or SIGINT.
 
-    With `own_store` this process alone writes the embedded store, and events are decided on before
-    they are acknowledged. Otherwise they are published to Kafka. Raises errors that a retry cannot
-    fix.
+    This process alone writes an embedded store, and events are decided on before they are
+    acknowledged. To a cluster they are published. Raises errors that a retry cannot fix.
     """
+    settings = target.settings
     allowed = access.load(settings.api.tokens)
     stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     health = _Health()
@@ -61,8 +58,8 @@ async def serve(
         report(f"health and metrics on port {watched}")
         life = await stack.enter_async_context(
             of_own_store(settings, report)
-            if own_store
-            else _of_cluster(settings, report, reads_past=app.reads_past)
+            if target.embedded
+            else _of_cluster(target, report, reads_past=app.reads_past)
         )
         await life.loading.index()  # the first request must not wait for it
         built = await app.build(life, allowed, health.metrics)
@@ -118,31 +115,36 @@ async def of_own_store(
             holding(chosen.settings, chosen, report, forgets=True)
         )
         found = await stack.enter_async_context(
-            loading(settings, embedded=True, embedder=chosen.embedder)
+            loading(LogTarget(settings, embedded=True), embedder=chosen.embedder)
         )
         key = wiring.forget_key(settings.forget, StoreDirectory(settings.store))
         if key is None:
             raise TypeError("a store that forgets has a key")
-        queue = Queue(
-            partial(taken_by, store.pipeline), store.log, store.reader, masked=chosen.policy.screens
-        )
+        queue = Queue(store.client, store.log, masked=chosen.policy.screens)
         stack.push_async_callback(queue.close)
         means = Means(key, chosen.policy, chosen.embedder, store.pipeline.judging)
-        past, own = Past(store.log, store.reader), OwnStore(queue, means)
+        past = Past(store.log, store.reader)
         count = wiring.token_counter(chosen.settings.embedder, report)
-        yield Lifecycle(found, queue, count, SystemClock(), past, own)
+        yield Lifecycle(found, queue, count, SystemClock(), past, means)
 
 
 @asynccontextmanager
 async def _of_cluster(
-    settings: Settings, report: Callable[[str], None], *, reads_past: bool
+    target: LogTarget, report: Callable[[str], None], *, reads_past: bool
 ) -> AsyncGenerator[Lifecycle]:
     """Yield the operations on memories over Kafka and the services' memories."""
+    settings = target.settings
     await wiring.partitions(settings.kafka)  # raises if the topics are not valid
     async with AsyncExitStack() as stack:
-        cluster = await stack.enter_async_context(opened(settings, embedded=False))
-        found = await stack.enter_async_context(loading(settings, embedded=False, report=report))
-        deciding = Cluster(cluster, settings.api.decision_seconds)
+        cluster = await stack.enter_async_context(opened(target))
+        found = await stack.enter_async_context(loading(target, report=report))
+        waiting = Waiting(lambda: settings.api.decision_seconds)
+        index = found.index
+        deciding = Cluster(
+            ClusterClient(cluster, index, waiting),
+            ClusterClient(cluster, index, NO_WAITING),
+            cluster,
+        )
         count = wiring.token_counter(settings.embedder, report)
-        past = Past(cluster, reader_of(cluster, settings, embedded=False)) if reads_past else None
+        past = Past(cluster, reader_of(cluster, target)) if reads_past else None
         yield Lifecycle(found, deciding, count, SystemClock(), past)

@@ -14,13 +14,9 @@ from streams.changes.core.history import Version, replaced, versions
 from streams.clock.system import SystemClock
 from streams.stage.core.lineage import CannotUndo, Plan, UndoneAlready, Wish, cut_off, plan
 from streams.stage.flow.dead_letters import oversized
-from streams.store.app.awaiting import Asking, Reply
-from streams.store.app.embedding import for_store
-from streams.store.app.processes import EmbeddedPipeline
-from streams.store.app.reading import StoreReader, reading
-from streams.store.app.requests import decided_by, existing_store, unpublishable
-from streams.store.app.settings import Settings
-from streams.store.world.store_directory import StoreDirectory
+from streams.store.app.client import Client, Response, may_retry
+from streams.store.app.reading import StoreReader
+from streams.store.app.requests import unpublishable
 
 
 class CutOff(CannotUndo):
@@ -70,47 +66,25 @@ async def _meant(reader: StoreReader, identity: str) -> OnEvent | None:
     return None
 
 
-async def undo_in_store(
-    settings: Settings, identity: str, wish: Wish, report: Callable[[str], None]
-) -> tuple[Plan, list[OnEvent]] | None:
-    """Undo a decision in an embedded store; return the plan and the decisions on it.
-
-    Returns None and raises as `planned` does, and NoStore if another process writes the store. This
-    process holds the store, so nothing changes between planning and deciding.
-    """
-    StoreDirectory(settings.store).require()
-    async with (
-        existing_store(settings, for_store(settings, report), report) as pipeline,
-        reading(settings, embedded=True) as reader,
-    ):
-        return await undo_with(pipeline, reader, identity, wish)
-
-
-async def undo_with(
-    pipeline: EmbeddedPipeline, reader: StoreReader, identity: str, wish: Wish
-) -> tuple[Plan, list[OnEvent]] | None:
-    """Do as `undo_in_store` for a store that is already held."""
-    found = await planned(reader, identity, wish)
-    return None if found is None else (found, await decided_by(pipeline, found.events))
-
-
-async def undo_in_cluster(
-    settings: Settings, identity: str, wish: Wish, seconds: float, report: Callable[[str], None]
-) -> tuple[Plan, list[Reply]] | None:
-    """Ask a cluster to undo a decision; return the plan and the replies within `seconds`.
+async def undo(
+    client: Client,
+    reader: StoreReader,
+    identity: str,
+    wish: Wish,
+    report: Callable[[str], None] = lambda _: None,
+) -> tuple[Plan, list[Response]] | None:
+    """Undo a decision; return the plan and the responses to its events.
 
     Returns None and raises as `planned` does. If memories changed between planning and the
     request's turn, nothing was undone, and the undo is planned and requested again.
     """
-    asking = Asking(settings, seconds, report)
     while True:
-        async with reading(settings, embedded=False) as reader:
-            found = await planned(reader, identity, wish)
+        found = await planned(reader, identity, wish)
         if found is None:
             return None
-        replies = await asking.ask(found.events)
-        if not asking.goes_on(replies[:1]):
-            return found, replies
+        responses = await client.submit(found.events)
+        if not may_retry(client, responses[:1], report):
+            return found, responses
         identity = found.meant.decision_id
         wish = replace(wish, at=SystemClock().now())
 

@@ -6,16 +6,17 @@ from datetime import datetime
 from itertools import groupby
 
 from schemas.base import ScopeName
-from schemas.decisions import OnEvent, Revise
+from schemas.decisions import Revise
 from schemas.events import MEMBERS_MAX, Ended, Event, Retire
 from schemas.memories import Memory, Target
 from streams.changes.core.expiry import due
 from streams.model.identity import retirement_id
 from streams.model.policy import Policy
 from streams.stage.core.sessions import ending_with
-from streams.store.app.awaiting import Asking, Reply, undecided
-from streams.store.app.requests import Decider, on_event
-from streams.store.app.settings import Settings
+from streams.store.app.client import Response, undecided
+from streams.store.app.cluster_client import watched
+from streams.store.app.reading import LogTarget
+from streams.store.app.requests import open_client
 
 
 @dataclass(frozen=True)
@@ -74,28 +75,19 @@ class Done:
     ended: int
     stay: int
     asked: int
-    waiting: Sequence[Reply]
+    waiting: Sequence[Response]
 
 
 async def end(
-    settings: Settings,
-    asked: Sequence[Retire],
-    seconds: float,
-    report: Callable[[str], None],
-    *,
-    embedded: bool,
+    target: LogTarget, asked: Sequence[Retire], seconds: float, report: Callable[[str], None]
 ) -> Done:
-    """End memories: at once in an embedded store; in a cluster, wait up to `seconds`."""
-    if embedded:
-        return _done(asked, await Decider(settings, report).decide(*asked) if asked else [])
-    replies = await Asking(settings, seconds, report).ask(asked)
-    decided = [on_event(one.decision, one.event) for one in replies if one.decision is not None]
-    return _done(asked, decided, undecided(replies))
-
-
-def _done(
-    asked: Sequence[Retire], decided: Sequence[OnEvent], waiting: Sequence[Reply] = ()
-) -> Done:
+    """End memories; a cluster is waited for `seconds`."""
+    if not asked:
+        return Done(0, 0, 0, ())
+    async with open_client(target, report, watched(seconds, report)) as client:
+        responses = await client.submit(asked)
+    waiting = undecided(responses)
+    decided = [one.on_event for one in responses if one.decision is not None]
     ended = sum(len(one.memories) for one in decided if isinstance(one, Revise))
     open_ = _members(one.event for one in waiting)
     return Done(ended, _members(asked) - open_ - ended, open_, waiting)

@@ -12,7 +12,7 @@ from streams.changes.app.retiring import Ending, end, expiring, requests
 from streams.clock.system import SystemClock
 from streams.model.policy import Policy
 from streams.store.app import policies
-from streams.store.app.reading import reading
+from streams.store.app.reading import LogTarget, reading
 from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import more, note, quoted, say, say_object
@@ -65,16 +65,14 @@ def expire(
         return
     who = author_of(source.settings, author)
     asked = requests(endings, author=who, note="memsieve expire", now=min(now, then))
-    done = heard(source, end(source.settings, asked, wait, note, embedded=source.embedded))
+    done = heard(source, end(source, asked, wait, note))
     counts = {"ended": done.ended, "changed_meanwhile": done.stay}
     _tell(counts | ({"asked": done.asked} if done.waiting else {}), endings, as_json=as_json)
     require_decided(done.waiting, wait)
 
 
-async def _due(
-    source: options.Source, scope: str | None, rules: Policy, then: datetime
-) -> list[Ending]:
-    async with reading(source.settings, embedded=source.embedded) as reader:
+async def _due(source: LogTarget, scope: str | None, rules: Policy, then: datetime) -> list[Ending]:
+    async with reading(source) as reader:
         memories = await reader.memories()
     here = (memory for memory in memories if options.below(memory.scope, scope))
     return expiring(here, rules, then)

@@ -11,7 +11,7 @@ from streams.changes.app.lineages import History
 from streams.changes.app.lineages import history as life
 from streams.changes.core.history import Version, differences, said_by, standing
 from streams.stage.core.explain import why
-from streams.store.app.reading import reading
+from streams.store.app.reading import LogTarget, reading
 from streams.store.cli import options
 from streams.store.cli.console import quoted, say, say_object
 
@@ -39,8 +39,8 @@ def history(
         say(line)
 
 
-async def _history(source: options.Source, beginning: str) -> History:
-    async with reading(source.settings, embedded=source.embedded) as reader:
+async def _history(source: LogTarget, beginning: str) -> History:
+    async with reading(source) as reader:
         return await life(reader, await options.memory_id(reader, beginning))
 
 

@@ -13,9 +13,16 @@ from schemas.memories import Memory
 from streams.changes.core.history import standing
 from streams.stage.core.decide import target_of
 from streams.stage.core.explain import outcome, why
-from streams.store.app.awaiting import Asking, Reply, decisions_of, is_out_of_date, undecided
-from streams.store.app.reading import StoreReader, reading
-from streams.store.app.requests import Decider, author_of, request
+from streams.store.app.client import (
+    Response,
+    decisions_of,
+    is_out_of_date,
+    places_of,
+    undecided,
+)
+from streams.store.app.cluster_client import watched
+from streams.store.app.reading import LogTarget, StoreReader, reading
+from streams.store.app.requests import author_of, open_client, request
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_object
 from streams.store.cli.replies import heard, places, require_decided
@@ -132,31 +139,28 @@ def rate(
     ask(source, [asked], wait=wait, as_json=as_json)
 
 
-def ask(source: options.Source, events: Sequence[Event], *, wait: int, as_json: bool) -> None:
+def ask(source: LogTarget, events: Sequence[Event], *, wait: int, as_json: bool) -> None:
     """Have a store decide on events at once, or a cluster within so many seconds; tell the outcome.
 
     Raises UsageError where what the first of them asks for came too late, or was set aside;
     Undecided where no owner has decided in time.
     """
-    decided, replies = _asked(source, events, wait)
+    responses = heard(source, _submitted(source, events, wait))
+    decided = decisions_of(responses)
     if as_json:
         told = [{"why": why(one), **one.model_dump(mode="json")} for one in decided]
-        say_object({"decisions": told} | ({} if source.embedded else _published(replies)))
+        say_object({"decisions": told} | (_published(responses) if places_of(responses) else {}))
     else:
-        for line in [*_told(decided), *places(replies)]:
+        for line in [*_told(decided), *places(responses)]:
             say(line)
-    require_decided(replies, wait)
+    require_decided(responses, wait)
     if decided and (isinstance(decided[0], Marker) or is_out_of_date(decided[0])):
         raise options.UsageError(f"nothing changed: {why(decided[0])}")
 
 
-def _asked(
-    source: options.Source, events: Sequence[Event], wait: int
-) -> tuple[Sequence[Decision], list[Reply]]:
-    if source.embedded:
-        return asyncio.run(Decider(source.settings, note).decide(*events)), []
-    replies = heard(source, Asking(source.settings, wait, note).ask(events))
-    return decisions_of(replies), replies
+async def _submitted(source: LogTarget, events: Sequence[Event], wait: int) -> list[Response]:
+    async with open_client(source, note, watched(wait, note)) as client:
+        return await client.submit(events)
 
 
 def _told(decided: Sequence[Decision]) -> Iterator[str]:
@@ -166,15 +170,15 @@ def _told(decided: Sequence[Decision]) -> Iterator[str]:
             yield from (f"  not {refused}" for refused in one.evidence.refused)
 
 
-def _published(replies: Sequence[Reply]) -> dict[str, Any]:
+def _published(responses: Sequence[Response]) -> dict[str, Any]:
     return {
-        "published": [{"event_id": one.event.event_id, "place": one.place} for one in replies],
-        "undecided": [one.event.event_id for one in undecided(replies)],
+        "published": [{"event_id": one.event.event_id, "place": one.place} for one in responses],
+        "undecided": [one.event.event_id for one in undecided(responses)],
     }
 
 
 def _pin(
-    source: options.Source,
+    source: LogTarget,
     identity: str,
     author: str | None,
     note_: str,
@@ -190,9 +194,9 @@ def _pin(
     ask(source, [asked], wait=wait, as_json=as_json)
 
 
-async def _memories(source: options.Source, identities: Sequence[str]) -> list[Memory]:
+async def _memories(source: LogTarget, identities: Sequence[str]) -> list[Memory]:
     """Return the live memories that the ids, or their beginnings, name."""
-    async with reading(source.settings, embedded=source.embedded) as reader:
+    async with reading(source) as reader:
         return [await _live(reader, identity) for identity in identities]
 
 

@@ -10,7 +10,7 @@ from schemas.events import Retire
 from streams.changes.app import retiring
 from streams.clock.system import SystemClock
 from streams.stage.core.sessions import Session, Sessions
-from streams.store.app.reading import reading
+from streams.store.app.reading import LogTarget, reading
 from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import more, note, say, say_json, say_object
@@ -77,16 +77,16 @@ def end(
     source = options.source(config, store, kafka, policy=policy)
     who = author_of(source.settings, author)
     requests = asyncio.run(_requests(source, session, scope, who))
-    asking = retiring.end(source.settings, requests, wait, note, embedded=source.embedded)
+    asking = retiring.end(source, requests, wait, note)
     done = heard(source, asking)
     counts = {"ended": done.ended, "stay": done.stay}
     _tell(session, counts | ({"asked": done.asked} if done.waiting else {}), as_json)
     require_decided(done.waiting, wait)
 
 
-async def _sessions(source: options.Source, scope: str | None) -> list[Session]:
+async def _sessions(source: LogTarget, scope: str | None) -> list[Session]:
     counted = Sessions()
-    async with reading(source.settings, embedded=source.embedded) as reader:
+    async with reading(source) as reader:
         async for entry in reader.decisions():
             decision = entry.decision
             if not isinstance(decision, Marker) and options.below(decision.event.scope, scope):
@@ -95,9 +95,9 @@ async def _sessions(source: options.Source, scope: str | None) -> list[Session]:
 
 
 async def _requests(
-    source: options.Source, session: str, scope: str | None, author: str
+    source: LogTarget, session: str, scope: str | None, author: str
 ) -> list[Retire]:
-    async with reading(source.settings, embedded=source.embedded) as reader:
+    async with reading(source) as reader:
         memories = await reader.memories()
     here = (memory for memory in memories if options.below(memory.scope, scope))
     return retiring.session_over(session, here, author=author, now=SystemClock().now())

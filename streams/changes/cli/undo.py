@@ -8,15 +8,17 @@ import typer
 
 from schemas.decisions import Decision, Ignore, Marker
 from schemas.memories import Memory
-from streams.changes.app.lineages import CutOff, planned, undo_in_cluster, undo_in_store
+from streams.changes.app import lineages
+from streams.changes.app.lineages import CutOff, planned
 from streams.changes.cli.requests import ask
 from streams.changes.core.history import standing
 from streams.clock.system import SystemClock
 from streams.stage.core.explain import outcome, why
 from streams.stage.core.lineage import CannotUndo, Changing, Plan, Wish
-from streams.store.app.awaiting import Reply, decisions_of, undecided
-from streams.store.app.reading import Ambiguous, reading
-from streams.store.app.requests import author_of
+from streams.store.app.client import Response, decisions_of, places_of, undecided
+from streams.store.app.cluster_client import watched
+from streams.store.app.reading import Ambiguous, LogTarget, reading
+from streams.store.app.requests import author_of, open_client
 from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.replies import heard, places, require_decided
@@ -71,18 +73,21 @@ def undo(
     else:
         for line in told.lines:
             say(line)
-    require_decided(told.replies, wait)
+    require_decided(told.responses, wait)
     if told.decided and isinstance(told.decided[0], Ignore | Marker):
         raise options.UsageError(f"nothing was undone: {why(told.decided[0])}")
 
 
 @dataclass(frozen=True)
 class _Told:
-    """An undo as people are told of it: the plan, what was decided, what a cluster answered."""
+    """An undo as people are told of it: the plan, and the responses to what it asks for."""
 
     plan: Plan
-    decided: Sequence[Decision] = ()
-    replies: Sequence[Reply] = ()
+    responses: Sequence[Response] = ()
+
+    @property
+    def decided(self) -> list[Decision]:
+        return decisions_of(self.responses)
 
     @property
     def lines(self) -> Iterator[str]:
@@ -97,7 +102,7 @@ class _Told:
             yield f"       {quoted(after.text, _TEXT_WIDTH)}"
         for one in self.decided:
             yield f"{one.kind}: {outcome(one)}, because {why(one)}"
-        yield from places(undecided(self.replies)[:1])
+        yield from places(undecided(self.responses)[:1])
 
     @property
     def as_json(self) -> dict[str, Any]:
@@ -107,26 +112,24 @@ class _Told:
             "republished": [event.model_dump(mode="json") for event in plan.republished],
             "to_be_looked_at": [one.decision_id for one in plan.unsettled],
             "decisions": [one.model_dump(mode="json") for one in self.decided],
-            "published": [one.place for one in self.replies],
-            "undecided": [one.event.event_id for one in undecided(self.replies)],
+            "published": places_of(self.responses),
+            "undecided": [one.event.event_id for one in undecided(self.responses)],
         }
 
 
 async def _undo(
-    source: options.Source, identity: str, wish: Wish, wait: int, *, dry_run: bool
+    source: LogTarget, identity: str, wish: Wish, wait: int, *, dry_run: bool
 ) -> _Told | None:
     if dry_run:
-        async with reading(source.settings, embedded=source.embedded) as reader:
+        async with reading(source) as reader:
             plan = await planned(reader, identity, wish)
         return None if plan is None else _Told(plan)
-    if source.embedded:
-        undone = await undo_in_store(source.settings, identity, wish, note)
-        return None if undone is None else _Told(*undone)
-    asked = await undo_in_cluster(source.settings, identity, wish, wait, note)
-    if asked is None:
-        return None
-    plan, replies = asked
-    return _Told(plan, decisions_of(replies), replies)
+    async with (
+        open_client(source, note, watched(wait, note)) as client,
+        reading(source) as reader,
+    ):
+        undone = await lineages.undo(client, reader, identity, wish, note)
+    return None if undone is None else _Told(*undone)
 
 
 def _in_a_line(decision: Changing) -> str:

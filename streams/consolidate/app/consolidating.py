@@ -19,16 +19,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
 
 from schemas.base import EventId, MemoryId, ScopeName
-from schemas.decisions import Ignore, Merge, OnEvent, Reason, Replace
+from schemas.decisions import Ignore, Marker, Merge, OnEvent, Reason, Replace
 from schemas.events import Consolidate
 from schemas.memories import Memory
 from streams.clock.stopwatch import time_limit, timed
 from streams.clock.system import SystemClock
 from streams.consolidate.app.consolidated import Consolidated, Joined, ScopePass, Why
-from streams.consolidate.app.proposing import OwnStore, cluster, tried_out
+from streams.consolidate.app.proposing import OnceClient
 from streams.consolidate.core.redundancy import supersession
 from streams.consolidate.flow import Budget, Known, Nominating
 from streams.consolidate.world import LastPass, Passes
@@ -38,15 +37,13 @@ from streams.model.ports import Clock, Index
 from streams.stage.core.consolidation import proposed
 from streams.stage.core.ledger import touched
 from streams.stage.flow.judging import Judging
-from streams.store.app import policies, wiring
-from streams.store.app.embedding import for_store
-from streams.store.app.following import Following
+from streams.store.app import wiring
+from streams.store.app.client import Client
+from streams.store.app.cluster_client import Waiting
+from streams.store.app.embedding import policy_of
 from streams.store.app.product_settings import ConsolidateSettings
-from streams.store.app.reading import opened
-from streams.store.app.rehearsing import Means
-from streams.store.app.requests import existing_store
-from streams.store.app.settings import Settings
-from streams.store.world.store_directory import StoreDirectory
+from streams.store.app.reading import LogTarget, opened, reader_of
+from streams.store.app.requests import open_client, open_dry_run
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -54,16 +51,8 @@ _TOGETHER = 2_000
 """Memories per batch of scopes whose proposals are decided on together: about 8 MB."""
 
 
-class Place(Protocol):
-    """A place that holds memories and decides on proposals to join them."""
-
-    async def index(self) -> Index:
-        """Return the memories, with all decisions made here applied."""
-        ...
-
-    async def decide(self, proposals: Sequence[Consolidate]) -> list[OnEvent | None]:
-        """Return the decision on each proposal; None if it was not made in time."""
-        ...
+_ANSWER_SECONDS = 30.0
+"""How long the services may take to decide on a batch of proposals."""
 
 
 @dataclass(frozen=True)
@@ -137,18 +126,18 @@ class _Scope:
 
 
 class Consolidation:
-    """Passes over the scopes of a place."""
+    """Passes over the scopes of a store or a cluster."""
 
     def __init__(
         self,
-        place: Place,
+        client: Client,
         policy: Policy,
         judging: Judging,
         settings: ConsolidateSettings,
         passes: Passes,
         clock: Clock,
     ) -> None:
-        self._place = place
+        self._client = client
         self._policy = policy
         self._settings = settings
         self._passes = passes
@@ -192,7 +181,7 @@ class Consolidation:
 
     async def _census(self, asked: Asked) -> dict[ScopeName, _Census]:
         census: dict[ScopeName, _Census] = {}
-        async for stored in (await self._place.index()).scan():
+        async for stored in (await self._client.index()).scan():
             memory = stored.memory
             if memory.live and asked.has(memory.scope):
                 census.setdefault(memory.scope, _Census(memory.last_seen_at)).add(memory)
@@ -226,7 +215,7 @@ class Consolidation:
     async def _pass(
         self, scopes: Sequence[ScopeName], budget: Budget, asked: Asked
     ) -> list[ScopePass]:
-        index = await self._place.index()
+        index = await self._client.index()
         works = [_Scope(name, self._passes.last(name), await _of(index, name)) for name in scopes]
         for work in works:
             is_known = work.last is not None and work.last.found == self._found(work)
@@ -243,9 +232,10 @@ class Consolidation:
         ]
         for work in works:
             work.goes_on = False
-        decided = await self._place.decide([event for _, (event, _) in wanted])
-        for (work, (event, members)), decision in zip(wanted, decided, strict=True):
-            if decision is None:
+        decided = await self._client.submit([event for _, (event, _) in wanted])
+        for (work, (event, members)), response in zip(wanted, decided, strict=True):
+            decision = response.decision
+            if decision is None or isinstance(decision, Marker):
                 work.why = "no-answer"
                 continue
             if len(members) > 1:
@@ -254,7 +244,7 @@ class Consolidation:
             work.goes_on |= _changes(decision) or _leaves_unchecked(decision, members)
             work.changed |= _concerned(decision)
             work.stale |= decision.evidence.reason is Reason.OUT_OF_DATE
-        index = await self._place.index()
+        index = await self._client.index()
         for work in {id(work): work for work, _ in wanted}.values():
             await work.renew(index)
             work.rounds += 1
@@ -327,53 +317,41 @@ class Consolidation:
 
 @asynccontextmanager
 async def consolidation(
-    settings: Settings, *, embedded: bool, dry_run: bool, report: Callable[[str], None]
+    target: LogTarget, *, dry_run: bool, report: Callable[[str], None]
 ) -> AsyncGenerator[Consolidation]:
-    """Open the embedded store, or the cluster, for consolidation by the settings' policy.
+    """Open a store or a cluster for consolidation by the settings' policy.
 
     With `dry_run`, decisions are made on a copy of the memories in this process and discarded.
     """
+    policy, settings = policy_of(target), target.settings
     async with AsyncExitStack() as stack:
-        place, policy, judging = await _opened(stack, settings, embedded, dry_run, report)
-        passes = Passes(_state(settings, embedded=embedded), read_only=dry_run)
+        judging = await stack.enter_async_context(wiring.judging(settings, SystemClock()))
+        judging.keep_judgements()
+        client = await stack.enter_async_context(
+            open_dry_run(target, report, judging)
+            if dry_run
+            else _open_client(target, report, judging)
+        )
+        passes = Passes(_state(target), read_only=dry_run)
         stack.callback(passes.close)
-        yield Consolidation(place, policy, judging, settings.consolidate, passes, SystemClock())
+        yield Consolidation(client, policy, judging, settings.consolidate, passes, SystemClock())
 
 
-async def _opened(
-    stack: AsyncExitStack,
-    settings: Settings,
-    embedded: bool,  # noqa: FBT001 - as the caller has it
-    dry_run: bool,  # noqa: FBT001
-    report: Callable[[str], None],
-) -> tuple[Place, Policy, Judging]:
-    if embedded and not dry_run:
-        chosen = for_store(settings, report)
-        pipeline = await stack.enter_async_context(existing_store(settings, chosen, report))
-        pipeline.judging.keep_judgements()
-        return OwnStore(pipeline, settings), chosen.policy, pipeline.judging
-    judging = await stack.enter_async_context(wiring.judging(settings, SystemClock()))
-    judging.keep_judgements()
-    if embedded:
-        StoreDirectory(settings.store).require()
-        chosen = for_store(settings, report)
-        log = await stack.enter_async_context(opened(settings, embedded=True))
-        means = Means(chosen.embedder, judging)
-        memories = await Following(log).index()
-        return await tried_out(memories, chosen.policy, means), chosen.policy, judging
-    policy = policies.load(settings.policy)
-    policies.require_model(policy, wiring.shared_model_of(settings.embedder))
-    there = await stack.enter_async_context(cluster(settings))
-    if not dry_run:
-        return there, policy, judging
-    means = Means(wiring.embedder(settings.embedder, report), judging)
-    return await tried_out(await there.index(), policy, means), policy, judging
+@asynccontextmanager
+async def _open_client(
+    target: LogTarget, report: Callable[[str], None], judging: Judging
+) -> AsyncGenerator[Client]:
+    waiting = Waiting(lambda: _ANSWER_SECONDS)
+    async with (
+        open_client(target, report, waiting, judging=judging) as client,
+        opened(target) as log,
+    ):
+        yield OnceClient(client, reader_of(log, target)) if log.is_indexed else client
 
 
-def _state(settings: Settings, *, embedded: bool) -> Path | None:
-    if settings.consolidate.state is None and embedded:
-        return StoreDirectory(settings.store).passes
-    return settings.consolidate.state
+def _state(target: LogTarget) -> Path | None:
+    wanted, directory = target.settings.consolidate.state, target.directory
+    return directory.passes if wanted is None and directory is not None else wanted
 
 
 async def _of(index: Index, scope: ScopeName) -> list[Stored]:

@@ -19,16 +19,16 @@ from schemas.memories import Memory
 from streams.clock.system import SystemClock
 from streams.consolidate.app.consolidated import Consolidated
 from streams.consolidate.app.consolidating import Asked, Consolidation
-from streams.consolidate.app.proposing import InMemory
 from streams.consolidate.core.redundancy import THRESHOLDS, Crowding, Removal
 from streams.consolidate.world import Passes
 from streams.dedupe_store.core import Columns, event_of, name_of, written
 from streams.model.bands import Bands
 from streams.model.embedding import Vector
 from streams.model.policy import Policy
+from streams.store.app.client import decisions_of
+from streams.store.app.dry_run import DryRunClient, Means, for_repeats
 from streams.store.app.policies import with_bands
 from streams.store.app.product_settings import ConsolidateSettings
-from streams.store.app.rehearsing import Means, Rehearsal, for_repeats
 
 _DECIMALS = 4
 
@@ -146,18 +146,18 @@ async def dedupe(
     known, chosen = means.knowing(), for_repeats(policy)
     read = [_read(content, columns, number) for number, content in enumerate(rows, 1)]
     said = [(row, row.said) for row in read if isinstance(row.said, Remember)]
-    rehearsal = Rehearsal(chosen, known)
+    client = DryRunClient(chosen, known, batch_records)
     events = [event for _, event in said]
-    decided = await rehearsal.hear(events, batch_records=batch_records, done=done)
+    decided = decisions_of(await client.submit(events, done))
     consolidated = await Consolidation(
-        InMemory(rehearsal),
+        client,
         chosen,
         known.judging,
         ConsolidateSettings(seconds_max=float("inf")),
         Passes(None),
         SystemClock(),
     ).run(Asked(now=True))
-    stored = {one.memory.id: one async for one in rehearsal.index.scan()}
+    stored = {one.memory.id: one async for one in (await client.index()).scan()}
     memories = {identity: one.memory for identity, one in stored.items()}
     standing: dict[MemoryId, list[Row]] = {}
     unmade: list[Row] = []

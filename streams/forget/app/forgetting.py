@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from schemas.base import MemoryId, ScopeName
-from schemas.decisions import Change, Decision, Merge, OnEvent, Verdict
+from schemas.decisions import Change, Merge, OnEvent, Verdict
 from schemas.events import Forgotten
 from schemas.memories import Standing
 from schemas.topics import DECISIONS
@@ -45,14 +45,13 @@ from streams.stage.flow.decisions import (
     scope_of,
 )
 from streams.stage.flow.judging import Judging, Question
-from streams.store.app import policies, wiring
-from streams.store.app.awaiting import Asking, Reply, decisions_of, is_out_of_date
-from streams.store.app.embedding import Chosen, for_store
-from streams.store.app.processes import EmbeddedPipeline
-from streams.store.app.reading import StoreReader, opened, records
-from streams.store.app.requests import decided_by, existing_store
-from streams.store.app.settings import InvalidSettings, Settings
-from streams.store.world.store_directory import StoreDirectory
+from streams.store.app import wiring
+from streams.store.app.client import Client, Response, is_out_of_date, may_retry, undecided
+from streams.store.app.cluster_client import watched
+from streams.store.app.embedding import Chosen, chosen_for
+from streams.store.app.reading import LogTarget, StoreReader, opened, records
+from streams.store.app.requests import open_client
+from streams.store.app.settings import InvalidSettings
 
 _SAYS_IT = {Verdict.SAME, Verdict.REFINED_BY, Verdict.UNSURE}
 """Verdicts on a later event that make it go with a forgotten text, even when in doubt."""
@@ -117,17 +116,14 @@ async def in_full(wanted: Wanted, reader: StoreReader) -> Wanted:
     return Wanted(memory=named)
 
 
-async def plans(
-    log: SearchableLog, wanted: Wanted, means: Means, wish: Wish, *, indexed: bool
-) -> list[Plan]:
+async def plans(log: SearchableLog, wanted: Wanted, means: Means, wish: Wish) -> list[Plan]:
     """Plan how to forget what is wanted; return no plan for what is already forgotten.
 
-    Raises Unknown if it does not exist. `indexed`: the log finds records by header without a full
-    scan.
+    Raises Unknown if it does not exist.
     """
     fences = await _fences(log)
     if wanted.memory is not None:
-        return await _plans_of_memory(log, wanted.memory, fences, means, wish, indexed=indexed)
+        return await _plans_of_memory(log, wanted.memory, fences, means, wish)
     by_scope = await _by_scope(log, fences, wanted.holds)
     if not by_scope:
         raise Unknown(f"there is no scope {wanted.scope or f'of tenant {wanted.tenant}'}")
@@ -165,15 +161,13 @@ async def _plans_of_memory(
     fences: Fences,
     means: Means,
     wish: Wish,
-    *,
-    indexed: bool,
 ) -> list[Plan]:
     first = await log.find(DECISIONS.name, MEMORY_ID_HEADER, [named])
     decisions = (_decision(record, fences) for record in first)
     scopes = {one.event.scope for one in decisions if one is not None}
     if not scopes:
         raise Unknown(f"no memory has the id {named}")
-    found = await _related(log, named, fences) if indexed else []
+    found = await _related(log, named, fences) if log.is_indexed else []
     state = states(found)
     if named not in state or not _has_text(state[named]):  # no header finds what repeats it
         [found] = (await _by_scope(log, fences, scopes.__contains__)).values()
@@ -306,120 +300,94 @@ def _decision(record: Record, fences: Fences) -> OnEvent | None:
 
 @dataclass(frozen=True)
 class Forgot:
-    """The plans and the decisions on them; for a cluster, `replies` say where the requests are."""
+    """The plans, and the responses to what they ask for."""
 
     plans: Sequence[Plan]
-    decided: Sequence[Decision] = ()
-    replies: Sequence[Reply] = ()
+    responses: Sequence[Response] = ()
 
 
 async def foreseen(
-    settings: Settings, wanted: Wanted, wish: Wish, report: Callable[[str], None], *, embedded: bool
+    target: LogTarget, wanted: Wanted, wish: Wish, report: Callable[[str], None]
 ) -> Forgot:
     """Return how something would be forgotten; change nothing."""
-    chosen = _chosen(settings, report, embedded=embedded)
-    async with (
-        _means(settings, chosen, embedded=embedded, for_show=True) as means,
-        opened(settings, embedded=embedded) as log,
-    ):
-        return Forgot(await plans(log, wanted, means, wish, indexed=embedded))
+    chosen = chosen_for(target, report)
+    async with _means(target, chosen, for_show=True) as means, opened(target) as log:
+        return Forgot(await plans(log, wanted, means, wish))
 
 
-async def forget_in_store(
-    settings: Settings, wanted: Wanted, wish: Wish, report: Callable[[str], None]
+async def forget(
+    target: LogTarget, wanted: Wanted, wish: Wish, seconds: float, report: Callable[[str], None]
 ) -> Forgot:
-    """Forget something in an embedded store at once.
+    """Forget something; a cluster is waited for `seconds`.
 
-    Raises Unknown, and NoStore if another process writes the store. This process holds the store,
-    so nothing changes between planning and deciding.
+    Raises Unknown, and NoStore if another process writes the store.
     """
-    StoreDirectory(settings.store).require()
-    chosen = for_store(settings, report)
+    chosen = chosen_for(target, report)
     async with (
-        _means(settings, chosen, embedded=True) as means,
-        existing_store(settings, chosen, report) as pipeline,
-        opened(settings, embedded=True) as log,
+        _means(target, chosen) as means,
+        open_client(target, report, watched(seconds, report), chosen=lambda: chosen) as client,
+        opened(target) as log,
     ):
-        return await forget_with(pipeline, log, means, wanted, wish)
+        return await forget_with(client, log, means, wanted, wish, report)
 
 
 async def forget_with(
-    pipeline: EmbeddedPipeline, log: SearchableLog, means: Means, wanted: Wanted, wish: Wish
-) -> Forgot:
-    """Do as `forget_in_store` for a store that is already held and has the key of `means`."""
-    found = await plans(log, wanted, means, wish, indexed=True)
-    asked = [request for plan in found for request in plan.requests]
-    return Forgot(found, await decided_by(pipeline, asked))
-
-
-async def ask_to_forget(
-    settings: Settings,
+    client: Client,
+    log: SearchableLog,
+    means: Means,
     wanted: Wanted,
     wish: Wish,
-    seconds: float,
-    report: Callable[[str], None],
+    report: Callable[[str], None] = lambda _: None,
 ) -> Forgot:
-    """Ask a cluster to forget something; return what was decided within `seconds`.
+    """Do as `forget` with a client that is open, of a log with the key of `means`.
 
     Requests refused because their memories changed after planning are planned and sent again;
-    later records that repeat the forgotten text are requested too. Raises Unknown.
+    later records that repeat the forgotten text are requested too.
     """
-    chosen = _chosen(settings, report, embedded=False)
-    asking = Asking(settings, seconds, report)
     made: list[Plan] = []
-    replies: list[Reply] = []
-    async with (
-        _means(settings, chosen, embedded=False) as means,
-        opened(settings, embedded=False) as log,
-    ):
-        found = await plans(log, wanted, means, wish, indexed=False)
-        while found:
-            new = await asking.ask([request for plan in found for request in plan.requests])
-            goes_on = asking.goes_on(new)
-            if goes_on:
-                found, new = _heeded(found, new)
-            made += found
-            replies += new
-            wish = replace(wish, at=SystemClock().now())
-            if goes_on:
-                found = await plans(log, wanted, means, wish, indexed=False)
-            elif asking.has_time(new):
-                found = await left_over(log, found, means, wish)
-            else:
-                break
-    return Forgot(made, decisions_of(replies), replies)
+    responses: list[Response] = []
+    found = await plans(log, wanted, means, wish)
+    while found:
+        new = await client.submit([request for plan in found for request in plan.requests])
+        again = may_retry(client, new, report)
+        if again:
+            found, new = _heeded(found, new)
+        made += found
+        responses += new
+        wish = replace(wish, at=SystemClock().now())
+        if again:
+            found = await plans(log, wanted, means, wish)
+        elif client.attempts_left and not undecided(new):
+            found = await left_over(log, found, means, wish)
+        else:
+            break
+    return Forgot(made, responses)
 
 
-def _heeded(found: Sequence[Plan], replies: Sequence[Reply]) -> tuple[list[Plan], list[Reply]]:
-    """Leave out plans and replies that were refused as out of date."""
-    refused = {one.event.event_id for one in replies if is_out_of_date(one.decision)}
+def _heeded(
+    found: Sequence[Plan], responses: Sequence[Response]
+) -> tuple[list[Plan], list[Response]]:
+    """Leave out plans and responses that were refused as out of date."""
+    refused = {one.event.event_id for one in responses if is_out_of_date(one.decision)}
     plans_made = [
         plan for plan in found if refused.isdisjoint(one.event_id for one in plan.requests)
     ]
-    return plans_made, [one for one in replies if one.event.event_id not in refused]
-
-
-def _chosen(settings: Settings, report: Callable[[str], None], *, embedded: bool) -> Chosen:
-    if embedded:
-        return for_store(settings, report)
-    policy = policies.load(settings.policy)
-    embedder = wiring.embedder(settings.embedder, report)
-    policies.require_model(policy, embedder.model)
-    return Chosen(settings, policy, embedder)
+    return plans_made, [one for one in responses if one.event.event_id not in refused]
 
 
 @asynccontextmanager
 async def _means(
-    settings: Settings, chosen: Chosen, *, embedded: bool, for_show: bool = False
+    target: LogTarget, chosen: Chosen, *, for_show: bool = False
 ) -> AsyncGenerator[Means]:
-    key = _key(settings, embedded=embedded, for_show=for_show)
-    async with wiring.judging(settings, SystemClock()) as judging:
+    key = _key(target, for_show=for_show)
+    async with wiring.judging(target.settings, SystemClock()) as judging:
         yield Means(key, chosen.policy, chosen.embedder, judging)
 
 
-def _key(settings: Settings, *, embedded: bool, for_show: bool) -> Key:
+def _key(target: LogTarget, *, for_show: bool) -> Key:
     """Return the key of a log; create a store's own if it has none, unless only for show."""
-    directory = StoreDirectory(settings.store) if embedded else None
+    settings = target.settings
+    directory = target.directory
     key = wiring.forget_key(settings.forget, directory)
     if key is None and directory is not None and not for_show:
         wiring.new_key(directory)

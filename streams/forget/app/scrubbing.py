@@ -26,7 +26,7 @@ from streams.stage.core.tombstones import Key, tombstone_of
 from streams.stage.flow.decisions import KIND_HEADER, read_decision
 from streams.stage.flow.forgetting import erase
 from streams.store.app import wiring
-from streams.store.app.reading import records
+from streams.store.app.reading import LogTarget, records
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 
@@ -65,7 +65,7 @@ async def scrub(settings: Settings, report: Callable[[str], None]) -> int:
         log.vacuum()
     if made.index.durable:
         report("rewriting the index")
-        await rematerialising.rebuild_index(settings, embedded=True, report=lambda _, __: None)
+        await rematerialising.rebuild_index(LogTarget(settings, embedded=True), lambda _, __: None)
     return taken
 
 

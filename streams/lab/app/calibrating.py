@@ -16,8 +16,8 @@ from streams.lab.core.measures import Rate
 from streams.model.embedding import base_model
 from streams.model.policy import Policy, parse
 from streams.reviews.app import labels
+from streams.store.app.dry_run import Means
 from streams.store.app.reading import StoreReader
-from streams.store.app.rehearsing import Means
 from streams.store.core.toml import as_toml
 
 ANSWERS_MIN = 30

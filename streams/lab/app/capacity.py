@@ -19,7 +19,7 @@ from streams.model.policy import Policy
 from streams.model.ports import Record
 from streams.stage.flow.apply import apply
 from streams.stage.flow.decisions import KIND_HEADER, Logged, read_decision
-from streams.store.app.rehearsing import Means, rehearse
+from streams.store.app.dry_run import Means, rehearse
 
 EVENTS = 1_024
 """Enough to reproduce the figures within 10 % on an idle machine; takes about ten seconds."""

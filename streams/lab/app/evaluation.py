@@ -22,8 +22,7 @@ from streams.lab.core.grading import (
 )
 from streams.model.embedding import similarity
 from streams.model.policy import Policy
-from streams.model.ports import Fatal
-from streams.store.app.rehearsing import Means, rehearse, unbraked
+from streams.store.app.dry_run import Means, rehearse, unbraked
 
 BASELINE = 0.85
 """The common alternative: an event at or above this cosine similarity counts as known."""
@@ -77,8 +76,6 @@ async def _evaluate_pairs(
         seen += count
 
     decided = await rehearse(events, policy, known, batch_records=batch_records, done=advance)
-    if len(decided) != len(events):
-        raise Fatal(f"{len(events)} events, but {len(decided)} decisions: please report this")
     for pair, stored, decision in zip(pairs, decided, decided[len(pairs) :], strict=False):
         if isinstance(decision, Marker | Revision) or not isinstance(stored, Insert):
             made.rejected += 1

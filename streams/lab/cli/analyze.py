@@ -10,7 +10,7 @@ import typer
 from streams.lab.app import analysis
 from streams.lab.app.analysis import Analysis
 from streams.store.app import wiring
-from streams.store.app.reading import reading
+from streams.store.app.reading import LogTarget, reading
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
 from streams.store.cli.console import note, say, say_object
@@ -55,7 +55,7 @@ def analyze(
 
 
 async def _of_store(settings: Settings) -> Analysis:
-    async with reading(settings, embedded=True) as reader:
+    async with reading(LogTarget(settings, embedded=True)) as reader:
         return await analysis.of_store(reader)
 
 

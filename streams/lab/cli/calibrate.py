@@ -16,8 +16,8 @@ from streams.lab.app.labelled import LabelledPair, Unmeasurable
 from streams.lab.core.measures import Rate
 from streams.model.policy import Policy
 from streams.store.app import policies
-from streams.store.app.reading import reading
-from streams.store.app.rehearsing import means
+from streams.store.app.dry_run import means
+from streams.store.app.reading import LogTarget, reading
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
 from streams.store.cli.console import note, say, say_object
@@ -105,7 +105,7 @@ def _pairs(source: str, settings: Settings) -> tuple[list[LabelledPair], str]:
 
 
 async def _answered(settings: Settings) -> list[LabelledPair]:
-    async with reading(settings, embedded=True) as reader:
+    async with reading(LogTarget(settings, embedded=True)) as reader:
         return await calibrating.answered(reader)
 
 

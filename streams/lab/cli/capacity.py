@@ -10,7 +10,7 @@ from streams.lab.app import capacity as measuring
 from streams.lab.core.capacity import LOAD_MAX, Costs, Plan, plan
 from streams.model.policy import Policy
 from streams.store.app import policies, wiring
-from streams.store.app.rehearsing import means
+from streams.store.app.dry_run import means
 from streams.store.app.settings import Settings
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_object

@@ -14,7 +14,7 @@ from streams.lab.app.labelled import Labelled
 from streams.lab.core.measures import Rate
 from streams.model.policy import Policy
 from streams.store.app import policies, wiring
-from streams.store.app.rehearsing import means
+from streams.store.app.dry_run import means
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
 from streams.store.cli.console import note, say, say_object

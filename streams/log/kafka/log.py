@@ -56,6 +56,8 @@ class KafkaLog:
     a member. Every call may raise Unreachable, NoServer or Fatal.
     """
 
+    is_indexed = False
+
     def __init__(self, connection: Connection, sending: Sending = Sending()) -> None:
         self._connection = connection
         self._sending = sending

@@ -16,8 +16,8 @@ from streams.model.ports import Fatal, Index, Log, NoModel, NoStore, Transient
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, applied
 from streams.stage.flow.writer import WRITER_GROUP, is_level
 from streams.store.app import policies, wiring
-from streams.store.app.embedding import of_store
-from streams.store.app.reading import StoreReader
+from streams.store.app.embedding import settings_of
+from streams.store.app.reading import LogTarget, StoreReader
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 
@@ -33,12 +33,13 @@ class Finding:
     fact: str
 
 
-async def examine(settings: Settings, *, embedded: bool) -> list[Finding]:
+async def examine(target: LogTarget) -> list[Finding]:
     """Examine every part; a broken one does not hide the others."""
+    settings = target.settings
     with suppress(NoStore, NoModel, InvalidPolicy):  # the checks below report the error
-        settings = of_store(settings) if embedded else settings
+        settings = settings_of(target)
     parts: list[tuple[str, Examiner]] = [("policy", _policy), ("model", _model)]
-    if not embedded:
+    if not target.embedded:
         parts += [("topics", _topics), ("groups", _groups), ("index", _collection)]
     else:
         parts += [("store", _store)]

@@ -48,7 +48,7 @@ def doctor(
 ) -> None:
     """Check model, policy, log and index, and say what to do."""
     source = options.source(config, store, kafka)
-    findings = asyncio.run(diagnosis.examine(source.settings, embedded=source.embedded))
+    findings = asyncio.run(diagnosis.examine(source))
     if as_json:
         say_json(asdict(finding) for finding in findings)
     else:

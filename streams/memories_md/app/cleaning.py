@@ -33,8 +33,8 @@ from streams.model.bands import Bands
 from streams.model.merge import contains
 from streams.model.policy import Policy
 from streams.stage.core.explain import why
+from streams.store.app.dry_run import Means, for_repeats, rehearse
 from streams.store.app.policies import with_bands
-from streams.store.app.rehearsing import Means, for_repeats, rehearse
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _DECIMALS = 4

@@ -16,7 +16,7 @@ from streams.memories_md.world.level import level_of
 from streams.model.policy import Policy
 from streams.model.ports import NoStore
 from streams.store.app import policies, wiring
-from streams.store.app.rehearsing import means
+from streams.store.app.dry_run import means
 from streams.store.app.settings import Settings
 from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object

@@ -26,7 +26,7 @@ from streams.model.ports import NoStore
 from streams.publish.app import publisher
 from streams.store.app import embedding, policies
 from streams.store.app.processes import embedded
-from streams.store.app.reading import reading
+from streams.store.app.reading import LogTarget, reading
 from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.options import UsageError
@@ -136,7 +136,7 @@ def export_md(
     say(f"{file} {how}: {exported.memories:,} memories")
 
 
-def _entries(file: Path, source: options.Source, *, everything: bool) -> Entries:
+def _entries(file: Path, source: LogTarget, *, everything: bool) -> Entries:
     kept = MemoriesFile(file)
     try:
         text = kept.read()
@@ -156,17 +156,17 @@ def _entries(file: Path, source: options.Source, *, everything: bool) -> Entries
     )
 
 
-async def _stored(source: options.Source, level: Container[MemoryId]) -> Container[MemoryId]:
+async def _stored(source: LogTarget, level: Container[MemoryId]) -> Container[MemoryId]:
     """Return which memories are where the events go: of a cluster, those that its writer kept."""
     if not source.embedded:
         return level
     if StoreDirectory(source.settings.store).manifest() is None:
         return ()
-    async with reading(source.settings, embedded=True) as reader:
+    async with reading(source) as reader:
         return {memory.id for memory in await reader.memories()}
 
 
-async def _take_in(file: Path, source: options.Source, entries: Entries) -> dict[str, int]:
+async def _take_in(file: Path, source: LogTarget, entries: Entries) -> dict[str, int]:
     """Decide on the events, or publish them; return what that came to."""
     settings, rows = source.settings, EntriesSource(str(file), entries.events)
     done = Counter[str]()
@@ -184,8 +184,8 @@ async def _take_in(file: Path, source: options.Source, entries: Entries) -> dict
     return dict(done)
 
 
-async def _export(file: MemoriesFile, source: options.Source, *, dry: bool) -> Exported:
-    async with reading(source.settings, embedded=source.embedded) as reader:
+async def _export(file: MemoriesFile, source: LogTarget, *, dry: bool) -> Exported:
+    async with reading(source) as reader:
         return await export(reader, file, world=source.settings.sinks.memories_md_world, dry=dry)
 
 

@@ -12,10 +12,10 @@ from pydantic import Field
 
 from schemas.base import DecisionId, Label, MemoryId, Record, ScopeName
 from schemas.codec import EVENT
-from schemas.decisions import Decision, Ignore, Marker, Reason, Reject
+from schemas.decisions import Ignore, Marker, Reason, Reject
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
-from streams.changes.app.lineages import history, undo_with
+from streams.changes.app.lineages import history, undo
 from streams.changes.core.history import standing
 from streams.clock.system import SystemClock
 from streams.dead_letters.app import why_set_aside
@@ -38,12 +38,13 @@ from streams.stage.core.reviewing import Question
 from streams.stage.core.tombstones import Key
 from streams.stage.flow.dead_letters import oversized
 from streams.store.app import wiring
+from streams.store.app.client import settled
 from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
 from streams.store.app.embedding import Chosen, for_store
 from streams.store.app.failures import NotFound, UsageError
-from streams.store.app.processes import EmbeddedPipeline, embedded
-from streams.store.app.reading import StoreReader, in_order, opened, reader_of
-from streams.store.app.requests import as_made, author_of, request, taken_by
+from streams.store.app.processes import EmbeddedPipeline, StoreClient, as_made, embedded
+from streams.store.app.reading import LogTarget, StoreReader, in_order, opened, reader_of
+from streams.store.app.requests import author_of, request
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 
@@ -63,6 +64,11 @@ class Held:
     log: SearchableLog
     reader: StoreReader
 
+    @property
+    def client(self) -> StoreClient:
+        """The client that decides at once."""
+        return StoreClient(self.pipeline, self.reader)
+
 
 @asynccontextmanager
 async def holding(
@@ -77,8 +83,8 @@ async def holding(
     ) as pipeline:
         await pipeline.recover()
         try:
-            async with opened(settings, embedded=True) as log:
-                yield Held(pipeline, log, reader_of(log, settings, embedded=True))
+            async with opened(LogTarget(settings, embedded=True)) as log:
+                yield Held(pipeline, log, reader_of(log, LogTarget(settings, embedded=True)))
         finally:
             await pipeline.settle()
 
@@ -296,16 +302,14 @@ class EmbeddedStore:
             return await self._decided(events)
 
     async def _decided(self, events: Sequence[Event]) -> list[Told]:
-        return [await self._told(one) for one in await taken_by(self._held.pipeline, events)]
-
-    async def _told(self, decision: Decision) -> Told:
-        """Describe a decision on an event. Raises UsageError if the event became a dead letter."""
-        if isinstance(decision, Ignore):
-            before = await self._held.reader.on_events([decision.decision_id])
-            return told(decision, before.get(decision.decision_id))
-        if isinstance(decision, Reject):
-            raise UsageError(f"{await why_set_aside(self._held.log, decision)}")
-        return told(decision)
+        """Describe the decisions on events. Raises UsageError if one became a dead letter."""
+        made = list[Told]()
+        for one in await self._held.client.submit(events):
+            if isinstance(one.own, Reject):
+                raise UsageError(f"{await why_set_aside(self._held.log, one.own)}")
+            if one.own is not None:
+                made.append(told(one.own, one.first))
+        return made
 
     async def _update(self, identity: str, said: Mapping[str, object]) -> Told:
         async with self._gate.shared(), self._writing:
@@ -366,10 +370,10 @@ class EmbeddedStore:
             held = self._held
             undone = None
             if identity:
-                undone = await undo_with(held.pipeline, held.reader, identity, wish)
+                undone = await undo(held.client, held.reader, identity, wish)
             if undone is None:
                 raise NotFound(f"no decision in {held.reader.place} has the id {identity}")
-            _, decided = undone
+            decided = settled(undone[1])
             if isinstance(decided[0], Ignore):
                 raise UsageError(f"nothing was undone: {told(decided[0]).reason}")
             return [told(one) for one in decided]
@@ -381,9 +385,10 @@ class EmbeddedStore:
                 key = await self._key()
                 held, chosen = self._held, self._chosen
                 means = Means(key, chosen.policy, chosen.embedder, held.pipeline.judging)
-                forgot = await forget_with(held.pipeline, held.log, means, meant, wish)
+                forgot = await forget_with(held.client, held.log, means, meant, wish)
             except Unknown as error:
                 raise NotFound(str(error)) from error
+            settled(forgot.responses)
             if not later:
                 await self._let_go()
                 await scrub(self._settings, _quiet)

@@ -19,9 +19,8 @@ from streams.model.ports import Clock, NoServer, Unreachable
 from streams.recall.app.recalling import Asked, Recaller, recalling
 from streams.recall.core.recall import BUDGET
 from streams.store.app.embedding import for_store
-from streams.store.app.processes import EmbeddedPipeline, embedded
-from streams.store.app.reading import reading
-from streams.store.app.requests import record_of
+from streams.store.app.processes import EmbeddedPipeline, StoreClient, embedded
+from streams.store.app.reading import LogTarget, StoreReader, reading
 from streams.store.app.settings import Settings
 
 _PLACE = "the journal"
@@ -64,8 +63,8 @@ class Journal:
 
     def __init__(
         self,
-        settings: Settings,
         pipeline: EmbeddedPipeline,
+        reader: StoreReader,
         extraction: Extraction,
         recaller: Recaller,
         *,
@@ -73,8 +72,9 @@ class Journal:
         episode: str,
         clock: Clock,
     ) -> None:
-        self._settings = settings
         self._pipeline = pipeline
+        self._reader = reader
+        self._client = StoreClient(pipeline, reader)
         self._extraction = extraction
         self._recaller = recaller
         self._world = world
@@ -108,10 +108,9 @@ class Journal:
     async def reset_episode(self, episode: str) -> None:
         """Start an episode with a unique name; the last one's ephemeral memories end."""
         async with self._writing:
-            async with reading(self._settings, embedded=True) as reader:
-                memories = await reader.memories()
+            memories = await self._reader.memories()
             over = session_over(self._episode, memories, author=self._world, now=self._clock.now())
-            await self._pipeline.take([record_of(one, self._partitions) for one in over])
+            await self._client.submit(over)
             self._episode, self._turn = episode, 0
 
     def get_status(self) -> Status:
@@ -129,7 +128,7 @@ class Journal:
         except (Unreachable, NoServer) as error:
             return Outcome(refused=str(error))
         self._counts.add(taken)
-        await self._pipeline.take([record_of(one, self._partitions) for one in taken.events])
+        await self._client.submit(taken.events)
         return _outcome(taken)
 
     def _turn_of(self, place: Place, action: str, response: str, state: State) -> Turn:
@@ -146,10 +145,6 @@ class Journal:
 
     def _scope(self, location_id: int) -> ScopeName:
         return ScopeName(f"{self._world}/{location_id}")
-
-    @property
-    def _partitions(self) -> int:
-        return self._settings.log.partitions
 
 
 def _outcome(taken: Taken) -> Outcome:
@@ -176,19 +171,20 @@ async def journal(
     wait.
     """
     chosen, clock = for_store(settings, report), SystemClock()
+    target = LogTarget(chosen.settings, embedded=True)
     model = opening.llm_extractor(settings, clock) if llm else None
     async with (
         embedded(chosen.settings, chosen.policy, chosen.embedder, report) as pipeline,
-        recalling(chosen.settings, embedded=True, report=report) as recaller,
+        recalling(target, report=report) as recaller,
+        reading(target) as reader,
     ):
         await pipeline.recover()
-        async with reading(chosen.settings, embedded=True) as reader:
-            notes = Notes(await reader.memories(), (), settings.extraction.known_max)
+        notes = Notes(await reader.memories(), (), settings.extraction.known_max)
         extraction = Extraction(settings.extraction, notes, model=model)
         try:
             yield Journal(
-                chosen.settings,
                 pipeline,
+                reader,
                 extraction,
                 recaller,
                 world=world,

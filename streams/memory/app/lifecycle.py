@@ -5,8 +5,7 @@ Authorization is not checked here: the caller has checked the scope of each requ
 
 import base64
 import binascii
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -21,7 +20,7 @@ from streams.changes.core.history import standing
 from streams.forget.app.forgetting import Means, Unknown, Wanted, plans
 from streams.forget.core import Plan as ForgetPlan
 from streams.inspect.app import story
-from streams.memory.app.queueing import Decide, Deciding, Queue, Told
+from streams.memory.app.queueing import Deciding, Told
 from streams.model.identity import answer_id, content_key, decision_id, memory_id, review_id
 from streams.model.ports import Clock, SearchableLog, Unusable
 from streams.recall.app.loading import Loading
@@ -33,7 +32,7 @@ from streams.stage.core.ledger import touched
 from streams.stage.core.lineage import CannotUndo, Wish
 from streams.stage.core.lineage import Plan as UndoPlan
 from streams.stage.core.reviewing import Question
-from streams.store.app.awaiting import is_out_of_date
+from streams.store.app.client import is_out_of_date
 from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
 from streams.store.app.reading import StoreReader
 from streams.store.app.requests import request
@@ -65,14 +64,6 @@ class Past:
 
     log: SearchableLog
     reader: StoreReader
-
-
-@dataclass(frozen=True)
-class OwnStore:
-    """What only the one who writes a store has at hand: the turn to write, the means to forget."""
-
-    queue: Queue
-    means: Means
 
 
 @dataclass(frozen=True)
@@ -109,15 +100,18 @@ class Lifecycle:
         count: CountTokens,
         clock: Clock,
         past: Past | None = None,
-        own: OwnStore | None = None,
+        means: Means | None = None,
     ) -> None:
-        """`past` is None where nothing is done that takes reading the log, `own` beside a cluster."""
+        """`past` is None where nothing is done that takes reading the log.
+
+        `means` are to forget with; only the one who writes a store has them at hand.
+        """
         self.loading = loading
         self.deciding = deciding
         self._count = count
         self._clock = clock
         self._past = past
-        self._own = own
+        self._means = means
 
     def now(self) -> datetime:
         return self._clock.now()
@@ -217,7 +211,7 @@ class Lifecycle:
     async def undo(self, identity: DecisionId, author: str, note: str) -> Undone:
         """Take a decision back, with what rests on it."""
         reader = self.past("undo a decision").reader
-        async with self._alone() as decide:
+        async with self.deciding.alone() as decide:
             try:
                 plan = await planned(reader, identity, Wish(author, self.now(), note))
             except CutOff as cut:
@@ -234,11 +228,13 @@ class Lifecycle:
 
     async def forget(self, identity: MemoryId, author: str, note: str) -> ForgottenNow:
         """Let nothing that is kept say any more what a memory said."""
-        past, own = self.past("forget a memory"), self._owned("forget a memory")
+        past, means = self.past("forget a memory"), self._means
+        if means is None:
+            raise _not_here("forget a memory")
         wish, wanted = Wish(author, self.now(), note), Wanted(memory=identity)
-        async with own.queue.alone() as decide:
+        async with self.deciding.alone() as decide:
             try:
-                found = await plans(past.log, wanted, own.means, wish, indexed=True)
+                found = await plans(past.log, wanted, means, wish)
             except Unknown as error:
                 raise unknown("memory", identity) from error
             asked: list[Event] = [one for plan in found for one in plan.requests]
@@ -275,20 +271,6 @@ class Lifecycle:
         if self._past is None:
             raise _not_here(what)
         return self._past
-
-    def _owned(self, what: str) -> OwnStore:
-        if self._own is None:
-            raise _not_here(what)
-        return self._own
-
-    @asynccontextmanager
-    async def _alone(self) -> AsyncGenerator[Decide]:
-        """Let nobody else write a store of our own meanwhile; a cluster tells who came too late."""
-        if self._own is None:
-            yield self.deciding.decide
-            return
-        async with self._own.queue.alone() as decide:
-            yield decide
 
 
 def _not_here(what: str) -> Declined:

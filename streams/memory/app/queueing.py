@@ -3,20 +3,18 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol, TypeAlias
 
 from schemas.decisions import Decision, Reject
 from schemas.events import Event
-from schemas.topics import EVENTS
 from streams.dead_letters.app import why_set_aside
 from streams.model.identity import decision_id, event_key
 from streams.model.ports import Log, Poison, SearchableLog
 from streams.stage.flow.decided import DecidedInLog
-from streams.store.app.awaiting import Reply, is_again, publish, until_decided
-from streams.store.app.reading import StoreReader
+from streams.store.app.client import Client, Response
 
 BATCH_EVENTS = 256
 """Events per batch; later callers wait until the current batch is decided."""
@@ -39,9 +37,6 @@ class Told:
     refused: Poison | None = None
 
 
-Take: TypeAlias = Callable[[Sequence[Event]], Awaitable[Sequence[Decision]]]
-"""Decides on events in order and applies the decisions; returns one decision per event."""
-
 Decide: TypeAlias = Callable[[Sequence[Event]], Awaitable[list[Told]]]
 
 
@@ -56,6 +51,13 @@ class Deciding(Protocol):
         """Make events durable, to be decided on in order."""
         ...
 
+    def alone(self) -> AbstractAsyncContextManager[Decide]:
+        """Keep all other writers out of a store, so that what was read holds when it is decided on.
+
+        A cluster tells who came too late.
+        """
+        ...
+
 
 class Queue:
     """Implements Deciding over a store that this process writes.
@@ -63,16 +65,13 @@ class Queue:
     Events that arrive while a batch is decided on form the next batch. For one event loop.
     """
 
-    def __init__(
-        self, take: Take, log: SearchableLog, reader: StoreReader, *, masked: bool
-    ) -> None:
-        """`take` decides on events at once; `log` and `reader` read what it writes.
+    def __init__(self, client: Client, log: SearchableLog, *, masked: bool) -> None:
+        """`client` decides on events at once; `log` is what it writes.
 
-        `masked`: `take` masks texts by its policy.
+        `masked`: texts are masked by the policy.
         """
-        self._take = take
+        self._client = client
         self._log = log
-        self._reader = reader
         self._masked = masked
         self._decided = DecidedInLog(log)
         self._waiting = deque[_Asked]()
@@ -91,7 +90,6 @@ class Queue:
 
     @asynccontextmanager
     async def alone(self) -> AsyncGenerator[Decide]:
-        """Keep all other writers out, so that what was read still holds when it is decided on."""
         async with self._turn:
             yield self._at_once
 
@@ -128,14 +126,13 @@ class Queue:
     async def _at_once(self, events: Sequence[Event]) -> list[Told]:
         reused = await self._reused(events)
         fit = [event for at, event in enumerate(events) if at not in reused]
-        decided = iter(await self._take(fit) if fit else [])
-        told = [
+        responses = iter(await self._client.submit(fit) if fit else [])
+        return [
             Told(event, refused=_REUSED)
             if at in reused
-            else await _told(self._log, event, next(decided))
+            else await _told(self._log, next(responses))
             for at, event in enumerate(events)
         ]
-        return await self._with_first(told)
 
     async def _reused(self, events: Sequence[Event]) -> set[int]:
         """Return the positions of events whose ids were used for other content.
@@ -155,41 +152,25 @@ class Queue:
             if keys.setdefault(identity, key) != key
         }
 
-    async def _with_first(self, told: Sequence[Told]) -> list[Told]:
-        """Replace the decision on each repeated event by its earlier decision."""
-        again = {one.decision.decision_id for one in told if is_again(one.decision)}
-        first = await self._reader.on_events(sorted(again)) if again else {}
-        return [
-            replace(one, decision=first[one.decision.decision_id], repeated=True)
-            if is_again(one.decision)
-            else one
-            for one in told
-        ]
-
 
 class Cluster:
     """Implements Deciding over a cluster: its services decide on events in turn."""
 
-    def __init__(self, log: Log, seconds: float) -> None:
-        """Wait at most `seconds` for decisions."""
+    def __init__(self, client: Client, publisher: Client, log: Log) -> None:
+        """`client` waits for decisions, `publisher` does not; `log` is what the services write."""
+        self._client = client
+        self._publisher = publisher
         self._log = log
-        self._seconds = seconds
 
     async def decide(self, events: Sequence[Event]) -> list[Told]:
-        published = await publish(self._log, events)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._seconds):
-                await until_decided(published)
-        return [await self._told(reply) for reply in published.replies]
+        responses = await self._client.submit(events)
+        return [await _told(self._log, one) for one in responses]
 
     async def publish(self, events: Sequence[Event]) -> list[Told]:
-        published = await publish(self._log, events)
-        return [Told(reply.event) for reply in published.replies]
+        return [Told(one.event) for one in await self._publisher.submit(events)]
 
-    async def _told(self, reply: Reply) -> Told:
-        told = await _told(self._log, reply.event, reply.decision)
-        repeated = told.decision is not None and _place_of(told.decision) != reply.place
-        return replace(told, repeated=repeated)
+    def alone(self) -> AbstractAsyncContextManager[Decide]:
+        return nullcontext(self.decide)
 
 
 @dataclass(frozen=True)
@@ -208,11 +189,8 @@ class _Asked:
             self.told.set_exception(error)
 
 
-async def _told(log: Log, event: Event, decision: Decision | None) -> Told:
+async def _told(log: Log, response: Response) -> Told:
+    event, decision = response.event, response.decision
     if isinstance(decision, Reject):
         return Told(event, refused=await why_set_aside(log, decision))
-    return Told(event, decision)
-
-
-def _place_of(decision: Decision) -> str:
-    return f"{EVENTS.name}/{decision.source.partition}/{decision.source.offset}"
+    return Told(event, decision, repeated=response.first is not None)

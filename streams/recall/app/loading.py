@@ -34,7 +34,7 @@ from streams.store.app import settings as configuration
 from streams.store.app.conflicts import Conflict, Conflicts, conflicts_of
 from streams.store.app.following import Following
 from streams.store.app.product_settings import LoadSettings
-from streams.store.app.reading import opened
+from streams.store.app.reading import LogTarget, opened
 from streams.store.app.settings import InvalidSettings, Settings
 
 LIMIT = 10
@@ -226,24 +226,23 @@ class Loading:
 
 @asynccontextmanager
 async def loading(
-    settings: Settings,
+    target: LogTarget,
     *,
-    embedded: bool,
     report: Callable[[str], None] = lambda _: None,
     embedder: Embedder | None = None,
 ) -> AsyncGenerator[Loading]:
-    """Open the embedded store, or the cluster's memories, for searching.
+    """Open the memories of a store or a cluster for searching.
 
     A cluster's memories are read from its Qdrant server, or with another index from its log.
     Others may write meanwhile. Raises NoStore if there is none. If no `embedder` is given, `report`
     receives a line when a model has to be downloaded.
     """
-    chosen = embedding.of_store(settings) if embedded else settings
+    chosen = embedding.settings_of(target)
     require_judge(chosen)
     policy = policies.load(chosen.policy)
     async with AsyncExitStack() as stack:
-        if embedded or not chosen.index.kind.shared:
-            log = await stack.enter_async_context(opened(chosen, embedded=embedded))
+        if target.embedded or not chosen.index.kind.shared:
+            log = await stack.enter_async_context(opened(target))
             index = Following(log).index
         else:
             log, index = None, await _collection(chosen, stack)
@@ -281,7 +280,7 @@ def load(scope: str, query: str, *, store: Path | str | None = None, **asked: An
     settings = thorough(configuration.load({} if store is None else {"store": store}))
 
     async def once() -> SearchResult:
-        async with loading(settings, embedded=True) as opened_:
+        async with loading(LogTarget(settings, embedded=True)) as opened_:
             return await opened_.search(wanted)
 
     return asyncio.run(once())

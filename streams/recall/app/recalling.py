@@ -36,10 +36,9 @@ from streams.recall.core.recall import (
 from streams.stage.flow.takeover import require_model
 from streams.store.app import settings as configuration
 from streams.store.app import wiring
-from streams.store.app.embedding import of_store
+from streams.store.app.embedding import settings_of
 from streams.store.app.following import Following
-from streams.store.app.reading import opened
-from streams.store.app.settings import Settings
+from streams.store.app.reading import LogTarget, opened
 from streams.store.core.conflicts import conflicts
 
 VectorOf: TypeAlias = Callable[[str], Awaitable[Vector]]
@@ -159,14 +158,14 @@ def _patterns(stored: Sequence[Stored], asked: Asked) -> list[Recalled]:
 
 @asynccontextmanager
 async def recalling(
-    settings: Settings, *, embedded: bool, report: Callable[[str], None] = lambda _: None
+    target: LogTarget, *, report: Callable[[str], None] = lambda _: None
 ) -> AsyncGenerator[Recaller]:
-    """Open the embedded store's log, or the cluster's. Raises NoStore if there is no store.
+    """Open a log to recall from. Raises NoStore if there is none.
 
     Others may write it meanwhile. `report` receives a line if a model has to be downloaded.
     """
-    kept = of_store(settings).embedder if embedded else settings.embedder
-    async with opened(settings, embedded=embedded) as log:
+    kept = settings_of(target).embedder
+    async with opened(target) as log:
         yield Recaller(
             log,
             lambda: wiring.embedder(kept, report),
@@ -191,7 +190,7 @@ def recall(
     settings = configuration.load({} if store is None else {"store": store})
 
     async def once() -> str:
-        async with recalling(settings, embedded=True) as recaller:
+        async with recalling(LogTarget(settings, embedded=True)) as recaller:
             return (await recaller.recall(asked)).text
 
     return asyncio.run(once())

@@ -1,6 +1,7 @@
 """`memsieve load`: a scope searched, with what says one fact shown as one."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from streams.recall.app.loading import (
     loading,
     thorough,
 )
+from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.conflicts import show_conflict
 from streams.store.cli.console import note, quoted, say, say_object
@@ -101,9 +103,9 @@ def load(
         _show(result)
 
 
-async def _load(source: options.Source, asked: Asked) -> SearchResult:
-    settings = thorough(source.settings)
-    async with loading(settings, embedded=source.embedded, report=note) as opened:
+async def _load(source: LogTarget, asked: Asked) -> SearchResult:
+    target = replace(source, settings=thorough(source.settings))
+    async with loading(target, report=note) as opened:
         return await opened.search(asked)
 
 

@@ -8,6 +8,7 @@ import typer
 from streams.recall.app.recalling import Asked, recalling
 from streams.recall.core.patterns import SCOPES_MIN
 from streams.recall.core.recall import BUDGET, LASTING_MAX, RECENT_MAX, Block
+from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_object
 from streams.store.cli.options import UsageError
@@ -88,6 +89,6 @@ def recall(
         say(line)
 
 
-async def _recall(source: options.Source, asked: Asked) -> Block:
-    async with recalling(source.settings, embedded=source.embedded, report=note) as recaller:
+async def _recall(source: LogTarget, asked: Asked) -> Block:
+    async with recalling(source, report=note) as recaller:
         return await recaller.recall(asked)

@@ -11,9 +11,9 @@ from streams.model.ports import Index, Log, Sink
 from streams.stage.flow.takeover import applied
 from streams.stage.flow.writer import catch_up, written
 from streams.store.app import wiring
-from streams.store.app.reading import opened
+from streams.store.app.reading import LogTarget, opened
 from streams.store.app.setting_groups import SinkSettings
-from streams.store.app.settings import InvalidSettings, Settings
+from streams.store.app.settings import InvalidSettings
 from streams.store.flow.past import Bound, Past
 from streams.store.world.store_directory import StoreDirectory
 
@@ -29,28 +29,29 @@ class Rebuilt:
     memories: int
 
 
-async def rebuild_index(settings: Settings, *, embedded: bool, report: Report) -> Rebuilt:
+async def rebuild_index(target: LogTarget, report: Report) -> Rebuilt:
     """Rebuild the index next to the one in use, and swap the two when the new one is level.
 
     After an interruption it resumes. The services may keep working; a store must not be written
     meanwhile.
     """
-    if embedded:
-        return await _rebuild_store(settings, report)
+    settings = target.settings
+    if target.embedded:
+        return await _rebuild_store(target, report)
     if not settings.index.kind.shared:
         raise InvalidSettings(
             f"index.kind {settings.index.kind} is a directory of the one `memsieve serve`: stop "
             "it, delete the directory, and its next start builds it anew"
         )
-    return await _rebuild_collection(settings, report)
+    return await _rebuild_collection(target, report)
 
 
 async def rebuild_sinks(
-    settings: Settings, wanted: SinkSettings, until: Bound | None, *, embedded: bool, report: Report
+    target: LogTarget, wanted: SinkSettings, until: Bound | None, report: Report
 ) -> Rebuilt:
     """Write the memories as they were before `until`, or the current ones, into new sinks."""
     scratch = ExactIndex()
-    async with opened(settings, embedded=embedded) as log, wiring.sinks(wanted, _unheard) as sinks:
+    async with opened(target) as log, wiring.sinks(wanted, _unheard) as sinks:
         for sink in sinks:
             await _require_new(sink, await log.partitions(DECISIONS.name))
         goals = await _goals(log, until)
@@ -62,14 +63,14 @@ def _unheard(note: str) -> None:
     """Discard a note: a new copy holds nothing that a person could have edited."""
 
 
-async def _rebuild_store(settings: Settings, report: Report) -> Rebuilt:
-    directory = StoreDirectory(settings.store)
+async def _rebuild_store(target: LogTarget, report: Report) -> Rebuilt:
+    directory = StoreDirectory(target.settings.store)
     made = directory.require()
     if not made.index.durable:
-        raise InvalidSettings(f"{settings.store} has index exact, which every start rebuilds")
+        raise InvalidSettings(f"{target.place} has index exact, which every start rebuilds")
     fresh = directory.index.with_name("index.fresh")
     with directory.written_by_us(made):
-        async with opened(settings, embedded=True) as log:
+        async with opened(target) as log:
             index = wiring.index(made.index, fresh, made.dimension)
             try:
                 places = [await written(log, p) for p in range(made.partitions)]
@@ -86,11 +87,11 @@ async def _rebuild_store(settings: Settings, report: Report) -> Rebuilt:
     return Rebuilt(str(directory.index), memories)
 
 
-async def _rebuild_collection(settings: Settings, report: Report) -> Rebuilt:
-    index = await wiring.open_collection(settings)
+async def _rebuild_collection(target: LogTarget, report: Report) -> Rebuilt:
+    index = await wiring.open_collection(target.settings)
     try:
         fresh = await index.beside()
-        async with opened(settings, embedded=False) as log:
+        async with opened(target) as log:
             while await _behind(log, fresh):
                 await _follow(log, await _goals(log, None), fresh, (), report)
         before = await index.put_in_place(fresh)

@@ -17,9 +17,9 @@ from streams.replay.core import Difference, Differences
 from streams.store.app import policies, processes, wiring
 from streams.store.app.processes import EmbeddedPipeline
 from streams.store.app.product_settings import ForgetSettings
-from streams.store.app.reading import opened
+from streams.store.app.reading import LogTarget, opened
 from streams.store.app.setting_groups import IndexSettings, LogSettings, SinkSettings
-from streams.store.app.settings import InvalidSettings, Settings
+from streams.store.app.settings import InvalidSettings
 from streams.store.flow.past import (
     Bound,
     Decided,
@@ -142,24 +142,23 @@ class Replay:
 
 @asynccontextmanager
 async def replay(
-    settings: Settings,
+    log: LogTarget,
     plan: Plan,
     into: Path | None,
     *,
-    embedded: bool,
     report: Callable[[str], None],
 ) -> AsyncGenerator[Replay]:
-    """Open the settings' log for a replay by the settings' policy and model.
+    """Open a log for a replay by its settings' policy and model.
 
     `into` is a new store, or one started for the same replay; None keeps nothing.
     """
+    settings = log.settings
     policy = policies.load(settings.policy)
     policies.require_model(policy, wiring.named_model(settings.embedder))
     async with AsyncExitStack() as stack:
-        source = await stack.enter_async_context(opened(settings, embedded=embedded))
+        source = await stack.enter_async_context(opened(log))
         embedder = wiring.embedder(settings.embedder, report)
-        place = settings.store if embedded else settings.kafka.bootstrap
-        begun = Begun(f"{place}", policy.id, plan)
+        begun = Begun(log.place, policy.id, plan)
         target = into or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "rehearsal"
         _require_begun_as(target, begun)
         vectors = KnownVectors(embedder)
@@ -169,7 +168,7 @@ async def replay(
                 "index": IndexSettings(kind=IndexKind.EXACT if into is None else IndexKind.EDGE),
                 "log": LogSettings(partitions=await source.partitions(DECISIONS.name)),
                 "sinks": SinkSettings(),
-                "forget": _forget_settings(settings, embedded=embedded),
+                "forget": _forget_settings(log),
             }
         )
         pipeline = await stack.enter_async_context(
@@ -179,15 +178,15 @@ async def replay(
             StoreDirectory(target).keep_key(key.get_secret_value())
         (target / "replay.json").write_bytes(_BEGUN.dump_json(begun, indent=2))
         work = Redecision(source, pipeline, vectors, plan, batch_records=settings.run.batch_records)
-        made = await stack.enter_async_context(opened(wanted, embedded=True))
+        made = await stack.enter_async_context(opened(LogTarget(wanted, embedded=True)))
         yield Replay(source, work, made)
 
 
-def _forget_settings(settings: Settings, *, embedded: bool) -> ForgetSettings:
+def _forget_settings(log: LogTarget) -> ForgetSettings:
     """Return the log's secret, so that what was forgotten there does not come back here."""
-    own = StoreDirectory(settings.store).key() if embedded else None
-    if settings.forget.key is not None or own is None:
-        return settings.forget
+    own = None if log.directory is None else log.directory.key()
+    if log.settings.forget.key is not None or own is None:
+        return log.settings.forget
     return ForgetSettings(key=SecretStr(own))
 
 

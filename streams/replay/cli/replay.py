@@ -13,7 +13,7 @@ from streams.replay.app.replaying import Comparison, Plan, count, replay
 from streams.replay.cli.differences import as_json as differences_as_json
 from streams.replay.cli.differences import show
 from streams.replay.core import Differences
-from streams.store.app.reading import opened
+from streams.store.app.reading import LogTarget, opened
 from streams.store.app.setting_groups import SinkSettings
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_object
@@ -57,11 +57,10 @@ def rematerialise(
     started = time.perf_counter()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with Meter("decisions") as meter:
-        settings, embedded = source.settings, source.embedded
         work = (
-            rebuild_index(settings, embedded=embedded, report=meter.reach)
+            rebuild_index(source, meter.reach)
             if wanted == SinkSettings()
-            else rebuild_sinks(settings, wanted, until, embedded=embedded, report=meter.reach)
+            else rebuild_sinks(source, wanted, until, meter.reach)
         )
         rebuilt = asyncio.run(work)
     seconds = round(time.perf_counter() - started, 3)
@@ -144,12 +143,9 @@ def diff(
         show(differences)
 
 
-async def _redecide(
-    source: options.Source, plan: Plan, into: Path | None
-) -> tuple[Differences, float]:
+async def _redecide(source: LogTarget, plan: Plan, into: Path | None) -> tuple[Differences, float]:
     started = time.perf_counter()
-    settings, embedded = source.settings, source.embedded
-    async with replay(settings, plan, into, embedded=embedded, report=note) as open_:
+    async with replay(source, plan, into, report=note) as open_:
         total = await count(open_.source)
         with Meter("events") as meter:
             await open_.work.run(lambda done: meter.advance(done, total))
@@ -158,18 +154,18 @@ async def _redecide(
     return comparison.differences, time.perf_counter() - started
 
 
-def _other(source: options.Source, store: Path | None, run: str | None) -> options.Source:
+def _other(source: LogTarget, store: Path | None, run: str | None) -> LogTarget:
     """Return the log to compare with."""
     if store is not None:
-        return options.Source(source.settings.model_copy(update={"store": store}), embedded=True)
+        return LogTarget(source.settings.model_copy(update={"store": store}), embedded=True)
     kafka = source.settings.kafka.model_copy(update={"run": run})
-    return options.Source(source.settings.model_copy(update={"kafka": kafka}), embedded=False)
+    return LogTarget(source.settings.model_copy(update={"kafka": kafka}), embedded=False)
 
 
-async def _diff(source: options.Source, other: options.Source) -> Differences:
+async def _diff(source: LogTarget, other: LogTarget) -> Differences:
     async with (
-        opened(source.settings, embedded=source.embedded) as before,
-        opened(other.settings, embedded=other.embedded) as after,
+        opened(source) as before,
+        opened(other) as after,
     ):
         comparison = Comparison(before, after)
         await comparison.run()

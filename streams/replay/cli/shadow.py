@@ -11,6 +11,7 @@ import typer
 from streams.replay.app.replaying import Comparison, Plan, Replay, replay
 from streams.replay.cli.differences import one_as_json, show, show_one
 from streams.replay.core import Difference
+from streams.store.app.reading import LogTarget
 from streams.store.cli import options
 from streams.store.cli.console import note, say_line
 from streams.store.flow.past import Selection
@@ -48,15 +49,14 @@ def shadow(
     asyncio.run(_shadow(source, plan, into, as_json=as_json))
 
 
-async def _shadow(source: options.Source, plan: Plan, into: Path | None, *, as_json: bool) -> None:
+async def _shadow(source: LogTarget, plan: Plan, into: Path | None, *, as_json: bool) -> None:
     def told(difference: Difference) -> None:
         if as_json:
             say_line(one_as_json(difference))
         else:
             show_one(difference)
 
-    settings, embedded = source.settings, source.embedded
-    async with replay(settings, plan, into, embedded=embedded, report=note) as open_:
+    async with replay(source, plan, into, report=note) as open_:
         comparison = Comparison(open_.source, open_.target)
         note("deciding alongside the live policy; Ctrl-C ends it")
         await _follow(open_, comparison, told)

@@ -10,6 +10,7 @@ from streams.model.ports import Transient
 from streams.services.world.health import endpoints
 from streams.services.world.signals import signals_to
 from streams.store.app import wiring
+from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
 from streams.store.world.metrics import ConsolidationMetrics
 
@@ -63,7 +64,7 @@ class Consolidator:
         while True:
             try:
                 async with consolidation(
-                    self._settings, embedded=False, dry_run=False, report=self._report
+                    LogTarget(self._settings, embedded=False), dry_run=False, report=self._report
                 ) as opened:
                     while True:
                         self._tell(await opened.run(Asked()))

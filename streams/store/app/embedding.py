@@ -7,6 +7,7 @@ from streams.model.embedding import base_model
 from streams.model.policy import Policy
 from streams.model.ports import Embedder, NoModel, Unreachable
 from streams.store.app import policies, wiring
+from streams.store.app.reading import LogTarget
 from streams.store.app.setting_groups import EmbedderSettings
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
@@ -34,6 +35,11 @@ def of_store(settings: Settings) -> Settings:
     return _with(settings, found)
 
 
+def settings_of(target: LogTarget) -> Settings:
+    """Return the settings with the one model that an existing log is read with."""
+    return of_store(target.settings) if target.embedded else target.settings
+
+
 def for_store(settings: Settings, report: Callable[[str], None]) -> Chosen:
     """Return the model, policy and embedder that the settings' store is or will be written with.
 
@@ -50,6 +56,29 @@ def for_store(settings: Settings, report: Callable[[str], None]) -> Chosen:
     if with_model.policy != settings.policy:
         report(f"the policy for {embedder.model} is {with_model.policy}, not {settings.policy}")
     return Chosen(with_model, policy, embedder)
+
+
+def chosen_for(target: LogTarget, report: Callable[[str], None]) -> Chosen:
+    """Return the model, policy and embedder that an existing log is written with.
+
+    Raises NoStore if there is no store, and else as `for_store`.
+    """
+    if target.embedded:
+        StoreDirectory(target.settings.store).require()
+        return for_store(target.settings, report)
+    policy = policies.load(target.settings.policy)
+    embedder = wiring.embedder(target.settings.embedder, report)
+    policies.require_model(policy, embedder.model)
+    return Chosen(target.settings, policy, embedder)
+
+
+def policy_of(target: LogTarget) -> Policy:
+    """Return the policy that an existing log is written by, without opening the model."""
+    settings = settings_of(target)
+    policy = policies.load(settings.policy)
+    if not target.embedded:
+        policies.require_model(policy, wiring.shared_model_of(settings.embedder))
+    return policy
 
 
 def _kept(settings: Settings, report: Callable[[str], None]) -> tuple[Settings, Embedder]:

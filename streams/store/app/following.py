@@ -1,12 +1,16 @@
-"""All memories of a log in an in-memory index, which catches up with the log at every request."""
+"""The current memories of a log: all of them in memory, or the index server of a cluster."""
 
 import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from schemas.topics import DECISIONS
 from streams.index.exact import ExactIndex
-from streams.model.ports import Log, NoStore
+from streams.model.ports import Index, Log, NoStore
 from streams.stage.flow.apply import Mismatch
 from streams.stage.flow.writer import catch_up
+from streams.store.app import wiring
+from streams.store.app.reading import LogTarget
 
 
 class Following:
@@ -32,6 +36,29 @@ class Following:
             raise NoStore(
                 f"{DECISIONS.name}/{partition}: {damage.__cause__}; restore the log from a copy"
             ) from damage
+
+
+@asynccontextmanager
+async def memories(target: LogTarget, log: Log) -> AsyncGenerator[Callable[[], Awaitable[Index]]]:
+    """Yield a function that returns a log's current memories: from its index server, if it has one.
+
+    The server is connected to when it is first asked. Raises NoStore if the decisions in the log do
+    not add up.
+    """
+    if target.embedded or not target.settings.index.kind.shared:
+        yield Following(log).index
+        return
+    async with AsyncExitStack() as stack:
+        opened = list[Index]()
+
+        async def collection() -> Index:
+            if not opened:
+                found = await wiring.open_collection(target.settings)
+                stack.push_async_callback(found.close)
+                opened.append(found)
+            return opened[0]
+
+        yield collection
 
 
 def _quiet(_: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from schemas.base import MemoryId
 from schemas.codec import DECISION
 from schemas.decisions import Block, Decision, Erase, Marker, Reason, Reject
-from schemas.events import Remember
+from schemas.events import Event, Remember
 from schemas.topics import DECISIONS, EVENTS, TOPICS
 from streams.clock.stopwatch import TimedProcess, timed
 from streams.clock.system import SystemClock
@@ -45,7 +45,11 @@ from streams.stage.flow.owner import Owner
 from streams.stage.flow.take_in import records_of
 from streams.stage.flow.writer import Writer, is_level, restore
 from streams.store.app import wiring
+from streams.store.app.client import Response, is_again, record_of
+from streams.store.app.embedding import Chosen
 from streams.store.app.intake import ahead, batches
+from streams.store.app.reading import StoreReader
+from streams.store.app.setting_groups import IndexSettings, LogSettings
 from streams.store.app.settings import InvalidSettings, Settings
 from streams.store.core.figures import Figures
 from streams.store.world.store_directory import Manifest, StoreDirectory
@@ -308,11 +312,13 @@ async def embedded(
     *,
     forgets: bool = False,
     kept_every: int = 1,
+    judging: Judging | None = None,
 ) -> AsyncGenerator[EmbeddedPipeline]:
     """Open the store for writing, bring it level with its log, and yield its pipeline.
 
     `forgets`: the pipeline may be asked to forget, so the store gets a secret if it has none.
-    `kept_every` is as for the Writer; if it is above 1, call `settle` before the end.
+    `kept_every` is as for the Writer; if it is above 1, call `settle` before the end. Without
+    `judging` the judges of the settings are opened.
     """
     directory = StoreDirectory(settings.store)
     kind = settings.index.kind
@@ -343,7 +349,8 @@ async def embedded(
             watched = _Watched(wiring.decision_lines("run", settings.logging), report)
             await watched.restore(index, broker)
             remembering, decided = RememberingEmbedder(embedder), DecidedInLog(broker)
-            judging = await stack.enter_async_context(wiring.judging(settings, SystemClock()))
+            if judging is None:
+                judging = await stack.enter_async_context(wiring.judging(settings, SystemClock()))
             if forgets:
                 wiring.new_key(directory)
             key = wiring.forget_key(settings.forget, directory)
@@ -381,6 +388,56 @@ async def embedded(
                 clock=SystemClock(),
                 foresight=Foresight(remembering, index, decided),
             )
+
+
+@asynccontextmanager
+async def existing_store(
+    chosen: Chosen, report: Callable[[str], None], judging: Judging | None = None
+) -> AsyncGenerator[EmbeddedPipeline]:
+    """Open an existing store for writing, with the index and partitions it was made with.
+
+    Pending work in it is finished first. Raises NoStore if there is none, or if another process
+    writes it.
+    """
+    kept = as_made(chosen.settings)
+    async with embedded(kept, chosen.policy, chosen.embedder, report, judging=judging) as pipeline:
+        await pipeline.recover()
+        yield pipeline
+
+
+def as_made(settings: Settings) -> Settings:
+    """Return the settings with an existing store's index and partitions; unchanged without one."""
+    made = StoreDirectory(settings.store).manifest()
+    if made is None:
+        return settings
+    kept = {
+        "index": IndexSettings(kind=made.index),
+        "log": LogSettings(partitions=made.partitions),
+    }
+    return settings.model_copy(update=kept)
+
+
+class StoreClient:
+    """Implements Client for an embedded store that this process writes: it decides at once."""
+
+    attempts_left = 0
+
+    def __init__(self, pipeline: EmbeddedPipeline, reader: StoreReader) -> None:
+        self._pipeline = pipeline
+        self._reader = reader
+
+    async def index(self) -> Index:
+        return self._pipeline.index
+
+    async def submit(self, events: Sequence[Event]) -> list[Response]:
+        partitions = await self._pipeline.partitions()
+        decided = await self._pipeline.take([record_of(event, partitions) for event in events])
+        again = [one.decision_id for one in decided if is_again(one)]
+        first = await self._reader.on_events(again) if again else {}
+        return [
+            Response(event, own, first.get(own.decision_id) if is_again(own) else None)
+            for event, own in zip(events, decided, strict=True)
+        ]
 
 
 async def _has_records(log: Log) -> bool:

@@ -232,16 +232,33 @@ def in_order(state: Mapping[MemoryId, Stored]) -> list[Memory]:
     return sorted(memories, key=lambda memory: (memory.scope, memory.created_at, memory.id))
 
 
+@dataclass(frozen=True)
+class LogTarget:
+    """The log to read or to write: that of the settings' embedded store, or of their cluster."""
+
+    settings: Settings
+    embedded: bool
+
+    @property
+    def place(self) -> str:
+        """Where the log is, for people."""
+        return f"{self.settings.store if self.embedded else self.settings.kafka.bootstrap}"
+
+    @property
+    def directory(self) -> StoreDirectory | None:
+        """The directory of a store; a cluster has none."""
+        return StoreDirectory(self.settings.store) if self.embedded else None
+
+
 @asynccontextmanager
-async def opened(settings: Settings, *, embedded: bool) -> AsyncGenerator[SearchableLog]:
-    """Open the embedded store's log, or the cluster's, for reading. Raises NoStore if missing."""
-    if embedded:
-        directory = StoreDirectory(settings.store)
+async def opened(target: LogTarget) -> AsyncGenerator[SearchableLog]:
+    """Open a log for reading. Raises NoStore if it is missing."""
+    if (directory := target.directory) is not None:
         directory.require()
         with closing(wiring.log(directory, read_only=True)) as log:
             yield log
         return
-    cluster = wiring.kafka_log(settings)
+    cluster = wiring.kafka_log(target.settings)
     try:
         yield cluster
     finally:
@@ -249,18 +266,22 @@ async def opened(settings: Settings, *, embedded: bool) -> AsyncGenerator[Search
 
 
 @asynccontextmanager
-async def reading(settings: Settings, *, embedded: bool) -> AsyncGenerator[StoreReader]:
-    """Open the embedded store, or the cluster's log. Raises NoStore if there is no store."""
-    async with opened(settings, embedded=embedded) as log:
-        yield reader_of(log, settings, embedded=embedded)
+async def reading(target: LogTarget) -> AsyncGenerator[StoreReader]:
+    """Open a log and yield its reader. Raises NoStore if there is none."""
+    async with opened(target) as log:
+        yield reader_of(log, target)
 
 
-def reader_of(log: SearchableLog, settings: Settings, *, embedded: bool) -> StoreReader:
-    """Return a reader of the embedded store, or the cluster, whose log is open."""
-    if embedded:
-        directory = StoreDirectory(settings.store)
-        return StoreReader(log, str(settings.store), partial(_kept_policy, directory))
-    return StoreReader(log, f"{settings.kafka.bootstrap}", partial(_own_policy, settings))
+def reader_of(log: SearchableLog, target: LogTarget) -> StoreReader:
+    """Return a reader of a log that is open."""
+    directory = target.directory
+    return StoreReader(
+        log,
+        target.place,
+        partial(_own_policy, target.settings)
+        if directory is None
+        else partial(_kept_policy, directory),
+    )
 
 
 def _kept_policy(directory: StoreDirectory, identity: PolicyId) -> Policy | None:

@@ -1,28 +1,26 @@
-"""Requests for changes of memories, and their immediate decision by an embedded store."""
+"""Requests for changes of memories, and the clients that have them decided on."""
 
 import getpass
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from pydantic import ValidationError
 
 from schemas.base import ScopeName
-from schemas.codec import EVENT
-from schemas.decisions import Decision, Marker, OnEvent
-from schemas.events import Event, Pin, Rate, Retire
-from schemas.topics import DECISIONS
+from schemas.events import Pin, Rate, Retire
 from streams.clock.system import SystemClock
-from streams.model.identity import decision_id, request_id
-from streams.model.ports import Fatal, Outgoing
-from streams.stage.flow.decisions import DECISION_ID_HEADER, read_decision
-from streams.stage.flow.incoming import addressed
-from streams.store.app.embedding import Chosen, for_store
-from streams.store.app.processes import EmbeddedPipeline, embedded
-from streams.store.app.reading import opened
-from streams.store.app.setting_groups import IndexSettings, LogSettings
+from streams.model.identity import request_id
+from streams.stage.flow.judging import Judging
+from streams.store.app import wiring
+from streams.store.app.client import Client
+from streams.store.app.cluster_client import ClusterClient, Waiting
+from streams.store.app.dry_run import DryRunClient, Means, over
+from streams.store.app.embedding import Chosen, chosen_for
+from streams.store.app.following import memories
+from streams.store.app.processes import StoreClient, existing_store
+from streams.store.app.reading import LogTarget, opened, reading
 from streams.store.app.settings import InvalidSettings, Settings
-from streams.store.world.store_directory import StoreDirectory
 
 _Kind = TypeVar("_Kind", Pin, Rate, Retire)
 
@@ -64,84 +62,40 @@ def author_of(settings: Settings, given: str | None) -> str:
 
 
 @asynccontextmanager
-async def existing_store(
-    settings: Settings, chosen: Chosen, report: Callable[[str], None]
-) -> AsyncGenerator[EmbeddedPipeline]:
-    """Open an existing store for writing, with the index and partitions it was made with.
+async def open_client(
+    target: LogTarget,
+    report: Callable[[str], None],
+    waiting: Waiting,
+    *,
+    chosen: Callable[[], Chosen] | None = None,
+    judging: Judging | None = None,
+) -> AsyncGenerator[Client]:
+    """Open the client of a store, held for writing, or of a cluster, which is waited for.
 
-    Pending work in it is finished first. Raises NoStore if there is none, or if another process
-    writes it.
+    A store decides with what `chosen` returns, and with `judging`; without them both are opened.
+    Raises NoStore if there is no store, or if another process writes it.
     """
-    StoreDirectory(settings.store).require()
-    kept = as_made(chosen.settings)
-    async with embedded(kept, chosen.policy, chosen.embedder, report) as pipeline:
-        await pipeline.recover()
-        yield pipeline
+    if target.embedded:
+        made = chosen() if chosen else chosen_for(target, report)
+        async with (
+            existing_store(made, report, judging) as pipeline,
+            reading(target) as reader,
+        ):
+            yield StoreClient(pipeline, reader)
+        return
+    async with opened(target) as log, memories(target, log) as index:
+        await wiring.partitions(target.settings.kafka)
+        yield ClusterClient(log, index, waiting)
 
 
-def as_made(settings: Settings) -> Settings:
-    """Return the settings with an existing store's index and partitions; unchanged without one."""
-    made = StoreDirectory(settings.store).manifest()
-    if made is None:
-        return settings
-    kept = {
-        "index": IndexSettings(kind=made.index),
-        "log": LogSettings(partitions=made.partitions),
-    }
-    return settings.model_copy(update=kept)
-
-
-class Decider:
-    """Decides on events at once in an embedded store."""
-
-    def __init__(self, settings: Settings, report: Callable[[str], None]) -> None:
-        self._settings = settings
-        self._report = report
-        self._chosen: Chosen | None = None
-
-    async def decide(self, *events: Event) -> list[OnEvent]:
-        """Decide on events in order and apply the decisions; return them.
-
-        Events that already wait are finished first. Raises NoStore if another process writes the
-        store.
-        """
-        StoreDirectory(self._settings.store).require()
-        self._chosen = self._chosen or for_store(self._settings, self._report)
-        async with existing_store(self._settings, self._chosen, self._report) as pipeline:
-            return await decided_by(pipeline, events)
-
-
-async def decided_by(pipeline: EmbeddedPipeline, events: Sequence[Event]) -> list[OnEvent]:
-    """Decide on events in order and apply the decisions. Raises Fatal if one was set aside."""
-    decided = await taken_by(pipeline, events)
-    return [on_event(*one) for one in zip(decided, events, strict=True)]
-
-
-async def taken_by(pipeline: EmbeddedPipeline, events: Sequence[Event]) -> list[Decision]:
-    """Decide on events in order and apply the decisions; return them, whatever their kind."""
-    partitions = await pipeline.partitions()
-    return await pipeline.take([record_of(event, partitions) for event in events])
-
-
-async def decisions_on(settings: Settings, events: Sequence[Event]) -> list[OnEvent]:
-    """Return an embedded store's decisions on events. Raises Fatal if one has none."""
-    ids = [decision_id(event.scope, event.event_id) for event in events]
-    async with opened(settings, embedded=True) as log:
-        records = await log.find(DECISIONS.name, DECISION_ID_HEADER, ids)
-    decided = {one.decision_id: one for one in map(read_decision, records)}
-    return [on_event(decided.get(i), e) for i, e in zip(ids, events, strict=True)]
-
-
-def on_event(decision: Decision | None, event: Event) -> OnEvent:
-    """Return `decision` as one on an event. Raises Fatal if the event was set aside instead."""
-    if decision is None or isinstance(decision, Marker):
-        raise Fatal(f"{event.kind} {event.event_id} was not decided on: memsieve dead-letters list")
-    return decision
-
-
-def record_of(event: Event, partitions: int) -> Outgoing:
-    """Return the record that publishes an event, keyed by its scope."""
-    return addressed(event.scope, EVENT.encode(event), partitions)
+@asynccontextmanager
+async def open_dry_run(
+    target: LogTarget, report: Callable[[str], None], judging: Judging
+) -> AsyncGenerator[DryRunClient]:
+    """Open a client that decides on a copy of the memories, and keeps nothing."""
+    chosen = chosen_for(target, report)
+    async with opened(target) as log, memories(target, log) as index:
+        yield await over(await index(), chosen.policy, Means(chosen.embedder, judging))
 
 
 def _login() -> str:

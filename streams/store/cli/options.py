@@ -1,7 +1,6 @@
 """The options that several commands share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -13,7 +12,7 @@ from schemas.base import MemoryId
 from streams.model.scope import lies_in
 from streams.store.app import settings
 from streams.store.app.failures import NotFound, UsageError
-from streams.store.app.reading import Ambiguous, StoreReader
+from streams.store.app.reading import Ambiguous, LogTarget, StoreReader
 from streams.store.app.settings import Settings
 from streams.store.flow.past import Bound
 
@@ -89,25 +88,17 @@ _T = TypeVar("_T")
 _Asked = TypeVar("_Asked", bound=BaseModel)
 
 
-@dataclass(frozen=True)
-class Source:
-    """What a command reads: the embedded store of the settings, or their cluster."""
-
-    settings: Settings
-    embedded: bool
-
-
 def source(
     config: Path | None,
     store: Path | None,
     kafka: str | None,
     **flags: Any,  # noqa: ANN401 - see load
-) -> Source:
+) -> LogTarget:
     """Return what to read: what the options name, else the cluster where the settings have one."""
     if store is not None and kafka is not None:
         raise UsageError("--store and --kafka name two places: give one of them")
     settings = load(config, store=store, kafka__bootstrap=kafka, **flags)
-    return Source(settings, embedded=store is not None or settings.kafka.bootstrap is None)
+    return LogTarget(settings, embedded=store is not None or settings.kafka.bootstrap is None)
 
 
 def load(config: Path | None = None, **flags: Any) -> Settings:  # noqa: ANN401 - typer's values

@@ -5,32 +5,33 @@ import signal
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
-from streams.store.app.awaiting import Reply, undecided
-from streams.store.cli.options import Source, Undecided
+from streams.store.app.client import Response, undecided
+from streams.store.app.reading import LogTarget
+from streams.store.cli.options import Undecided
 
 _Result = TypeVar("_Result")
 
 
-def heard(source: Source, asking: Coroutine[Any, Any, _Result]) -> _Result:
+def heard(source: LogTarget, asking: Coroutine[Any, Any, _Result]) -> _Result:
     """Run what may wait for a cluster: Ctrl-C ends the waiting in order."""
     if not source.embedded:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     return asyncio.run(asking)
 
 
-def places(replies: Sequence[Reply]) -> Iterator[str]:
+def places(responses: Sequence[Response]) -> Iterator[str]:
     """Tell where those requests lie that are not decided on, and how to look."""
-    for one in undecided(replies):
+    for one in undecided(responses):
         event = one.event.event_id
         yield f"published as {one.place}; what comes of it: memsieve explain {event}"
 
 
-def require_decided(replies: Sequence[Reply], wait: int) -> None:
+def require_decided(responses: Sequence[Response], wait: int) -> None:
     """Raise Undecided where decisions were waited for in vain."""
-    if wait and (waiting := undecided(replies)):
+    if wait and (waiting := undecided(responses)):
         [first, *_] = waiting
         raise Undecided(
-            f"no owner has decided on {len(waiting):,} of {len(replies):,} requests within "
+            f"no owner has decided on {len(waiting):,} of {len(responses):,} requests within "
             f"{wait} s: they stay asked, and are decided in their turn; is the deduplicator "
             f"running? memsieve explain {first.event.event_id}"
         )

@@ -7,6 +7,7 @@ from schemas.topics import DECISIONS
 from streams.memories_md.world.file import MemoriesFile
 from streams.model.ports import Log, NoStore
 from streams.store.app import wiring
+from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 from streams.verify.app.audited import Check, Report, unusable
@@ -14,12 +15,12 @@ from streams.verify.app.auditing import Progress, audited
 from streams.verify.app.copies import Copied, IndexCopy, JsonlCopy, MemoriesMdCopy, SqliteCopy
 
 
-async def verify(settings: Settings, *, embedded: bool, progress: Progress) -> Report:
+async def verify(target: LogTarget, progress: Progress) -> Report:
     """Audit a store or a cluster. Raises NoStore if there is none."""
     async with AsyncExitStack() as stack:
-        opened = _store if embedded else _cluster
-        log, copies = await opened(settings, stack)
-        return await audited(log, copies, progress, dense=embedded)
+        opened = _store if target.embedded else _cluster
+        log, copies = await opened(target.settings, stack)
+        return await audited(log, copies, progress, dense=target.embedded)
 
 
 async def _store(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list[Copied | Check]]:

@@ -20,6 +20,7 @@ from streams.memory.app.lifecycle import Lifecycle
 from streams.model.policy import Policy
 from streams.model.ports import Clock
 from streams.store.app import policies
+from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
 from streams.store.world.metrics import ApiMetrics
 from streams.web.app import exploring, logins, quality, reviewing
@@ -94,12 +95,14 @@ async def build(
     return _Sealed(Guard(app, SessionDoor(sessions, refusal), budget, limits, metrics, log))
 
 
-def served(settings: Settings, log: Log, *, own_store: bool) -> Served:
+def served(target: LogTarget, log: Log) -> Served:
     """Return the page as what can be served."""
 
     async def made(life: Lifecycle, access: Access, metrics: ApiMetrics) -> ASGIApp:
+        settings = target.settings
+
         async def examined() -> list[Finding]:
-            return await examine(settings, embedded=own_store)
+            return await examine(target)
 
         policy = policies.load(settings.policy)
         return await build(life, access, settings, policy, examined, metrics, SystemClock(), log)

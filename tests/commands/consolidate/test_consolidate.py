@@ -12,15 +12,14 @@ import pytest
 from schemas.decisions import Verdict
 from streams.clock.system import SystemClock
 from streams.consolidate.app.consolidating import Asked, Consolidation
-from streams.consolidate.app.proposing import InMemory, tried_out
 from streams.consolidate.world import Passes
 from streams.judges.lexicons import english
 from streams.model import wordings
 from streams.model.verdict import Pair
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
+from streams.store.app.dry_run import DryRunClient, Means, over
 from streams.store.app.product_settings import ConsolidateSettings
-from streams.store.app.rehearsing import Means, Rehearsal
 from streams.store.world.store_directory import StoreDirectory
 from streams.text.reading import Readings
 from tests.builders import event, later
@@ -330,17 +329,17 @@ async def test_what_a_language_model_holds_for_one_fact_is_one_in_the_store() ->
 
     judging = Judging(Readings(english()), {"llm": ScriptedVerifier(same_thing)})
     means, policy = Means(default_embedder(), judging), policies.load("agent-memory")
-    kept = Rehearsal(policies.load("keep-both"), means)
+    kept = DryRunClient(policies.load("keep-both"), means)
     said = [
         event(row["text"], scope=row["scope"], occurred_at=later(n)) for n, row in enumerate(rows)
     ]
-    await kept.hear(said, batch_records=10)
-    place: InMemory = await tried_out(kept.index, policy, means)
+    await kept.submit(said)
+    client = await over(await kept.index(), policy, means)
     done = await Consolidation(
-        place, policy, judging, ConsolidateSettings(), Passes(None), SystemClock()
+        client, policy, judging, ConsolidateSettings(), Passes(None), SystemClock()
     ).run(Asked(now=True))
     assert (done.removal.events, done.removal.live) == (7, 2)
-    after = {one.memory.id: one.memory async for one in place.rehearsal.index.scan()}
+    after = {one.memory.id: one.memory async for one in (await client.index()).scan()}
     for memory in after.values():
         stays = memory
         while stays.superseded is not None and stays.superseded.by is not None:
@@ -351,5 +350,5 @@ async def test_what_a_language_model_holds_for_one_fact_is_one_in_the_store() ->
     assert len(await _live_of(kept)) == 7  # where they came from they stay seven
 
 
-async def _live_of(rehearsal: Rehearsal) -> list[str]:
-    return [one.memory.text async for one in rehearsal.index.scan() if one.memory.live]
+async def _live_of(client: DryRunClient) -> list[str]:
+    return [one.memory.text async for one in (await client.index()).scan() if one.memory.live]

@@ -7,7 +7,10 @@ import pytest
 
 from schemas.decisions import Insert, Reinforce
 from streams.store.app import settings
-from streams.store.app.requests import Decider
+from streams.store.app.client import settled
+from streams.store.app.cluster_client import NO_WAITING
+from streams.store.app.reading import LogTarget
+from streams.store.app.requests import open_client
 from tests.builders import event
 from tests.commands.conftest import Memsieve, start, write_events
 from tests.support.stores import quiet
@@ -187,11 +190,11 @@ def test_a_reader_that_has_seen_enough_is_no_error(memsieve: Memsieve, tmp_path:
 
 @pytest.mark.covers("B121", "S1.11", "S1.15")
 async def test_a_program_is_told_what_became_of_its_event_and_which_memory_stands() -> None:
-    decider = Decider(settings.load({"store": Path("store")}), quiet)
+    target = LogTarget(settings.load({"store": Path("store")}), embedded=True)
     new = event("Ana has a blue canoe.", scope="acme/ana", event_id="canoe-1")
     again = event("ana has a blue  canoe.", scope="acme/ana", event_id="canoe-2")
-    [inserted] = await decider.decide(new)
-    [known] = await decider.decide(again)
+    async with open_client(target, quiet, NO_WAITING) as client:
+        inserted, known = settled(await client.submit([new, again]))
     assert isinstance(inserted, Insert)
     assert isinstance(known, Reinforce)
     assert inserted.memory.text == known.memory.text == new.text

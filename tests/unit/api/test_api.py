@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 import httpx
@@ -17,7 +17,7 @@ from streams.api.app.access import Access, Grant
 from streams.api.app.application import build
 from streams.index.exact import ExactIndex
 from streams.memory.app.lifecycle import Lifecycle
-from streams.memory.app.queueing import Told
+from streams.memory.app.queueing import Decide, Told
 from streams.model.neighbours import Stored
 from streams.model.ports import NoStore, Outgoing, Unreachable
 from streams.model.scope import partition_of
@@ -25,8 +25,8 @@ from streams.recall.app.loading import Loading
 from streams.services.world.serving import serving
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
+from streams.store.app.client import record_of
 from streams.store.app.product_settings import ApiSettings, LoadSettings
-from streams.store.app.requests import record_of
 from streams.store.world.metrics import ApiMetrics
 from streams.text.reading import Readings
 from tests.builders import at_cosine, event, identity, memory, unit
@@ -94,6 +94,9 @@ class World:
         return [Told(one) for one in events]
 
     publish = decide
+
+    def alone(self) -> AbstractAsyncContextManager[Decide]:
+        return nullcontext(self.decide)
 
     async def _level(self) -> ExactIndex:
         self.entered.release()

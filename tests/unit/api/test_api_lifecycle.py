@@ -23,7 +23,7 @@ from streams.dead_letters.app import opened as opened_letters
 from streams.memory.app.lifecycle import Lifecycle
 from streams.store.app import settings as configuration
 from streams.store.app.product_settings import ApiSettings
-from streams.store.app.reading import opened, records
+from streams.store.app.reading import LogTarget, opened, records
 from streams.store.app.settings import Settings
 from streams.store.world.metrics import ApiMetrics
 from tests.builders import event
@@ -98,7 +98,7 @@ class World:
 
     async def logged(self) -> int:
         """Return how many events are in the log."""
-        async with opened(self.settings, embedded=True) as log:
+        async with opened(LogTarget(self.settings, embedded=True)) as log:
             return len([record async for record in records(log, EVENTS.name)])
 
 
@@ -206,7 +206,7 @@ async def test_an_id_that_was_used_for_another_text_is_a_conflict_and_leaves_not
     published = problem(await world.ask("POST", "/v1/events", many))
     assert (published["status"], published["field"]) == (409, "events[1].event_id")
     assert await world.texts() == [ROME]
-    async with opened_letters(world.settings, embedded=True) as letters:
+    async with opened_letters(LogTarget(world.settings, embedded=True)) as letters:
         assert await letters.all() == []
 
 

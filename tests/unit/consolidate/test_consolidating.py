@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from schemas.base import MemoryId, ScopeName
-from schemas.decisions import Ignore, OnEvent, Reason, Verdict
-from schemas.events import Consolidate
+from schemas.decisions import Ignore, Reason, Verdict
+from schemas.events import Event
 from schemas.memories import Memory
 from schemas.topics import EVENTS
 from streams.consolidate.app.consolidated import Consolidated, ScopePass
-from streams.consolidate.app.consolidating import Asked, Consolidation, Place
-from streams.consolidate.app.proposing import tried_out
+from streams.consolidate.app.consolidating import Asked, Consolidation
 from streams.consolidate.flow import Budget, Nominating
 from streams.consolidate.world import LastPass, Passes
 from streams.model import wordings
@@ -22,8 +21,9 @@ from streams.model.ports import NoStore
 from streams.stage.core.consolidation import proposed
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
+from streams.store.app.client import Client, Response
+from streams.store.app.dry_run import DryRunClient, Means, over
 from streams.store.app.product_settings import ConsolidateSettings
-from streams.store.app.rehearsing import Means, Rehearsal
 from streams.text.reading import Readings
 from tests.builders import at_cosine, event, later, policy, unit
 from tests.fakes.clock import StandingClock
@@ -86,7 +86,7 @@ def clock_at(hours: float) -> StandingClock:
 
 
 def consolidation(
-    place: Place,
+    client: Client,
     rules: Policy = JOINING,
     *,
     passes: Passes | None = None,
@@ -95,7 +95,7 @@ def consolidation(
     **changed: float,
 ) -> Consolidation:
     return Consolidation(
-        place,
+        client,
         rules,
         judging or Judging(Readings(lexicon()), {}),
         ConsolidateSettings.model_validate({"memories_min": 0, **changed}),
@@ -312,10 +312,10 @@ class _Restless(OfBench):
         super().__init__(bench)
         self._text = text
 
-    async def decide(self, proposals: Sequence[Consolidate]) -> list[OnEvent | None]:
+    async def submit(self, events: Sequence[Event]) -> list[Response]:
         said = f"again {len(self.proposed)}"
         self.meanwhile = lambda: [event(self._text, event_id=said, occurred_at=later(99))]
-        return await super().decide(proposals)
+        return await super().submit(events)
 
 
 class TestLimits:
@@ -425,15 +425,15 @@ async def test_by_the_policy_adr_004_a_pass_does_what_the_write_path_does(
 ) -> None:
     vectors = SentenceEmbedder({first: unit(1), second: at_cosine(cosine)}, characters_max=500)
     judging, chosen = Judging(Readings(lexicon()), {}), policies.load("adr-004")
-    kept = Rehearsal(policies.load("keep-both"), Means(vectors, judging))
+    kept = DryRunClient(policies.load("keep-both"), Means(vectors, judging))
     said = [
         event(text, occurred_at=later(n), importance=importance[n], tags=[f"t{n}"])
         for n, text in enumerate((first, second))
     ]
-    await kept.hear(said, batch_records=10)
-    place = await tried_out(kept.index, chosen, Means(vectors, judging))
-    await consolidation(place, chosen).run(Asked())
-    live = [one.memory async for one in place.rehearsal.index.scan() if one.memory.live]
+    await kept.submit(said)
+    client = await over(await kept.index(), chosen, Means(vectors, judging))
+    await consolidation(client, chosen).run(Asked())
+    live = [one.memory async for one in (await client.index()).scan() if one.memory.live]
     assert len(live) == left
     if left == 1:
         assert set(live[0].tags) == {"t0", "t1"}

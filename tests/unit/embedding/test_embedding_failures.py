@@ -12,7 +12,7 @@ from streams.model.ports import Fatal, Transient
 from streams.stage.core.mapping import FieldMapping
 from streams.store.app import policies, settings
 from streams.store.app.processes import Tally, embedded
-from streams.store.app.reading import reading
+from streams.store.app.reading import LogTarget, reading
 from streams.store.world.files import FileSource
 from tests.builders import START
 from tests.support.models import default_embedder
@@ -87,12 +87,14 @@ async def test_with_the_switch_creation_proceeds_and_the_next_consolidation_chec
     assert "stored unchecked, as the policy allows: 3 events; embedder: the embedding" in told[-1]
     assert await unchecked(tmp_path / "store") == ["not-embedded"] * 3
     chosen = settings.load({"store": tmp_path / "store", "policy": LENIENT})
-    async with consolidation(chosen, embedded=True, dry_run=False, report=told.append) as opened:
+    async with consolidation(
+        LogTarget(chosen, embedded=True), dry_run=False, report=told.append
+    ) as opened:
         [done] = (await opened.run(Asked())).scopes
     assert (done.before, done.after, done.checked) == (3, 2, 1)
     assert await unchecked(tmp_path / "store") == [None, None]
 
 
 async def unchecked(store: Path) -> list[str | None]:
-    async with reading(settings.load({"store": store}), embedded=True) as reader:
+    async with reading(LogTarget(settings.load({"store": store}), embedded=True)) as reader:
         return [memory.unchecked for memory in await reader.memories() if memory.live]

@@ -89,7 +89,7 @@ async def planned(bench: Bench, memory: MemoryId, at: float = 100) -> Plan:
     embedder = SentenceEmbedder(TABLE, characters_max=200)
     means = Means(KEY, POLICY, embedder, judging_by(VERDICTS))
     wish = Wish("cleo", later(at))
-    [plan] = await plans(bench.log, Wanted(memory=memory), means, wish, indexed=True)
+    [plan] = await plans(bench.log, Wanted(memory=memory), means, wish)
     return plan
 
 
@@ -214,7 +214,7 @@ async def test_a_decision_that_quotes_it_goes_and_its_memory_stays_as_it_is(tmp_
     means = Means(KEY, guarded, embedder, judging_by({}))
     wanted = Wanted(memory=made(first).id)
     wish = Wish("cleo", later(3))
-    [plan] = await plans(bench.log, wanted, means, wish, indexed=True)
+    [plan] = await plans(bench.log, wanted, means, wish)
     assert plan.stated == (made(second).id,)
     await bench.say(*plan.requests)
     await require_sound(bench)
@@ -223,7 +223,7 @@ async def test_a_decision_that_quotes_it_goes_and_its_memory_stays_as_it_is(tmp_
     assert b"4711" not in await bytes_of(bench)
 
     wanted = Wanted(memory=made(second).id)
-    [plan] = await plans(bench.log, wanted, means, Wish("cleo", later(4)), indexed=True)
+    [plan] = await plans(bench.log, wanted, means, Wish("cleo", later(4)))
     await bench.say(*plan.requests)
     await require_sound(bench)
     assert b"9035" not in await bytes_of(bench)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from schemas.decisions import Decision, Insert
+from schemas.decisions import Insert
 from schemas.events import Event
 from streams.memory.app.queueing import BATCH_EVENTS, Cluster, Queue, Told
-from streams.model.ports import Unreachable
+from streams.model.ports import Index, Unreachable
+from streams.store.app.client import Response, is_again
+from streams.store.app.cluster_client import NO_WAITING, ClusterClient, Waiting
 from streams.store.app.reading import StoreReader
 from tests.builders import event, later, policy, unit
 from tests.support.bench import Bench
@@ -28,20 +30,39 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 
 class Taking:
-    """A queue over a bench, and how many records were decided on at a time."""
+    """A queue over a bench, whose client it is, and how many were decided on at a time."""
+
+    attempts_left = 0
 
     def __init__(self, bench: Bench, *, masked: bool = False) -> None:
         self.batches: list[int] = []
         self.trouble: Exception | None = None
         self._bench = bench
-        reader = StoreReader(bench.log, "here", lambda _: None)
-        self.queue = Queue(self._take, bench.log, reader, masked=masked)
+        self._reader = StoreReader(bench.log, "here", lambda _: None)
+        self.queue = Queue(self, bench.log, masked=masked)
 
-    async def _take(self, events: Sequence[Event]) -> list[Decision]:
+    async def index(self) -> Index:
+        return self._bench.index
+
+    async def submit(self, events: Sequence[Event]) -> list[Response]:
         self.batches.append(len(events))
         if self.trouble is not None:
             raise self.trouble
-        return (await self._bench.say(*events))[-len(events) :]
+        made = (await self._bench.say(*events))[-len(events) :]
+        first = await self._reader.on_events([one.decision_id for one in made if is_again(one)])
+        of_events = zip(events, made, strict=True)
+        return [
+            Response(event, one, first.get(one.decision_id) if is_again(one) else None)
+            for event, one in of_events
+        ]
+
+
+def of_cluster(bench: Bench, seconds: float) -> Cluster:
+    async def index() -> Index:
+        return bench.index
+
+    waiting = ClusterClient(bench.log, index, Waiting(lambda: seconds))
+    return Cluster(waiting, ClusterClient(bench.log, index, NO_WAITING), bench.log)
 
 
 async def together(queue: Queue, *asked: Sequence[Event]) -> list[list[Told]]:
@@ -122,7 +143,7 @@ async def test_nobody_writes_while_one_is_alone_and_all_is_done_when_it_closes(
 
 async def test_a_cluster_is_waited_for_so_long_and_its_dead_letters_are_read(bench: Bench) -> None:
     await bench.say(FIRST)
-    cluster = Cluster(bench.log, seconds=5)
+    cluster = of_cluster(bench, seconds=5)
     asked = asyncio.create_task(cluster.decide([SECOND, REUSED]))
     await asyncio.sleep(0)
     await bench.decide()
@@ -133,8 +154,8 @@ async def test_a_cluster_is_waited_for_so_long_and_its_dead_letters_are_read(ben
 
 
 async def test_what_a_cluster_has_not_decided_in_time_stays_published(bench: Bench) -> None:
-    [told] = await Cluster(bench.log, seconds=0.01).decide([FIRST])
-    [published] = await Cluster(bench.log, seconds=5).publish([event(CHESS, occurred_at=later(1))])
+    [told] = await of_cluster(bench, seconds=0.01).decide([FIRST])
+    [published] = await of_cluster(bench, seconds=5).publish([event(CHESS, occurred_at=later(1))])
     assert (told.decision, published.decision) == (None, None)
     await bench.decide()
     assert len(await bench.decisions()) == 2

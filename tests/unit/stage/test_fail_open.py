@@ -264,7 +264,7 @@ class TestEmbedding:
         await world.bench.apply()
         means = Means(KEY, LENIENT, world.embedder, judging())
         wanted, wish = Wanted(memory=made(lamp).id), Wish("cleo", later(9))
-        [plan] = await plans(world.bench.log, wanted, means, wish, indexed=True)
+        [plan] = await plans(world.bench.log, wanted, means, wish)
         await world.bench.say(*plan.requests)
         await world.bench.apply()
         world.embedder.is_away = True

@@ -1,4 +1,4 @@
-"""Rehearsal: the real owner and writer over an in-memory log and index; nothing is kept."""
+"""The client of a dry run: the real owner and writer over a log and an index in memory."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
-from schemas.codec import EVENT
 from schemas.decisions import Decision
 from schemas.events import Event, Remember
-from schemas.topics import EVENTS, TOPICS
+from schemas.topics import TOPICS
 from streams.clock.system import SystemClock
 from streams.embedding.remembering import RememberingEmbedder
 from streams.index.exact import ExactIndex
 from streams.log.consumer import Consumer
 from streams.log.memory_log import MemoryLog
 from streams.model.policy import Policy, overlaid
-from streams.model.ports import Embedder, Outgoing, Process
+from streams.model.ports import Embedder, Index, Process
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.judging import Judging
 from streams.stage.flow.owner import Owner
 from streams.stage.flow.writer import Writer
 from streams.store.app import wiring
+from streams.store.app.client import Response, decisions_of, is_again, record_of
 from streams.store.app.setting_groups import RetrySettings
 from streams.store.app.settings import Settings
 
@@ -47,46 +47,63 @@ async def means(settings: Settings, report: Callable[[str], None]) -> AsyncGener
         yield Means(embedder, judging)
 
 
-class Rehearsal:
-    """The real owner and writer over a log and an index in memory."""
+class DryRunClient:
+    """Implements Client in memory: nothing is kept."""
 
-    def __init__(self, policy: Policy, means: Means) -> None:
-        self.index = ExactIndex()
+    attempts_left = 0
+
+    def __init__(self, policy: Policy, means: Means, batch_records: int = 500) -> None:
+        self._index = ExactIndex()
+        self._batch_records = batch_records
         self._log = MemoryLog()
         for topic in TOPICS:
             self._log.create(topic.name, 1)
         self._decided: list[Decision] = []
+        self._first: dict[str, Decision] = {}
         owner = Owner(
-            Deduplicator(means.embedder, self.index, self.index, policy, means.judging),
+            Deduplicator(means.embedder, self._index, self._index, policy, means.judging),
             self._log,
-            self.index,
+            self._index,
             self._decided.extend,
             token=wiring.owner_token(),
             clock=SystemClock(),
             screener=wiring.screener(policy),
         )
         self._decider = _consumer(owner, self._log)
-        self._applier = _consumer(Writer(self.index, self._log, _quiet), self._log)
+        self._applier = _consumer(Writer(self._index, self._log, _quiet), self._log)
 
-    async def hear(
-        self,
-        events: Sequence[Event],
-        *,
-        batch_records: int,
-        done: Callable[[int], None] = lambda _: None,
-    ) -> list[Decision]:
-        """Decide on events in order and apply the decisions; return them.
+    async def index(self) -> ExactIndex:
+        return self._index
+
+    async def submit(
+        self, events: Sequence[Event], done: Callable[[int], None] = lambda _: None
+    ) -> list[Response]:
+        """Decide on events in order and apply the decisions.
 
         `done` receives the number of events decided on since its last call.
         """
         before = len(self._decided)
-        for start in range(0, len(events), batch_records):
-            batch = events[start : start + batch_records]
-            await self._log.append([_record(event) for event in batch])
-            while await self._decider.step(batch_records):
-                await self._applier.drain(batch_records)
+        for start in range(0, len(events), self._batch_records):
+            batch = events[start : start + self._batch_records]
+            await self._log.append([record_of(event, 1) for event in batch])
+            while await self._decider.step(self._batch_records):
+                await self._applier.drain(self._batch_records)
             done(len(batch))
-        return self._decided[before:]
+        decided = self._decided[before:]
+        return [self._response(*one) for one in zip(events, decided, strict=True)]
+
+    def _response(self, event: Event, own: Decision) -> Response:
+        if is_again(own):
+            return Response(event, own, self._first.get(own.decision_id))
+        self._first[own.decision_id] = own
+        return Response(event, own)
+
+
+async def over(memories: Index, policy: Policy, means: Means) -> DryRunClient:
+    """Return a dry run that begins with a copy of these memories."""
+    client = DryRunClient(policy, means)
+    await (await client.index()).write([stored async for stored in memories.scan()])
+    return client
 
 
 async def rehearse(
@@ -101,8 +118,7 @@ async def rehearse(
 
     `done` receives the number of events decided on since its last call.
     """
-    rehearsal = Rehearsal(policy, means)
-    return await rehearsal.hear(events, batch_records=batch_records, done=done)
+    return decisions_of(await DryRunClient(policy, means, batch_records).submit(events, done))
 
 
 def unbraked(policy: Policy) -> Policy:
@@ -127,10 +143,6 @@ def _everywhere(policy: Policy, rules: dict[str, JsonValue]) -> Policy:
 def _consumer(process: Process, log: MemoryLog) -> Consumer:
     retry = wiring.retry(RetrySettings())
     return Consumer(process, log, 0, retry=retry, sleep=asyncio.sleep, report=_quiet)
-
-
-def _record(event: Event) -> Outgoing:
-    return Outgoing(EVENTS.name, 0, event.scope.encode(), EVENT.encode(event))
 
 
 def _quiet(_: str) -> None:

@@ -10,7 +10,8 @@ from schemas.events import Event, Pin
 from schemas.topics import EVENTS
 from streams.log.consumer import work
 from streams.model.identity import decision_id, memory_id
-from streams.store.app.awaiting import Published, Reply, is_out_of_date, publish, undecided
+from streams.store.app.client import Response, is_out_of_date, undecided
+from streams.store.app.cluster_client import Published, publish
 from tests.builders import event, later, policy, unit
 from tests.support.bench import Bench, evidence_of
 
@@ -41,24 +42,24 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     made.close()
 
 
-async def heard(published: Published) -> list[Reply]:
-    """Return the replies, all of which must be there."""
+async def heard(published: Published) -> list[Response]:
+    """Return the responses, all of which must be there."""
     assert await published.are_decided()
-    assert undecided(published.replies) == []
-    return published.replies
+    assert undecided(published.responses) == []
+    return published.responses
 
 
-async def test_replies_come_in_the_order_of_the_questions(bench: Bench) -> None:
+async def test_responses_come_in_the_order_of_the_questions(bench: Bench) -> None:
     await bench.publish(event(CHESS, event_id="of somebody else"))
     asked: list[Event] = [pin(1), pin(2, pinned=False), pin(3, memory_id="none")]
     published = await publish(bench.log, asked)
     assert not await published.are_decided()
-    assert [one.place for one in undecided(published.replies)] == [
+    assert [one.place for one in undecided(published.responses)] == [
         f"{EVENTS.name}/0/{offset}" for offset in (2, 3, 4)
     ]
     await bench.decide_next(3)
     assert not await published.are_decided()
-    assert [one.event for one in undecided(published.replies)] == asked[2:]
+    assert [one.event for one in undecided(published.responses)] == asked[2:]
     await bench.decide()
     on, off, none = await heard(published)
     assert [one.event for one in (on, off, none)] == asked
@@ -77,11 +78,11 @@ async def test_what_was_asked_twice_has_the_decision_that_was_heeded(bench: Benc
         "pinned",
         "same-event",
     ]
-    [reply] = await heard(published)
-    assert reply.decision == (await bench.decisions())[1]
+    [response] = await heard(published)
+    assert response.decision == (await bench.decisions())[1]
 
 
-async def test_what_an_owner_that_was_fenced_out_decides_is_no_reply(bench: Bench) -> None:
+async def test_what_an_owner_that_was_fenced_out_decides_is_no_response(bench: Bench) -> None:
     published = await publish(bench.log, [event(CHESS)])
     [record] = await bench.log.read(EVENTS.name, 0, 1, 10)
     late = bench.owner
@@ -90,8 +91,8 @@ async def test_what_an_owner_that_was_fenced_out_decides_is_no_reply(bench: Benc
     await bench.log.append(handled.outgoing)
     assert not await published.are_decided()
     await work(bench.owner, bench.log, [record])
-    [reply] = await heard(published)
-    assert isinstance(reply.decision, Insert)
+    [response] = await heard(published)
+    assert isinstance(response.decision, Insert)
 
 
 async def test_a_request_that_was_set_aside_is_not_waited_for(bench: Bench) -> None:
@@ -99,8 +100,8 @@ async def test_a_request_that_was_set_aside_is_not_waited_for(bench: Bench) -> N
     await bench.say(pin())
     published = await publish(bench.log, [pin(memory_id="another")])
     await bench.decide()
-    [reply] = await heard(published)
-    assert isinstance(reply.decision, Reject)
+    [response] = await heard(published)
+    assert isinstance(response.decision, Reject)
 
 
 async def test_nothing_published_is_decided_at_once(bench: Bench) -> None:

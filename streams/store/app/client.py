@@ -1,0 +1,112 @@
+"""The port through which events are decided on, whoever decides: a store, a cluster or a dry run."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeGuard
+
+from schemas.codec import EVENT
+from schemas.decisions import Decision, Ignore, Marker, OnEvent, Reason
+from schemas.events import Event
+from streams.model.ports import Fatal, Index, Outgoing
+from streams.stage.flow.incoming import addressed
+
+ATTEMPTS = 5
+"""Attempts at one request: memories that change that often meanwhile will go on changing."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """What became of a submitted event.
+
+    `own` is the decision on it, None if there is none yet. If it repeats an event, `first` is the
+    decision on that one, where it is at hand. `place` is where it waits for the services; None if
+    it was decided on at once.
+    """
+
+    event: Event
+    own: Decision | None = None
+    first: Decision | None = None
+    place: str | None = None
+
+    @property
+    def decision(self) -> Decision | None:
+        """The decision that holds."""
+        return self.first or self.own
+
+    @property
+    def on_event(self) -> OnEvent:
+        """The decision that holds. Raises Fatal if the event was set aside instead."""
+        decision, event = self.decision, self.event
+        if decision is None or isinstance(decision, Marker):
+            raise Fatal(
+                f"{event.kind} {event.event_id} was not decided on: memsieve dead-letters list"
+            )
+        return decision
+
+
+class Client(Protocol):
+    """Has events decided on."""
+
+    @property
+    def attempts_left(self) -> int:
+        """How often a request that came too late may be planned and submitted again.
+
+        0 where nobody else writes, so that nothing comes too late.
+        """
+        ...
+
+    async def submit(self, events: Sequence[Event]) -> list[Response]:
+        """Have events decided on in order; return the response to each, in order."""
+        ...
+
+    async def index(self) -> Index:
+        """Return the memories, with the decisions of all responses applied."""
+        ...
+
+
+def undecided(responses: Sequence[Response]) -> list[Response]:
+    """Return the responses without a decision."""
+    return [one for one in responses if one.own is None]
+
+
+def decisions_of(responses: Sequence[Response]) -> list[Decision]:
+    """Return the decisions made so far."""
+    return [one.decision for one in responses if one.decision is not None]
+
+
+def settled(responses: Sequence[Response]) -> list[OnEvent]:
+    """Return the decisions of a client that decides at once. Raises Fatal if one was set aside."""
+    return [one.on_event for one in responses]
+
+
+def places_of(responses: Sequence[Response]) -> list[str]:
+    """Return where the events were published, of those that were."""
+    return [one.place for one in responses if one.place is not None]
+
+
+def is_out_of_date(decision: Decision | None) -> bool:
+    """Return whether a request was refused because its memories had changed before its turn."""
+    return isinstance(decision, Ignore) and decision.evidence.reason is Reason.OUT_OF_DATE
+
+
+def is_again(decision: Decision | None) -> TypeGuard[Ignore]:
+    """Return whether an event was ignored as a repetition."""
+    return isinstance(decision, Ignore) and decision.evidence.reason is Reason.SAME_EVENT
+
+
+def may_retry(client: Client, responses: Sequence[Response], report: Callable[[str], None]) -> bool:
+    """Return whether to plan requests again that were refused as out of date; report it if so."""
+    refused = sum(is_out_of_date(one.decision) for one in responses)
+    left = client.attempts_left
+    if not refused or not left:
+        return False
+    report(
+        f"{refused:,} of {len(responses):,} refused: what it is about has changed since it was "
+        f"planned; it is planned anew and asked again ({ATTEMPTS - left + 1} of {ATTEMPTS})"
+    )
+    return True
+
+
+def record_of(event: Event, partitions: int) -> Outgoing:
+    """Return the record that publishes an event, keyed by its scope."""
+    return addressed(event.scope, EVENT.encode(event), partitions)
