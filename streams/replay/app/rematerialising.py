@@ -39,7 +39,7 @@ async def rebuild_index(settings: Settings, *, embedded: bool, report: Report) -
         return await _rebuild_store(settings, report)
     if not settings.index.kind.shared:
         raise InvalidSettings(
-            f"index.kind {settings.index.kind} is a directory of the one `memsieve serve`: stop "
+            f"index.kind {settings.index.kind} is a directory of the one `memsieve service serve`: stop "
             "it, delete the directory, and its next start builds it anew"
         )
     return await _rebuild_collection(settings, report)
