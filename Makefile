@@ -36,7 +36,7 @@ demo: $(READY) ## Decide on the example events and show what is kept
 	@echo; echo "DECISIONS, one per event"; echo
 	@$(BIN)/memsieve decisions --store $(DEMO)
 	@echo; echo "MEMORIES that are kept"; echo
-	@$(BIN)/memsieve memories --store $(DEMO)
+	@$(BIN)/memsieve memory list --store $(DEMO)
 	@echo; echo "DEAD LETTERS: what could not be used"; echo
 	@$(BIN)/memsieve dead-letters list --store $(DEMO)
 	@echo; echo "WRITTEN to $(CURDIR)/$(DEMO):"; find $(DEMO) -maxdepth 1 -mindepth 1 | sort
@@ -47,16 +47,16 @@ demo-game: $(READY) ## From a game's turns to a Memories.md and the block for it
 	@echo "FROM ITS SENTENCES, without a model"; echo
 	@$(BIN)/memsieve extract examples/game/turns.jsonl --out $(GAME)/sentences.jsonl
 	@$(BIN)/memsieve run $(GAME)/sentences.jsonl --store $(GAME)/sentences --policy memories-md
-	@$(BIN)/memsieve export-md $(GAME)/Sentences.md --world skerry --store $(GAME)/sentences
+	@$(BIN)/memsieve memories-md export $(GAME)/Sentences.md --world skerry --store $(GAME)/sentences
 	@echo; echo "IN A MODEL'S WORDS, answers played back"; echo
 	@$(BIN)/python examples/model/recorded_model.py \
 		$(BIN)/memsieve extract examples/game/turns.jsonl --llm --out $(GAME)/worded.jsonl
 	@$(BIN)/memsieve run $(GAME)/worded.jsonl --store $(GAME)/worded --policy memories-md
-	@$(BIN)/memsieve export-md $(GAME)/Memories.md --world skerry --store $(GAME)/worded
+	@$(BIN)/memsieve memories-md export $(GAME)/Memories.md --world skerry --store $(GAME)/worded
 	@echo; echo "MEMORIES.MD, its first places"; echo
 	@sed -n 1,28p $(GAME)/Memories.md
 	@echo; echo "FOR THE PROMPT, in the lighthouse hall"; echo
-	@$(BIN)/memsieve recall --scope skerry/6 --store $(GAME)/worded
+	@$(BIN)/memsieve search --block --scope skerry/6 --store $(GAME)/worded
 	@echo; echo "WRITTEN to $(CURDIR)/$(GAME):"; find $(GAME) -maxdepth 1 -mindepth 1 | sort
 
 up: ## Start Kafka, Qdrant and the services in containers (needs Docker)
@@ -103,7 +103,7 @@ golden: $(READY) ## Write the golden decisions anew; read the diff before you co
 	@GOLDEN=write $(BIN)/pytest -q tests/golden
 
 schemas: $(READY) ## Write the JSON Schema and AsyncAPI documents anew
-	@$(BIN)/memsieve schema export schemas/json
+	@$(BIN)/memsieve service schema export schemas/json
 
 client: $(READY) ## Write the clients of the HTTP API anew
 	@$(BIN)/python -m tests.support.http_client

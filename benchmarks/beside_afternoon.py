@@ -3,7 +3,7 @@
 Usage: python benchmarks/beside_afternoon.py [--events N] [--rounds N] [--out FILE]
 
 Both get the same events, published the same way into topics of three partitions, and have decided
-on one before. memsieve is `memsieve serve`, deduplicator and writer, and is done when every event is
+on one before. memsieve is `memsieve service serve`, deduplicator and writer, and is done when every event is
 decided on and applied; peers/afternoon.py when every decision is published. The broker and both
 clients are on the same cores; rounds alternate.
 """
@@ -30,7 +30,7 @@ _SCRIPT = Path(__file__).parent / "peers/afternoon.py"
 _PATIENCE_SECONDS = 300.0
 _PAUSE_SECONDS = 0.02
 _STOP_SECONDS = 20.0
-_MEMSIEVE, _AFTERNOON = "memsieve serve", "afternoon script"
+_MEMSIEVE, _AFTERNOON = "memsieve service serve", "afternoon script"
 
 
 def main() -> None:

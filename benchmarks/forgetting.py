@@ -100,7 +100,7 @@ async def _measured(layout: Layout) -> list[float]:
             for one in wanted:
                 started = time.perf_counter()
                 wish, named = Wish("bench", START), Wanted(memory=one.memory.id)
-                [plan] = await plans(log, named, means, wish, indexed=True)
+                [plan] = await plans(log, named, means, wish)
                 await deciding.publish(plan.requests)
                 await deciding.work()
                 taken.append(time.perf_counter() - started)

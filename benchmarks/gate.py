@@ -47,7 +47,9 @@ class Measure:
 MEASURES = (
     Measure("memsieve run ÷ fastembed in file order", "speed", "run_over_fastembed", 3.8),
     Measure("memsieve run ÷ encoder sorted by tokens", "speed", "run_over_sorted", 0.95),
-    Measure("memsieve serve ÷ afternoon script, Kafka", "afternoon", "serve_over_afternoon", 10),
+    Measure(
+        "memsieve service serve ÷ afternoon script, Kafka", "afternoon", "serve_over_afternoon", 10
+    ),
     Measure("fast ÷ exact encoder", "encoder", "fast_over_exact", 1.7),
     Measure(
         "locomo decided otherwise in bf16", "precisions", "locomo_decided_otherwise", 0, "lower"

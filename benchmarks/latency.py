@@ -2,7 +2,7 @@
 
 Usage: python benchmarks/latency.py [--seconds N] [--rate N] [--starts N] [--out FILE]
 
-`memsieve serve` has three partitions; an ordinary producer publishes distinct short texts at their
+`memsieve service serve` has three partitions; an ordinary producer publishes distinct short texts at their
 due times, whatever becomes of those before, and an ordinary consumer reads decisions and events. A
 latency is from the time at which an event was due, not that at which it could be sent. Beside it,
 for the same events, when the consumer had the event itself: what Kafka alone takes, there and back,

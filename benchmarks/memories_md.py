@@ -9,7 +9,7 @@ waiting for the disk adds is in the wall's figure. Read: `parse`. Written: one e
 rendered, and the file replaced with its backup. Kept: the writer's sink given one changed memory.
 Recalled: the block for a prompt out of a scope of 1,000 memories without a query, with the model's
 own tokenizer. Each is told as a ratio to markdown-it-py reading the first file as Markdown.
-Cleaned: `memsieve clean` with its real model over files of 1,000 and of 3,000 entries in one
+Cleaned: `memsieve dedupe` with its real model over files of 1,000 and of 3,000 entries in one
 location, a tenth of them repeats, once, by the wall; the ratio is of one entry's processor time.
 """
 

@@ -5,7 +5,7 @@ Usage: python benchmarks/speed.py [--texts FILE] [--limit N] [--rounds N] [--out
 All get the same texts with the model loaded beforehand. Plain fastembed embeds them in file order,
 as `embed()` does by default, and sorted by their tokens in batches of 32: the raw encoder, with
 next to no padding. `memsieve run` also opens a new store, decides on each, applies and closes.
-Through Kafka the same events are published, decided on and applied by `memsieve serve`, with Kafka
+Through Kafka the same events are published, decided on and applied by `memsieve service serve`, with Kafka
 on the same cores. Without --texts the locomo observations beside the project are used where they
 are there, else generated notes.
 """

@@ -11,7 +11,7 @@ one. The whole cost of an event is that of embedding one text, one constant for 
 everything else at that size, both in seconds of the processor; every process keeps to one core.
 Searches are in milliseconds of the wall. Memory is resident memory, with the model and with what
 searches touch of mapped files. --full adds 1,000,000 memories, and at the end the graphs that
-`memsieve optimize` builds: how long that takes, and the searches once more.
+`memsieve store optimize` builds: how long that takes, and the searches once more.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Events through `memsieve serve`, with new topics and a new process for each round."""
+"""Events through `memsieve service serve`, with new topics and a new process for each round."""
 
 import asyncio
 import os
@@ -44,13 +44,13 @@ def installed(directory: Path, bootstrap: str, name: str) -> tuple[Installation,
     """Create an installation with its own topics; return it with their prefix."""
     prefix = f"bench-{name}."
     installation = Installation.on(directory, bootstrap, prefix)
-    installation.memsieve("topics", "create", "--partitions", str(PARTITIONS))
+    installation.memsieve("service", "topics", "create", "--partitions", str(PARTITIONS))
     return installation, prefix
 
 
 @contextmanager
 def serving(bootstrap: str, name: str) -> "Generator[Served]":
-    """Run `memsieve serve`, and yield once it is ready for events."""
+    """Run `memsieve service serve`, and yield once it is ready for events."""
     with tempfile.TemporaryDirectory() as directory:
         installation, prefix = installed(Path(directory), bootstrap, name)
         with installation.running("serve") as service:

@@ -13,7 +13,7 @@ from streams.store.app import conflicts
 
 
 class HttpMemory(Caller):
-    """Memories behind an HTTP API, `memsieve api`; its methods are those of the API.
+    """Memories behind an HTTP API, `memsieve service api`; its methods are those of the API.
 
     ```python
     with HttpMemory("http://localhost:8090", token="secret") as memory:

@@ -259,7 +259,7 @@ class Memory:
 
         This cannot be undone. What else was merged into such a memory is decided again without it.
         The store's files are written anew, which takes a while where they are large; `later` leaves
-        that to `memsieve scrub`.
+        that to `memsieve store scrub`.
         """
         return self._loop.run(
             self._memory.forget(

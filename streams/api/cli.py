@@ -1,4 +1,4 @@
-"""`memsieve api`: memories over HTTP."""
+"""`memsieve service api`: memories over HTTP."""
 
 import asyncio
 from pathlib import Path
@@ -8,10 +8,6 @@ import typer
 
 from streams.store.cli import options
 from streams.store.world.extras import require
-
-
-def register(app: typer.Typer) -> None:
-    app.command(name="api")(api)
 
 
 def api(

@@ -19,10 +19,6 @@ _WIDTH = 120
 """Characters of a text that are shown; `--json` and `--report` have all of them."""
 
 
-def register(app: typer.Typer) -> None:
-    app.command(name="consolidate")(consolidate)
-
-
 def consolidate(
     *,
     store: options.Store = None,

@@ -20,7 +20,6 @@ from streams.store.cli.console import more, note, say, say_bytes, say_json, say_
 _TEXT_WIDTH = 100
 _SHOWN_MAX = 4_000
 
-_app = typer.Typer(help="List, show, requeue and drop rejected records.", no_args_is_help=True)
 
 Identities = Annotated[
     list[str] | None, typer.Argument(metavar="ID", help="Of dead letters; or its beginning.")
@@ -29,11 +28,6 @@ AllOpen = Annotated[bool, typer.Option("--all-open", help="All that are open.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; do nothing.")]
 
 
-def register(app: typer.Typer) -> None:
-    app.add_typer(_app, name="dead-letters")
-
-
-@_app.command(name="list")
 def list_(
     *,
     all_: Annotated[
@@ -59,7 +53,6 @@ def list_(
         note("no open dead letters; --all shows the others" if letters else "no dead letters")
 
 
-@_app.command()
 def show(
     identity: Annotated[
         str, typer.Argument(metavar="ID", help="Of a dead letter; or its beginning.")
@@ -91,7 +84,6 @@ def show(
             say(f"{name:<10} {text}".rstrip())
 
 
-@_app.command()
 def requeue(
     identities: Identities = None,
     *,
@@ -119,7 +111,6 @@ def requeue(
     asyncio.run(_requeue(source, named, with_, wanted, dry_run=dry_run))
 
 
-@_app.command()
 def drop(
     identities: Identities = None,
     *,

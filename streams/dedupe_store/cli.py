@@ -1,4 +1,4 @@
-"""`memsieve dedupe`: another program's store, reported on or copied without what it says twice."""
+"""`memsieve dedupe`: a Memories.md, or another program's store, without what it says twice."""
 
 import asyncio
 import json
@@ -14,6 +14,7 @@ from streams.dedupe_store.app import deduping, opening
 from streams.dedupe_store.app.deduping import Deduped
 from streams.dedupe_store.core import Columns
 from streams.dedupe_store.world.exports import rows_of
+from streams.memories_md.cli.clean import clean, take_back
 from streams.model.embedding import Vector
 from streams.model.policy import Policy
 from streams.model.ports import Fatal, Poison
@@ -30,40 +31,47 @@ _WIDTH = 120
 """Characters of a text that are shown; `--json` has all of them."""
 
 
-def register(app: typer.Typer) -> None:
-    app.command(name="dedupe")(dedupe)
-
-
 def dedupe(
     source: Annotated[
         str,
         typer.Argument(
             metavar="SOURCE",
             help=(
-                "JSON Lines or CSV; a JSON export of Chroma or mem0; a Qdrant server's URL, or a "
-                "directory of Qdrant's Python client."
+                "A Memories.md (*.md); JSON Lines or CSV; a JSON export of Chroma or mem0; a "
+                "Qdrant server's URL, or a directory of Qdrant's Python client."
             ),
         ),
     ],
     *,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write a copy without repetitions.")
+    ] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Of a Memories.md: write the file itself.")
+    ] = False,
+    undo: Annotated[
+        bool,
+        typer.Option("--undo", help="Of a Memories.md: make it what it was before --apply."),
+    ] = False,
     from_collection: Annotated[
         str | None,
         typer.Option("--from-collection", help="Of Qdrant: which one. [the only one]"),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the copy as JSON Lines.")
-    ] = None,
     collection: Annotated[
         str | None,
-        typer.Option("--collection", help="Write the copy into this new collection of the server."),
+        typer.Option(
+            "--collection", help="Of a Qdrant server: write the copy into this new collection."
+        ),
     ] = None,
     upper: Annotated[
         float | None,
-        typer.Option("--upper", min=0, max=1, help="Where band `match` begins. [the policy's]"),
+        typer.Option(
+            "--upper", "--threshold", min=0, max=1, help="Where `match` begins. [the policy's]"
+        ),
     ] = None,
     lower: Annotated[
         float | None,
-        typer.Option("--lower", min=0, max=1, help="Where band `review` begins. [the policy's]"),
+        typer.Option("--lower", min=0, max=1, help="Where `review` begins. [the policy's]"),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only tell, whatever else is asked for.")
@@ -76,12 +84,48 @@ def dedupe(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find duplicates in the store of another program; write a clean copy.
+    """Find what a Memories.md, or another store, says twice.
 
-    The source is only read. Its columns are found by their usual names, or as the options say; all
-    others are carried along. A text that was made of several names them in `merged_from`. Rows that
-    cannot be used are copied as they are. Vectors are made anew, with --model.
+    Without --apply, --out or --collection nothing is written. --upper and --lower move bands; what
+    follows there is for the policy to say, and `default` lets no similarity decide alone.
+
+    Of a Memories.md what goes is marked as superseded by what stays, and keeps its text; counts and
+    turns are joined. What was superseded by itself, by a circle or by nobody is made active again.
+    --apply leaves FILE.backup-1 and FILE.undo.json beside the file.
+
+    Another program's store is only read. Its columns are found by their usual names, or as the
+    options say; all others are carried along. A text that was made of several names them in
+    `merged_from`. Rows that cannot be used are copied as they are. Vectors are made anew, with
+    --model.
     """
+    of_file = {"--apply": apply, "--undo": undo}
+    of_rows = {
+        "--from-collection": from_collection,
+        "--collection": collection,
+        "--text-field": text_field,
+        "--scope-field": scope_field,
+        "--time-field": time_field,
+    }
+    if _is_memories_md(source):
+        _refuse(of_rows, "is not for a Memories.md")
+        if sum((apply, out is not None, undo)) > 1:
+            raise UsageError("--apply, --out and --undo are three things: give one of them")
+        if undo and dry_run:
+            raise UsageError("--dry-run only tells, --undo writes: give one of them")
+        if undo:
+            take_back(Path(source), as_json=as_json)
+            return
+        settings = options.load(config, policy=policy, embedder__model=model)
+        clean(
+            Path(source),
+            _policy(settings, upper, lower),
+            settings,
+            apply=apply and not dry_run,
+            out=None if dry_run else out,
+            as_json=as_json,
+        )
+        return
+    _refuse(of_file, "is for a Memories.md, a file that ends in .md: write a copy with --out FILE")
     if sum((out is not None, collection is not None)) > 1:
         raise UsageError("--out and --collection are two places: give one of them")
     if out is not None and out.exists():
@@ -103,6 +147,16 @@ def dedupe(
         say_object(told)
     else:
         _show(told)
+
+
+def _is_memories_md(source: str) -> bool:
+    return not _is_server(source) and Path(source).suffix.lower() == ".md"
+
+
+def _refuse(given: Mapping[str, object], why: str) -> None:
+    for option, value in given.items():
+        if value:
+            raise UsageError(f"{option} {why}")
 
 
 def _policy(settings: Settings, upper: float | None, lower: float | None) -> Policy:

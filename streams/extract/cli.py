@@ -34,10 +34,6 @@ _STDOUT = "-"
 _REFUSED_SHOWN = 10
 
 
-def register(app: typer.Typer) -> None:
-    app.command(name="extract")(extract)
-
-
 def extract(
     file: Annotated[
         str,

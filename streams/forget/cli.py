@@ -1,4 +1,4 @@
-"""`memsieve forget`, `scrub` and `export`: memories that nothing says any more."""
+"""`memsieve forget`, `store scrub` and `store export`: memories that nothing says any more."""
 
 import asyncio
 from collections.abc import Iterator
@@ -27,12 +27,6 @@ _TEXT_WIDTH = 80
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="A directory for the files.")]
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(forget)
-    app.command()(scrub)
-    app.command()(export)
-
-
 def forget(
     identity: Annotated[
         str | None, typer.Argument(metavar="ID", help="Of a memory; or its beginning.")
@@ -49,7 +43,9 @@ def forget(
     ] = False,
     later: Annotated[
         bool,
-        typer.Option("--later", help="Leave it to memsieve scrub to write index and log anew."),
+        typer.Option(
+            "--later", help="Leave it to memsieve store scrub to write index and log anew."
+        ),
     ] = False,
     author: options.Author = None,
     note_: options.Note = "",
@@ -74,7 +70,7 @@ def forget(
     try:
         forgot = heard(source, _forget(source, wanted, wish, wait, dry_run=dry_run))
     except Unknown as error:
-        raise options.NotFound(f"{error}: memsieve memories") from error
+        raise options.NotFound(f"{error}: memsieve memory list") from error
     except Ambiguous as error:
         raise options.UsageError(str(error)) from error
     if source.embedded and not (dry_run or later):
@@ -121,7 +117,7 @@ def export(
     source = options.source(config, store, kafka)
     found = asyncio.run(_export(source, tenant, out))
     if found is None:
-        raise options.NotFound(f"there is no tenant {tenant}: memsieve memories")
+        raise options.NotFound(f"there is no tenant {tenant}: memsieve memory list")
     if as_json:
         say_object({"memories": found.memories, "decisions": found.decisions, "out": str(out)})
     else:

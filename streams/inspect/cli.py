@@ -28,12 +28,6 @@ Item = TypeVar("Item")
 _TEXT_WIDTH = 100
 
 
-def register(app: typer.Typer) -> None:
-    app.command(name="memories")(memories)
-    app.command(name="decisions")(decisions)
-    app.command(name="explain")(explain)
-
-
 def memories(
     *,
     store: options.Store = None,
@@ -144,7 +138,7 @@ async def _explain_letter(source: LogTarget, identity: str, place: str, *, as_js
             return
     raise options.NotFound(
         f"no decision, event, memory or dead letter in {place} has the id {identity}; if it was "
-        "published just now, it may wait to be decided: memsieve doctor"
+        "published just now, it may wait to be decided: memsieve check"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from streams.main.commands import Commands
+from streams.main.groups import Commands
 
 EXIT_CODES = {
     0: "done",
@@ -19,7 +19,7 @@ EXIT_CODES = {
     5: "nothing has the id that was asked for",
     6: "stopped: going on would lose or damage something",
     7: "a server does not answer, or refuses us",
-    8: "verify found what must not be",
+    8: "check --full found what must not be",
     9: "extract set turns aside",
     130: "interrupted; the next run goes on from there",
 }

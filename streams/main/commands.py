@@ -1,234 +1,468 @@
-"""The commands in their groups; a command's module is imported when the command is called.
+"""The commands in their groups: where each is, what it does, and how it is called.
 
-Importing all of them takes a second.
+To list them imports none of them: all together take a second.
 """
 
-from collections import UserDict
-from importlib import import_module
-from typing import Any, NamedTuple
-
-import typer
-from typer.core import TyperCommand, TyperGroup
-from typer.main import get_group
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """The module of a slice that registers a command, and what the list of all says of it."""
+    """A command: its function, its summary, and the arguments of an example."""
 
-    module: str
+    function: str
     summary: str
+    example: str = ""
+
+    @property
+    def module(self) -> str:
+        return self.function.partition(":")[0]
 
 
-GROUPS = {
-    "Start": {
-        "run": Entry(
-            "store.cli.run",
-            "Decide on every row of the files, and keep the memories in a store.",
-        ),
-        "publish": Entry("publish.cli", "Publish the rows of files as events."),
-        "model": Entry("maintain.cli.models", "Install and check the embedding model."),
-        "policies": Entry("store.cli.policies", "List, show, check and compare policies."),
-        "config": Entry("maintain.cli.configuration", "Show the settings."),
-    },
-    "Look": {
-        "memories": Entry("inspect.cli", "List the memories of a store or a cluster."),
-        "load": Entry(
-            "recall.cli.load",
-            "Search a scope; memories of one fact come as one result.",
-        ),
-        "recall": Entry(
-            "recall.cli.recall",
-            "Print the memories of a scope as a block for a prompt.",
-        ),
-        "explain": Entry(
-            "inspect.cli",
-            "Explain a decision: what was compared, and by which rule.",
-        ),
-        "decisions": Entry(
-            "inspect.cli", "List the decisions, oldest first; with a limit, the newest."
-        ),
-        "history": Entry(
-            "changes.cli.history",
-            "Show every version of a memory: who made it, why, and from what.",
-        ),
-        "reviews": Entry("reviews.cli", "List and answer questions about pairs in doubt."),
-        "sessions": Entry(
-            "changes.cli.sessions", "Sessions of an agent: episodes or conversations."
-        ),
-    },
-    "Change": {
-        "undo": Entry(
-            "changes.cli.undo", "Undo a decision: its memories are again what they were."
-        ),
-        "pin": Entry(
-            "changes.cli.requests",
-            "Pin a memory: it is not merged, replaced or retired.",
-        ),
-        "unpin": Entry(
-            "changes.cli.requests",
-            "Unpin a memory: it may be merged, replaced and retired again.",
-        ),
-        "retire": Entry("changes.cli.requests", "Retire memories without replacing them."),
-        "rate": Entry(
-            "changes.cli.requests",
-            "Record how often a memory was read, helped or misled.",
-        ),
-        "forget": Entry(
-            "forget.cli",
-            "Forget a memory, and erase everything that says what it said.",
-        ),
-        "consolidate": Entry(
-            "consolidate.cli",
-            "Find memories of one fact, scope by scope, and merge them.",
-        ),
-        "expire": Entry(
-            "changes.cli.expire",
-            "Retire memories whose time is over by the policy.",
-        ),
-    },
-    "Files": {
-        "import": Entry(
-            "memories_md.cli.memories_md",
-            "Import the entries of a Memories.md as events.",
-        ),
-        "export-md": Entry(
-            "memories_md.cli.memories_md",
-            "Write the memories of locations into a Memories.md.",
-        ),
-        "export": Entry(
-            "forget.cli",
-            "Write all data of a tenant to files: memories and decisions.",
-        ),
-        "clean": Entry(
-            "memories_md.cli.clean",
-            "Find what a file says twice, and merge it.",
-        ),
-        "dedupe": Entry(
-            "dedupe_store.cli",
-            "Find duplicates in the store of another program; write a clean copy.",
-        ),
-        "extract": Entry(
-            "extract.cli",
-            "Extract events from turns, for run or publish.",
-        ),
-        "dead-letters": Entry("dead_letters.cli", "List, show, requeue and drop rejected records."),
-    },
-    "Services": {
-        "serve": Entry(
-            "services.cli",
-            "Decide and apply in one process, for small installations.",
-        ),
-        "deduplicator": Entry(
-            "services.cli",
-            "Decide on events and publish the decisions, until stopped.",
-        ),
-        "writer": Entry(
-            "services.cli",
-            "Apply decisions to the index and publish changes, until stopped.",
-        ),
-        "extractor": Entry(
-            "services.cli",
-            "Extract events from turns and publish them, until stopped.",
-        ),
-        "consolidator": Entry(
-            "services.cli",
-            "Consolidate the scopes that are due, until stopped.",
-        ),
-        "api": Entry("api.cli", "Serve memories over HTTP, until stopped."),
-        "mcp": Entry(
-            "mcp.cli",
-            "Serve memories as tools of an agent over MCP, until stopped.",
-        ),
-        "web": Entry("web.cli", "Serve the page to review and explore, until stopped."),
-    },
-    "Measure": {
-        "evaluate": Entry(
-            "lab.cli.evaluate",
-            "Measure a policy on labelled rows, next to a cosine threshold.",
-        ),
-        "calibrate": Entry(
-            "lab.cli.calibrate",
-            "Fit the thresholds of a policy to labelled rows.",
-        ),
-        "analyze": Entry(
-            "lab.cli.analyze",
-            "Count the near-duplicates of a scope, and how a store has grown.",
-        ),
-        "capacity": Entry(
-            "lab.cli.capacity",
-            "Estimate partitions, processes, cores and memory for a load.",
-        ),
-        "shadow": Entry(
-            "replay.cli.shadow",
-            "Decide alongside a live policy, and report each difference.",
-        ),
-        "replay": Entry("replay.cli.replay", "Rebuild the index, or decide again, from the log."),
-    },
-    "Maintain": {
-        "doctor": Entry(
-            "maintain.cli.configuration",
-            "Check model, policy, log and index, and say what to do.",
-        ),
-        "verify": Entry(
-            "verify.cli",
-            "Audit a store or a cluster, record by record; change nothing.",
-        ),
-        "topics": Entry("maintain.cli.topics", "Create and check the topics of the Kafka cluster."),
-        "optimize": Entry(
-            "maintain.cli.optimize",
-            "Build search graphs for the large scopes of a store.",
-        ),
-        "scrub": Entry(
-            "forget.cli",
-            "Erase what forget --later left in the files of a store.",
-        ),
-        "schema": Entry(
-            "maintain.cli.schema", "Write the schemas of all that travels on the topics."
-        ),
-    },
+class Group(NamedTuple):
+    """Commands below one name."""
+
+    summary: str
+    commands: "Mapping[str, Entry | Group]"
+
+
+Table = Mapping[str, Entry | Group]
+
+START: Table = {
+    "run": Entry(
+        "store.cli.run:run",
+        "Decide on every row of the files, and keep the memories in a store.",
+        "facts.jsonl --store store",
+    ),
+    "publish": Entry(
+        "publish.cli:publish",
+        "Publish the rows of files as events.",
+        "facts.jsonl --kafka localhost:9092",
+    ),
+    "dedupe": Entry(
+        "dedupe_store.cli:dedupe",
+        "Find what a Memories.md, or another store, says twice.",
+        "mem0.json --out clean.jsonl",
+    ),
+    "extract": Entry(
+        "extract.cli:extract",
+        "Extract events from turns, for run or publish.",
+        "turns.jsonl --out events.jsonl",
+    ),
+    "memories-md": Group(
+        "Import a Memories.md, and write memories into one.",
+        {
+            "import": Entry(
+                "memories_md.cli.memories_md:import_",
+                "Import the entries of a Memories.md as events.",
+                "Memories.md --store store",
+            ),
+            "export": Entry(
+                "memories_md.cli.memories_md:export_md",
+                "Write the memories of locations into a Memories.md.",
+                "Memories.md --store store",
+            ),
+        },
+    ),
+}
+
+LOOK: Table = {
+    "search": Entry(
+        "recall.cli:search",
+        "Search a scope; memories of one fact come as one result.",
+        "--scope acme/ana --query 'What about coffee?'",
+    ),
+    "explain": Entry(
+        "inspect.cli:explain",
+        "Explain a decision: what was compared, and by which rule.",
+        "3f2a --store store",
+    ),
+    "decisions": Entry(
+        "inspect.cli:decisions",
+        "List the decisions, oldest first; with a limit, the newest.",
+        "--scope acme --kind merge",
+    ),
+    "reviews": Group(
+        "List and answer questions about pairs in doubt.",
+        {
+            "list": Entry(
+                "reviews.cli:list_",
+                "List what is asked, the newest first: both texts, and how similar they are.",
+                "--scope acme",
+            ),
+            "show": Entry(
+                "reviews.cli:show",
+                "Tell everything about a question: both texts side by side, and why nobody could "
+                "tell.",
+                "3f2a",
+            ),
+            "answer": Entry(
+                "reviews.cli:answer",
+                "Answer a question: one memory goes on for both, the newer one stands, or both are "
+                "kept.",
+                "3f2a distinct --note 'two cups'",
+            ),
+            "export": Entry(
+                "reviews.cli:export",
+                "Write what was answered as labelled pairs, for policy evaluate and policy calibrate.",
+                "--out pairs.jsonl",
+            ),
+        },
+    ),
+}
+
+CHANGE: Table = {
+    "memory": Group(
+        "List memories, show their history, and change them.",
+        {
+            "list": Entry(
+                "inspect.cli:memories",
+                "List the memories of a store or a cluster.",
+                "--scope acme/ana --store store",
+            ),
+            "history": Entry(
+                "changes.cli.history:history",
+                "Show every version of a memory: who made it, why, and from what.",
+                "3f2a --store store",
+            ),
+            "pin": Entry(
+                "changes.cli.requests:pin",
+                "Pin a memory: it is not merged, replaced or retired.",
+                "3f2a --note 'a promise'",
+            ),
+            "unpin": Entry(
+                "changes.cli.requests:unpin",
+                "Unpin a memory: it may be merged, replaced and retired again.",
+                "3f2a",
+            ),
+            "retire": Entry(
+                "changes.cli.requests:retire",
+                "Retire memories without replacing them.",
+                "3f2a 77c1 --reason invalid",
+            ),
+            "rate": Entry(
+                "changes.cli.requests:rate",
+                "Record how often a memory was read, helped or misled.",
+                "3f2a --helpful 1",
+            ),
+            "expire": Entry(
+                "changes.cli.expire:expire",
+                "Retire memories whose time is over by the policy.",
+                "--policy mine.toml --dry-run",
+            ),
+            "sessions": Group(
+                "Sessions of an agent: episodes or conversations.",
+                {
+                    "list": Entry(
+                        "changes.cli.sessions:list_",
+                        "Count, session by session, what was new, known and superseded; the "
+                        "newest come last.",
+                        "--scope acme",
+                    ),
+                    "end": Entry(
+                        "changes.cli.sessions:end",
+                        "End a session: its ephemeral memories that no other session has seen are "
+                        "not live any more.",
+                        "episode-7",
+                    ),
+                },
+            ),
+        },
+    ),
+    "undo": Entry(
+        "changes.cli.undo:undo",
+        "Undo a decision: its memories are again what they were.",
+        "3f2a --dry-run",
+    ),
+    "forget": Entry(
+        "forget.cli:forget",
+        "Forget a memory, and erase everything that says what it said.",
+        "--scope acme/ana --dry-run",
+    ),
+    "consolidate": Entry(
+        "consolidate.cli:consolidate",
+        "Find memories of one fact, scope by scope, and merge them.",
+        "--now --dry-run",
+    ),
+}
+
+SERVICES: Table = {
+    "service": Group(
+        "Run the services, and set up what they need.",
+        {
+            "deduplicator": Entry(
+                "services.cli:deduplicator",
+                "Decide on events and publish the decisions, until stopped.",
+                "--kafka localhost:9092",
+            ),
+            "writer": Entry(
+                "services.cli:writer",
+                "Apply decisions to the index and publish changes, until stopped.",
+                "--kafka localhost:9092",
+            ),
+            "serve": Entry(
+                "services.cli:serve",
+                "Decide and apply in one process, for small installations.",
+                "--kafka localhost:9092",
+            ),
+            "extractor": Entry(
+                "services.cli:extractor",
+                "Extract events from turns and publish them, until stopped.",
+                "--kafka localhost:9092",
+            ),
+            "consolidator": Entry(
+                "services.cli:consolidator",
+                "Consolidate the scopes that are due, until stopped.",
+                "--kafka localhost:9092",
+            ),
+            "api": Entry(
+                "api.cli:api",
+                "Serve memories over HTTP, until stopped.",
+                "--store store --tokens tokens.toml",
+            ),
+            "mcp": Entry(
+                "mcp.cli:mcp",
+                "Serve memories as tools of an agent over MCP, until stopped.",
+                "--store store --scope acme/ana",
+            ),
+            "web": Entry(
+                "web.cli:web",
+                "Serve the page to review and explore, until stopped.",
+                "--store store --tokens tokens.toml",
+            ),
+            "topics": Group(
+                "Create and check the topics of the Kafka cluster.",
+                {
+                    "create": Entry(
+                        "maintain.cli.topics:create",
+                        "Create the topics that are not there; those that are there must fit.",
+                        "--partitions 12",
+                    ),
+                    "check": Entry(
+                        "maintain.cli.topics:check",
+                        "Check that the topics are there, and such that nothing is lost.",
+                        "--kafka localhost:9092",
+                    ),
+                },
+            ),
+            "schema": Group(
+                "Write the schemas of all that travels on the topics.",
+                {
+                    "export": Entry(
+                        "maintain.cli.schema:export",
+                        "Write JSON Schema for every record, and an AsyncAPI document of the "
+                        "topics.",
+                        "schemas",
+                    ),
+                },
+            ),
+            "settings": Group(
+                "Show and check the settings.",
+                {
+                    "show": Entry(
+                        "maintain.cli.configuration:show",
+                        "Show every setting in force; secrets are masked.",
+                        "--config memsieve.toml",
+                    ),
+                    "check": Entry(
+                        "maintain.cli.configuration:check",
+                        "Check the settings and the policy that they name.",
+                        "--config memsieve.toml",
+                    ),
+                },
+            ),
+        },
+    ),
+}
+
+MEASURE: Table = {
+    "policy": Group(
+        "List, check, compare, measure and calibrate policies.",
+        {
+            "list": Entry("store.cli.policies:list_", "List the policies that come with memsieve."),
+            "show": Entry(
+                "store.cli.policies:show",
+                "Show a policy as it is written, or what it comes to in a scope.",
+                "default --scope acme/ana",
+            ),
+            "check": Entry(
+                "store.cli.policies:check",
+                "Check policies, and what the settings at hand would make of them.",
+                "mine.toml",
+            ),
+            "compare": Entry(
+                "store.cli.policies:compare",
+                "Tell in which keys two policies differ.",
+                "default careful",
+            ),
+            "evaluate": Entry(
+                "lab.cli.evaluate:evaluate",
+                "Measure a policy on labelled rows, next to a cosine threshold.",
+                "pairs.jsonl --policy careful",
+            ),
+            "calibrate": Entry(
+                "lab.cli.calibrate:calibrate",
+                "Fit the thresholds of a policy to labelled rows.",
+                "pairs.jsonl --name mine --out mine.toml",
+            ),
+            "shadow": Entry(
+                "replay.cli.shadow:shadow",
+                "Decide alongside a live policy, and report each difference.",
+                "--policy mine.toml --store store",
+            ),
+        },
+    ),
+}
+
+MAINTAIN: Table = {
+    "check": Entry(
+        "verify.cli:check",
+        "Check model, policy, log and index, and say what to do.",
+        "--full --store store",
+    ),
+    "store": Group(
+        "Analyze, optimize, scrub, export and rebuild what is stored.",
+        {
+            "analyze": Entry(
+                "lab.cli.analyze:analyze",
+                "Count the near-duplicates of a scope, and how a store has grown.",
+                "store",
+            ),
+            "optimize": Entry(
+                "maintain.cli.optimize:optimize",
+                "Build search graphs for the large scopes of a store.",
+                "--store store",
+            ),
+            "scrub": Entry(
+                "forget.cli:scrub",
+                "Erase what forget --later left in the files of a store.",
+                "--store store",
+            ),
+            "export": Entry(
+                "forget.cli:export",
+                "Write all data of a tenant to files: memories and decisions.",
+                "--tenant acme --out acme-data",
+            ),
+            "replay": Group(
+                "Rebuild the index, or decide again, from the log.",
+                {
+                    "rematerialise": Entry(
+                        "replay.cli.replay:rematerialise",
+                        "Build the index anew from the decisions, beside the one in use, and swap "
+                        "them when level.",
+                        "--store store",
+                    ),
+                    "redecide": Entry(
+                        "replay.cli.replay:redecide",
+                        "Decide on the events once more, under another policy or model, and show "
+                        "what differs.",
+                        "--policy mine.toml --into anew",
+                    ),
+                    "diff": Entry(
+                        "replay.cli.replay:diff",
+                        "Show what differs between the log's decisions and those of a replay.",
+                        "anew --store store",
+                    ),
+                },
+            ),
+        },
+    ),
+    "dead-letters": Group(
+        "List, show, requeue and drop rejected records.",
+        {
+            "list": Entry(
+                "dead_letters.cli:list_",
+                "List what could not be used: where it was, what is wrong, what to do.",
+                "--store store",
+            ),
+            "show": Entry(
+                "dead_letters.cli:show", "Tell everything about a dead letter.", "3f2a --value"
+            ),
+            "requeue": Entry(
+                "dead_letters.cli:requeue",
+                "Publish dead letters' events and turns again, as they were or as they were "
+                "mended.",
+                "3f2a --with event.json",
+            ),
+            "drop": Entry(
+                "dead_letters.cli:drop",
+                "Give dead letters up: they are no longer open.",
+                "--all-open --dry-run",
+            ),
+        },
+    ),
+    "model": Group(
+        "Install and check the embedding model.",
+        {
+            "install": Entry(
+                "maintain.cli.models:install",
+                "Fetch the embedding model, check it, and keep it in the cache; print its "
+                "directory.",
+            ),
+        },
+    ),
+}
+
+SECTIONS: Mapping[str, Table] = {
+    "Start": START,
+    "Look": LOOK,
+    "Change": CHANGE,
+    "Run services": SERVICES,
+    "Measure": MEASURE,
+    "Maintain": MAINTAIN,
 }
 """The commands, by what they are for, in the order of the list."""
 
-COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+
+def _every(table: Table, before: str = "") -> Iterator[tuple[str, Entry]]:
+    for name, one in table.items():
+        if isinstance(one, Entry):
+            yield before + name, one
+        else:
+            yield from _every(one.commands, f"{before}{name} ")
 
 
-class Commands(TyperGroup):
-    """The commands of the table, none of which is imported to list them."""
+COMMANDS: Mapping[str, Entry] = {
+    name: entry for section in SECTIONS.values() for name, entry in _every(section)
+}
+"""Every command by all its words: `memory pin`."""
 
-    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - what typer gives any group
-        super().__init__(**given)
-        self.commands = _Loaded(dict.fromkeys(COMMANDS))
-
-    def list_commands(self, ctx: object) -> list[str]:
-        """Return the names; the inherited way looks at the commands as well."""
-        del ctx
-        return list(self.commands)
-
-    def format_commands(self, ctx: object, formatter: Any) -> None:  # noqa: ANN401 - typer's own
-        """Write the groups of the table."""
-        del ctx
-        width = formatter.width - 6 - max(map(len, COMMANDS))  # as the inherited way does
-        for title, group in GROUPS.items():
-            with formatter.section(title):
-                formatter.write_dl(
-                    [
-                        (name, TyperCommand(name, help=entry.summary).get_short_help_str(width))
-                        for name, entry in group.items()
-                    ]
-                )
-
-
-class _Loaded(UserDict[str, Any]):
-    """Commands by name, each imported the first time it is asked for."""
-
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - typer's own kinds of commands
-        if self.data[name] is None:
-            self.data |= registered(COMMANDS[name].module)
-        return self.data[name]
-
-
-def registered(module: str) -> dict[str, Any]:
-    """Return the commands that a module registers, by name."""
-    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-    import_module(f"streams.{module}").register(app)
-    return dict(get_group(app).commands)
+MOVED: Mapping[str, str] = {
+    "analyze": "memsieve store analyze",
+    "api": "memsieve service api",
+    "calibrate": "memsieve policy calibrate",
+    "capacity": "python benchmarks/capacity.py",
+    "clean": "memsieve dedupe",
+    "config": "memsieve service settings",
+    "consolidator": "memsieve service consolidator",
+    "deduplicator": "memsieve service deduplicator",
+    "doctor": "memsieve check",
+    "evaluate": "memsieve policy evaluate",
+    "expire": "memsieve memory expire",
+    "export": "memsieve store export",
+    "export-md": "memsieve memories-md export",
+    "extractor": "memsieve service extractor",
+    "history": "memsieve memory history",
+    "import": "memsieve memories-md import",
+    "load": "memsieve search",
+    "mcp": "memsieve service mcp",
+    "memories": "memsieve memory list",
+    "optimize": "memsieve store optimize",
+    "pin": "memsieve memory pin",
+    "policies": "memsieve policy",
+    "rate": "memsieve memory rate",
+    "recall": "memsieve search --block",
+    "replay": "memsieve store replay",
+    "retire": "memsieve memory retire",
+    "schema": "memsieve service schema",
+    "scrub": "memsieve store scrub",
+    "serve": "memsieve service serve",
+    "sessions": "memsieve memory sessions",
+    "shadow": "memsieve policy shadow",
+    "topics": "memsieve service topics",
+    "unpin": "memsieve memory unpin",
+    "verify": "memsieve check --full",
+    "web": "memsieve service web",
+    "writer": "memsieve service writer",
+}
+"""What each earlier command is called now; told to whoever types the earlier name."""

@@ -1,4 +1,4 @@
-"""`memsieve mcp`: memories as tools of an agent, over the Model Context Protocol."""
+"""`memsieve service mcp`: memories as tools of an agent, over the Model Context Protocol."""
 
 import asyncio
 from pathlib import Path
@@ -12,10 +12,6 @@ from streams.memory.app.problems import first_problem
 from streams.store.app.failures import UsageError
 from streams.store.cli import options
 from streams.store.world.extras import require
-
-
-def register(app: typer.Typer) -> None:
-    app.command(name="mcp")(mcp)
 
 
 def mcp(

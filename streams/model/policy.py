@@ -166,7 +166,7 @@ Days = Annotated[float, Field(ge=0.0, le=36_500.0)]
 
 
 class Expiry(Record):
-    """When `memsieve expire` ends memories; null is never.
+    """When `memsieve memory expire` ends memories; null is never.
 
     A memory ends `after_validity_days` after `valid_until`; when unseen for `ephemeral_days`
     (ephemeral), `tentative_days` (tentative) or `unseen_days` (any, if accessed fewer than

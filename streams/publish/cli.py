@@ -20,10 +20,6 @@ from streams.store.cli.rows import Rows
 from streams.store.core.columns import Named
 
 
-def register(app: typer.Typer) -> None:
-    app.command(name="publish")(publish)
-
-
 def publish(
     files: rows.Files,
     *,

@@ -32,14 +32,7 @@ _COLUMN = 46
 _KEYS = {"y": "same", "n": "distinct", "+": "refines", "-": "refined-by", "c": "contradicts"}
 _ASKED = "y same, n distinct, + newer says more, - older says more, c contradicts, s skip, q quit"
 
-_app = typer.Typer(help="List and answer questions about pairs in doubt.", no_args_is_help=True)
 
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(_app, name="reviews")
-
-
-@_app.command(name="list")
 def list_(
     *,
     scope: options.ScopeBelow = None,
@@ -67,7 +60,6 @@ def list_(
         note("no open questions; --all shows the others" if here else "no questions")
 
 
-@_app.command()
 def show(
     identity: Annotated[str, typer.Argument(metavar="ID", help="Of a question; or its beginning.")],
     *,
@@ -86,7 +78,6 @@ def show(
         say(line)
 
 
-@_app.command()
 def answer(
     identity: Annotated[
         str | None,
@@ -130,7 +121,6 @@ def answer(
         raise options.UsageError("the answer came too late: nothing changed")
 
 
-@_app.command()
 def export(
     *,
     out: Annotated[
@@ -141,7 +131,7 @@ def export(
     kafka: options.Kafka = None,
     config: options.Config = None,
 ) -> None:
-    """Write what was answered as labelled pairs, a line of JSON each: for evaluate, calibrate."""
+    """Write what was answered as labelled pairs, for policy evaluate and policy calibrate."""
     labels = asyncio.run(_labels(options.source(config, store, kafka)))
     rows = [label.row for label in labels if options.below(label.scope, scope)]
     if out is None:

@@ -19,14 +19,6 @@ Llm = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    app.command(name="deduplicator")(deduplicator)
-    app.command(name="writer")(writer)
-    app.command(name="extractor")(extractor)
-    app.command(name="consolidator")(consolidator)
-    app.command(name="serve")(serve)
-
-
 def deduplicator(
     *,
     kafka: options.Kafka = None,

@@ -1,39 +1,61 @@
-"""`memsieve verify`: whether log and store are what they must be."""
+"""`memsieve check`: whether all is in order, and with --full whether every record is."""
 
 import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn
 
+from streams.maintain.app import diagnosis
+from streams.store.app.reading import LogTarget
 from streams.store.cli import options
-from streams.store.cli.console import err, note, say, say_object
+from streams.store.cli.console import err, note, say, say_json, say_object
 from streams.verify.app import auditing, verification
 from streams.verify.app.audited import Check, Counts, Report
 
 CODE = 8
 
 
-def register(app: typer.Typer) -> None:
-    app.command(name="verify")(verify)
-
-
-def verify(
+def check(
     *,
+    full: Annotated[
+        bool, typer.Option("--full", help="Audit every record; exit code 8 where one is wrong.")
+    ] = False,
     store: options.Store = None,
     kafka: options.Kafka = None,
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Audit a store or a cluster, record by record; change nothing.
+    """Check model, policy, log and index, and say what to do.
 
-    Every decision is read and added up, and compared with the events, the dead letters, the index
-    and the sinks.
+    With --full a store or a cluster is audited record by record, and nothing is changed: every
+    decision is read and added up, and compared with the events, the dead letters, the index and the
+    sinks.
     """
     source = options.source(config, store, kafka)
+    if full:
+        _audit(source, as_json=as_json)
+    else:
+        _diagnose(source, as_json=as_json)
+
+
+def _diagnose(source: LogTarget, *, as_json: bool) -> None:
+    findings = asyncio.run(diagnosis.examine(source))
+    if as_json:
+        say_json(asdict(finding) for finding in findings)
+    else:
+        for finding in findings:
+            mark, style = ("ok", "green") if finding.healthy else ("!!", "red")
+            say(f"{mark}  {finding.subject:<8}{finding.fact}", style=style)
+    if not all(finding.healthy for finding in findings):
+        note("something needs attention", style="red")
+        raise typer.Exit(3)
+
+
+def _audit(source: LogTarget, *, as_json: bool) -> None:
     with _shown() as progress:
         report = asyncio.run(verification.verify(source, progress))
     if as_json:

@@ -1,4 +1,4 @@
-"""`memsieve web`: the page to review and explore."""
+"""`memsieve service web`: the page to review and explore."""
 
 import asyncio
 from pathlib import Path
@@ -8,10 +8,6 @@ import typer
 
 from streams.store.cli import options
 from streams.store.world.extras import require
-
-
-def register(app: typer.Typer) -> None:
-    app.command(name="web")(web)
 
 
 def web(

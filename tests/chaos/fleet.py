@@ -31,7 +31,7 @@ class Worker:
         self._file = installation.directory / f"{self.name}.log"
         with self._file.open("wb") as said:
             self._process = subprocess.Popen(
-                [*command, role],
+                [*command, "service", role],
                 env=installation.environment,
                 cwd=ROOT,
                 stdin=subprocess.PIPE,  # the worker ends with it

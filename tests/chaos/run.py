@@ -136,7 +136,7 @@ class Run:
         """Do it, and return the report. No worker is left over, however it ends."""
         partitions = f"{self._options.partitions}"
         await asyncio.to_thread(
-            self._installation.memsieve, "topics", "create", "--partitions", partitions
+            self._installation.memsieve, "service", "topics", "create", "--partitions", partitions
         )
         try:
             trouble = await self._trouble()
@@ -294,16 +294,16 @@ class Run:
         }
 
     async def _memories_otherwise(self, store: Path) -> list[str]:
-        asked = ("memories", "--retired", "--json")
+        asked = ("memory", "list", "--retired", "--json")
         here = await self._memsieve(*asked)
         there = await self._memsieve(*asked, "--store", str(store))
         same = here == there and here[0] == 0
-        return [] if same else ["`memsieve memories` is not what it is after the run alone"]
+        return [] if same else ["`memsieve memory list` is not what it is after the run alone"]
 
     async def _unsound(self) -> list[str]:
-        code, said = await self._memsieve("verify")
-        wrong = [f"memsieve verify: {line}" for line in said.splitlines() if ": " in line]
-        return [f"memsieve verify: exit code {code}", *wrong] if code else []
+        code, said = await self._memsieve("check", "--full")
+        wrong = [f"memsieve check --full: {line}" for line in said.splitlines() if ": " in line]
+        return [f"memsieve check --full: exit code {code}", *wrong] if code else []
 
     async def _memsieve(self, *arguments: str) -> tuple[int, str]:
         """Run a command to its end; return its exit code and what it printed."""

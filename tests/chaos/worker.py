@@ -1,7 +1,7 @@
 """`memsieve`, with the cheap embedder in the place of the default model.
 
-`python -m tests.chaos.worker deduplicator` is `memsieve deduplicator`. It ends when its standard
-input does: with its parent, however that ends.
+`python -m tests.chaos.worker service deduplicator` is `memsieve service deduplicator`. It ends when
+its standard input does: with its parent, however that ends.
 """
 
 import os

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from typer.main import get_command
 
+from benchmarks.capacity import MEMORY_BYTES
 from schemas.topics import TOPICS
-from streams.lab.app.capacity import MEMORY_BYTES
 from streams.main.command_line import app
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
 from streams.stage.flow.writer import WRITER_GROUP
@@ -248,7 +248,7 @@ def test_labels_and_selectors_meet(objects: list[Object]) -> None:
             assert selector.items() <= labels.items()
             assert selector[f"{LABEL}component"] == role
         [container] = deployment["template"]["spec"]["containers"]
-        assert (container["name"], container["args"]) == (role, [role])
+        assert (container["name"], container["args"]) == (role, ["service", role])
 
 
 def test_probes_ask_what_is_served(

@@ -121,11 +121,11 @@ def test_a_program_that_closes_nothing_ends_quietly_and_loses_nothing(
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("deduplicator", ("a service", "kafka", "aiokafka")),
-        ("topics check", ("a Kafka cluster", "kafka", "aiokafka")),
+        ("service deduplicator", ("a service", "kafka", "aiokafka")),
+        ("service topics check", ("a Kafka cluster", "kafka", "aiokafka")),
         ("decisions", ("a Kafka cluster", "kafka", "aiokafka")),
         ("dedupe http://127.0.0.1:1", ("a Qdrant collection", "qdrant", "grpc")),
-        ("api", ("the API", "api", "fastapi")),
+        ("service api", ("the API", "api", "fastapi")),
     ],
 )
 def test_what_needs_an_extra_says_in_one_line_which_to_install(

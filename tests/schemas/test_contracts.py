@@ -83,7 +83,7 @@ def references(node: Any) -> Iterator[str]:
 
 class TestDocuments:
     def test_are_those_of_the_models(self, tmp_path: Path) -> None:
-        """Else run `memsieve schema export schemas/json`; the diff is the review."""
+        """Else run `memsieve service schema export schemas/json`; the diff is the review."""
         written = {path.name: path.read_bytes() for path in contracts.write(tmp_path)}
         committed = {path.name: path.read_bytes() for path in COMMITTED.glob("*.json")}
         assert committed == written

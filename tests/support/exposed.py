@@ -16,7 +16,7 @@ TOLD_BY: Mapping[str, tuple[str, ...]] = {
     "API": ("api", "web"),
     "Consolidation": ("consolidator",),
 }
-"""The commands that expose the metrics of each part of the table."""
+"""The services that expose the metrics of each part of the table."""
 
 _SUFFIXES = {
     "counter": ("_total",),

@@ -38,7 +38,7 @@ def metrics() -> str:
     """Return the page of all metrics, by who tells them."""
     parts = [_HEAD, "# Metrics"]
     for part, found in exposed.metrics().items():
-        told_by = ", ".join(f"`{command}`" for command in exposed.TOLD_BY[part])
+        told_by = ", ".join(f"`service {command}`" for command in exposed.TOLD_BY[part])
         parts += ["", f"## {part}", "", f"Told by {told_by}.", ""]
         parts += ["| metric | type | labels | what it tells |", "|---|---|---|---|"]
         parts += [

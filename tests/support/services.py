@@ -102,6 +102,7 @@ class Running:
         )
         self._said.touch()
         self._process = start(
+            "service",
             service,
             *arguments,
             environment=installation.environment,

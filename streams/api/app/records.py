@@ -215,7 +215,7 @@ class Undone(Changes):
 class Forgotten(Changes):
     """`forgotten` are the memories that are gone, `decided_anew` those that others said as well.
 
-    `records` of the log are erased. The last bytes leave the files with `memsieve scrub`.
+    `records` of the log are erased. The last bytes leave the files with `memsieve store scrub`.
     """
 
     forgotten: tuple[MemoryId, ...]

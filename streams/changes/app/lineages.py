@@ -54,7 +54,9 @@ async def planned(reader: StoreReader, identity: str, wish: Wish) -> Plan | None
 async def _meant(reader: StoreReader, identity: str) -> OnEvent | None:
     what, entries = await reader.about(identity)
     if what == "memory":
-        raise CannotUndo(f"{identity} is a memory: memsieve history {identity} tells its decisions")
+        raise CannotUndo(
+            f"{identity} is a memory: memsieve memory history {identity} tells its decisions"
+        )
     by_id = {entry.decision.decision_id: entry.decision for entry in entries}
     if len(by_id) > 1:
         named = ", ".join(by_id)
@@ -139,7 +141,7 @@ async def _successors(reader: StoreReader, memory: Memory) -> list[Memory]:
     while memory.superseded is not None and memory.superseded.by is not None:
         after = await _now(reader, [memory.superseded.by])
         if not after or after[0].id in found:
-            break  # damaged: memsieve verify reports it
+            break  # damaged: memsieve check --full reports it
         [memory] = after
         found[memory.id] = memory
     return list(found.values())

@@ -1,4 +1,4 @@
-"""`memsieve expire`: memories whose time is over by the policy end."""
+"""`memsieve memory expire`: memories whose time is over by the policy end."""
 
 import asyncio
 from collections import Counter
@@ -23,10 +23,6 @@ _WHY = {
     "unused": "unused for long",
     "harmful": "it misled more often than it helped",
 }
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(expire)
 
 
 def expire(
@@ -64,7 +60,7 @@ def expire(
         _tell({"would_end": len(endings)}, endings, as_json=as_json)
         return
     who = author_of(source.settings, author)
-    asked = requests(endings, author=who, note="memsieve expire", now=min(now, then))
+    asked = requests(endings, author=who, note="memsieve memory expire", now=min(now, then))
     done = heard(source, end(source, asked, wait, note))
     counts = {"ended": done.ended, "changed_meanwhile": done.stay}
     _tell(counts | ({"asked": done.asked} if done.waiting else {}), endings, as_json=as_json)

@@ -1,4 +1,4 @@
-"""`memsieve history`: a memory's life, version by version, and where it came from and went."""
+"""`memsieve memory history`: a memory's life, version by version, and where it came from and went."""
 
 import asyncio
 from collections.abc import Iterator
@@ -16,10 +16,6 @@ from streams.store.cli import options
 from streams.store.cli.console import quoted, say, say_object
 
 _TEXT_WIDTH = 80
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(history)
 
 
 def history(

@@ -1,4 +1,4 @@
-"""`memsieve pin`, `unpin`, `retire`, `rate`: changes of memories that people ask for by name."""
+"""`memsieve memory pin`, `unpin`, `retire`, `rate`: changes of memories that people ask for by name."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -30,13 +30,6 @@ from streams.store.cli.replies import heard, places, require_decided
 Identity = Annotated[str, typer.Argument(metavar="ID", help="Of a memory; or its beginning.")]
 
 _REASONS: tuple[str, ...] = get_args(Ended)
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(pin)
-    app.command()(unpin)
-    app.command()(retire)
-    app.command()(rate)
 
 
 def pin(

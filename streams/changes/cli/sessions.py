@@ -1,4 +1,4 @@
-"""`memsieve sessions`: what deciding came to in each session of an agent, and how one ends."""
+"""`memsieve memory sessions`: what deciding came to in each session of an agent, and how one ends."""
 
 import asyncio
 from typing import Annotated
@@ -16,14 +16,7 @@ from streams.store.cli import options
 from streams.store.cli.console import more, note, say, say_json, say_object
 from streams.store.cli.replies import heard, require_decided
 
-_app = typer.Typer(help="Sessions of an agent: episodes or conversations.", no_args_is_help=True)
 
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(_app, name="sessions")
-
-
-@_app.command(name="list")
 def list_(
     *,
     store: options.Store = None,
@@ -56,7 +49,6 @@ def list_(
     more(len(found) - len(shown), "session", "sessions")
 
 
-@_app.command()
 def end(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="Its name, as events have it.")],
     *,

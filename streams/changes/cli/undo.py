@@ -26,10 +26,6 @@ from streams.store.cli.replies import heard, places, require_decided
 _TEXT_WIDTH = 80
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(undo)
-
-
 def undo(
     decision: Annotated[
         str, typer.Argument(metavar="DECISION", help="Its id, or its event's; or the beginning.")

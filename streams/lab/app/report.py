@@ -53,7 +53,7 @@ def page(made: Evaluation) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
-        f"<title>memsieve evaluate: {escape(made.policy)}</title><style>{_STYLE}</style></head>"
+        f"<title>memsieve policy evaluate: {escape(made.policy)}</title><style>{_STYLE}</style></head>"
         f"<body>\n{chr(10).join(parts)}\n</body></html>\n"
     )
 

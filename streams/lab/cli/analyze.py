@@ -1,4 +1,4 @@
-"""`memsieve analyze`: how much of a store or a file says the same, and whether it is healthy."""
+"""`memsieve store analyze`: how much of a store or a file says the same, and whether it is healthy."""
 
 import asyncio
 import time
@@ -17,10 +17,6 @@ from streams.store.cli.console import note, say, say_object
 from streams.store.cli.progress import Meter
 
 _STYLES = {"alert": "red", "high": "yellow", "healthy": "green"}
-
-
-def register(app: typer.Typer) -> None:
-    app.command(name="analyze")(analyze)
 
 
 def analyze(
@@ -123,6 +119,6 @@ def _show_chains(chains: dict[str, Any], observations: float | None) -> None:
     if chains["without_live_successor"]:
         say(
             f"{chains['without_live_successor']:,} retired without a live successor, such as "
-            f"{chains['examples'][0]}: run memsieve verify",
+            f"{chains['examples'][0]}: run memsieve check --full",
             style="red",
         )

@@ -1,4 +1,4 @@
-"""`memsieve calibrate`: a policy fitted to labelled pairs, or to answered reviews."""
+"""`memsieve policy calibrate`: a policy fitted to labelled pairs, or to answered reviews."""
 
 import asyncio
 import hashlib
@@ -23,10 +23,6 @@ from streams.store.cli import options, rows
 from streams.store.cli.console import note, say, say_object
 from streams.store.cli.progress import Meter
 from streams.store.core.toml import as_toml
-
-
-def register(app: typer.Typer) -> None:
-    app.command(name="calibrate")(calibrate)
 
 
 def calibrate(
@@ -121,7 +117,7 @@ def _command() -> str:
 
 def _comment(made: Calibrated, base: str, origin: Origin) -> list[str]:
     return [
-        f"Fitted by `memsieve calibrate` on {origin.on} from the policy {base}; what is not told",
+        f"Fitted by `memsieve policy calibrate` on {origin.on} from the policy {base}; what is not told",
         "here is as it was there. With 95 % intervals (Wilson):",
         *_lines(made),
     ]

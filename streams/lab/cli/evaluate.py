@@ -1,4 +1,4 @@
-"""`memsieve evaluate`: how well a policy decides on rows whose truth is known."""
+"""`memsieve policy evaluate`: how well a policy decides on rows whose truth is known."""
 
 import asyncio
 import json
@@ -32,10 +32,6 @@ _NAMES = {
     "guard_veto_rate": "duplicates vetoed by guards",
     "review_rate": "asked a person",
 }
-
-
-def register(app: typer.Typer) -> None:
-    app.command(name="evaluate")(evaluate)
 
 
 def evaluate(

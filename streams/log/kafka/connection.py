@@ -137,7 +137,7 @@ class Connection:
         if isinstance(error, errors.MessageSizeTooLargeError):
             return Fatal(
                 f"Kafka at {self.bootstrap} refuses a record as too large: raise "
-                "max.message.bytes of the topic; memsieve topics check says to what"
+                "max.message.bytes of the topic; memsieve service topics check says to what"
             )
         if isinstance(error, errors.KafkaConnectionError):
             return await self._unreachable(error)

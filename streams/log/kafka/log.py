@@ -93,7 +93,7 @@ class KafkaLog:
         if found["error_code"] != 0 or not found["partitions"]:
             raise NoStore(
                 f"topic {self._connection.named(topic)} does not exist at "
-                f"{self._connection.bootstrap}: make it with memsieve topics create"
+                f"{self._connection.bootstrap}: make it with memsieve service topics create"
             )
         return len(found["partitions"])
 
@@ -133,7 +133,7 @@ class KafkaLog:
     ) -> None:
         name = self._connection.named(topic)
         if partition not in await producer.partitions_for(name):
-            raise Fatal(f"topic {name} has no partition {partition}: memsieve topics check")
+            raise Fatal(f"topic {name} has no partition {partition}: memsieve service topics check")
 
     async def _retire(self, producer: AIOKafkaProducer) -> None:
         """Stop a producer that failed: what it buffers must not follow newer decisions.

@@ -105,7 +105,7 @@ def _problems(
     topic: Topic, partitions: int, settings: Mapping[str, str], wanted: int
 ) -> Sequence[str]:
     if not partitions:
-        return ["does not exist: memsieve topics create"]
+        return ["does not exist: memsieve service topics create"]
     problems: list[str] = []
     if topic.partitions == "as events" and wanted and partitions != wanted:
         problems.append(

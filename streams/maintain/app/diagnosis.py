@@ -138,7 +138,7 @@ async def _groups(settings: Settings) -> str:
 async def _collection(settings: Settings) -> str:
     """Compare a server's collection with the log; a local index belongs to its own process."""
     if not settings.index.kind.shared:
-        return f"{settings.index.kind}, in the directory of the one `memsieve serve`; not examined"
+        return f"{settings.index.kind}, in the directory of the one `memsieve service serve`; not examined"
     index = await wiring.open_index(settings, create=False)
     log = wiring.kafka_log(settings)
     try:

@@ -8,14 +8,7 @@ from streams.store.app import wiring
 from streams.store.cli import options
 from streams.store.cli.console import note, say
 
-_models = typer.Typer(help="Install and check the embedding model.", no_args_is_help=True)
 
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(_models, name="model")
-
-
-@_models.command()
 def install(
     *,
     model: Annotated[

@@ -1,17 +1,11 @@
-"""`memsieve optimize`: graphs for large scopes, so that their searches stay quick."""
+"""`memsieve store optimize`: graphs for large scopes, so that their searches stay quick."""
 
 import asyncio
 from dataclasses import asdict
 
-import typer
-
 from streams.maintain.app.optimising import optimise
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_object
-
-
-def register(app: typer.Typer) -> None:
-    app.command(name="optimize")(optimize)
 
 
 def optimize(

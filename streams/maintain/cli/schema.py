@@ -9,16 +9,7 @@ from streams.maintain.app import contracts
 from streams.store.cli.console import say
 from streams.store.cli.options import UsageError
 
-_schema = typer.Typer(
-    help="Write the schemas of all that travels on the topics.", no_args_is_help=True
-)
 
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(_schema, name="schema")
-
-
-@_schema.command()
 def export(
     directory: Annotated[Path, typer.Argument(help="Where the documents are written.")],
 ) -> None:

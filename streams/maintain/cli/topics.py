@@ -1,4 +1,4 @@
-"""`memsieve topics`: the topics in the cluster."""
+"""`memsieve service topics`: the topics in the cluster."""
 
 import asyncio
 from dataclasses import asdict
@@ -14,9 +14,6 @@ from streams.store.world.extras import require
 if TYPE_CHECKING:
     from streams.log.kafka.topics import Found
 
-_topics = typer.Typer(
-    help="Create and check the topics of the Kafka cluster.", no_args_is_help=True
-)
 
 Partitions = Annotated[
     int | None,
@@ -29,11 +26,6 @@ Partitions = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    app.add_typer(_topics, name="topics")
-
-
-@_topics.command()
 def create(
     *,
     partitions: Partitions = None,
@@ -59,7 +51,6 @@ def create(
     _check(asyncio.run(topics.inspect(connection, partitions)), as_json=False)
 
 
-@_topics.command()
 def check(
     *,
     partitions: Partitions = None,

@@ -189,16 +189,6 @@ async def clean(
     )
 
 
-def at_threshold(policy: Policy, threshold: float) -> Policy:
-    """Return a policy whose `match` band starts at a similarity; lower bands start no higher."""
-
-    def lowered(bands: Bands) -> Bands:
-        review, log = min(bands.review, threshold), min(bands.log, threshold)
-        return Bands(match=threshold, review=review, log=log)
-
-    return with_bands(policy, lowered)
-
-
 def _of_the_same_words(policy: Policy) -> Policy:
     """Return a policy that compares only texts of the same words."""
     return with_bands(policy, lambda _: Bands(match=1.0, review=1.0, log=1.0))

@@ -1,10 +1,8 @@
-"""`memsieve clean`: a Memories.md freed of what says the same, and of damaged supersession."""
+"""`memsieve dedupe FILE.md`: a Memories.md freed of what says the same, and of damaged supersession."""
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from streams.consolidate.core.redundancy import ALERT
 from streams.memories_md.app import cleaning, undoing
@@ -15,7 +13,6 @@ from streams.memories_md.world.file import MemoriesFile
 from streams.memories_md.world.level import level_of
 from streams.model.policy import Policy
 from streams.model.ports import NoStore
-from streams.store.app import policies, wiring
 from streams.store.app.dry_run import means
 from streams.store.app.settings import Settings
 from streams.store.cli import options
@@ -27,64 +24,21 @@ _WIDTH = 120
 """Characters of a text that are shown; `--json` has all of them."""
 
 
-def register(app: typer.Typer) -> None:
-    app.command(name="clean")(clean)
-
-
 def clean(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Memories.md.")],
+    file: Path,
+    policy: Policy,
+    settings: Settings,
     *,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            "--threshold",
-            min=0.0,
-            max=1.0,
-            help="The cosine from which on a pair is in the policy's band `match`. [the policy's]",
-        ),
-    ] = None,
-    policy: options.Policy = None,
-    apply: Annotated[
-        bool, typer.Option("--apply/--dry-run", help="Write the file, or only tell. [--dry-run]")
-    ] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Write the cleaned text here instead.")
-    ] = None,
-    undo: Annotated[
-        bool, typer.Option("--undo", help="Make FILE what it was before the last --apply.")
-    ] = False,
-    model: options.Model = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    apply: bool,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
-    """Find what a file says twice, and merge it.
-
-    Without --apply or --out nothing is written. What goes is marked as superseded by what stays,
-    and keeps its text; counts and turns are joined. What was superseded by itself, by a circle or
-    by nobody is made active again. --apply leaves FILE.backup-1 and FILE.undo.json beside the file.
-
-    --threshold moves where `match` begins; what follows there is for the policy to say. The policy
-    `default` lets no similarity decide, so there the threshold hardly matters; in others it does.
-    """
-    if sum((apply, out is not None, undo)) > 1:
-        raise UsageError("--apply, --out and --undo are three things: give one of them")
+    """Tell what a Memories.md says twice; write it merged where that is asked for."""
     memories = MemoriesFile(file)
-    if undo:
-        undoing.restore(memories)
-        if as_json:
-            say_object({"file": str(file), "undone": True})
-        else:
-            note(f"{file} is what it was before it was cleaned")
-        return
     if out is not None and out.exists() and file.exists() and out.samefile(file):
         raise UsageError("--out names the file itself: use --apply")
     before = _read(memories, to_write=apply)
-    settings = options.load(config, policy=policy, embedder__model=model)
-    chosen = policies.load(settings.policy)
-    policies.require_model(chosen, wiring.named_model(settings.embedder))
-    if threshold is not None:
-        chosen = cleaning.at_threshold(chosen, threshold)
-    cleaned = asyncio.run(_clean(before, chosen, settings))
+    cleaned = asyncio.run(_clean(before, policy, settings))
     written = _write(memories, cleaned, before, out, apply=apply)
     told = {"file": str(file), "written": written, **cleaned.as_json()}
     if as_json:
@@ -92,6 +46,15 @@ def clean(
     else:
         _show(told)
         _close(told)
+
+
+def take_back(file: Path, *, as_json: bool) -> None:
+    """Make a Memories.md what it was before it was written last."""
+    undoing.restore(MemoriesFile(file))
+    if as_json:
+        say_object({"file": str(file), "undone": True})
+    else:
+        note(f"{file} is what it was before it was cleaned")
 
 
 def _read(memories: MemoriesFile, *, to_write: bool) -> str:
@@ -191,7 +154,7 @@ def _close(told: dict[str, Any]) -> None:
     if told["removed"] > ALERT * (told["live_before"] + told["brought_back"]):
         note("more than half of the entries would go: look at the groups closely", style="yellow")
     if told["written"] == told["file"]:
-        note(f"written; memsieve clean --undo {told['file']} takes it back")
+        note(f"written; memsieve dedupe --undo {told['file']} takes it back")
     elif told["written"] is not None:
         note(f"written to {told['written']}; {told['file']} is as it was")
     elif told["removed"] or told["repairs"]:

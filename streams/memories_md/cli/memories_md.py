@@ -1,4 +1,4 @@
-"""`memsieve import` and `memsieve export-md`: a Memories.md in, and out."""
+"""`memsieve memories-md import` and `memsieve memories-md export`: a Memories.md in, and out."""
 
 import asyncio
 import time
@@ -41,11 +41,6 @@ World = Annotated[
         "--world", help="Location 41 is the scope WORLD/41. [sinks.memories_md_world: world]"
     ),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    app.command(name="import")(import_)
-    app.command(name="export-md")(export_md)
 
 
 def import_(
@@ -91,7 +86,9 @@ def import_(
     for problem in entries.problems[:_PROBLEMS_MAX]:
         note(f"{file}:{problem.line}: {problem.message}", style="yellow")
     if rest := entries.problems[_PROBLEMS_MAX:]:
-        note(f"{len(rest):,} more lines to look at: memsieve import {file} --dry-run --json")
+        note(
+            f"{len(rest):,} more lines to look at: memsieve memories-md import {file} --dry-run --json"
+        )
     if as_json:
         told = _told(entries, decided) | {"seconds": round(time.perf_counter() - started, 3)}
         say_object(told | ({"entries": _listed(entries)} if dry_run else {}))

@@ -45,7 +45,7 @@ GIVEN_MAX = 100
 _EVERY_PAIR = 100_000
 """The limit for one-off searches that can wait: all pairs of the candidates."""
 
-_AUTHOR = "memsieve load"
+_AUTHOR = "memsieve search"
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 """The time of texts without one: each is one second later than the text before it."""

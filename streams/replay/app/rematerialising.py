@@ -40,7 +40,7 @@ async def rebuild_index(target: LogTarget, report: Report) -> Rebuilt:
         return await _rebuild_store(target, report)
     if not settings.index.kind.shared:
         raise InvalidSettings(
-            f"index.kind {settings.index.kind} is a directory of the one `memsieve serve`: stop "
+            f"index.kind {settings.index.kind} is a directory of the one `memsieve service serve`: stop "
             "it, delete the directory, and its next start builds it anew"
         )
     return await _rebuild_collection(target, report)

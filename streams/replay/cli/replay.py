@@ -1,4 +1,4 @@
-"""`memsieve replay`: the index built anew, and events decided anew, from the log."""
+"""`memsieve store replay`: the index built anew, and events decided anew, from the log."""
 
 import asyncio
 import signal
@@ -20,16 +20,7 @@ from streams.store.cli.console import note, say, say_object
 from streams.store.cli.progress import Meter
 from streams.store.flow.past import Selection
 
-_replay = typer.Typer(
-    help="Rebuild the index, or decide again, from the log.", no_args_is_help=True
-)
 
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(_replay, name="replay")
-
-
-@_replay.command()
 def rematerialise(
     *,
     store: options.Store = None,
@@ -70,7 +61,6 @@ def rematerialise(
         say(f"{rebuilt.place}: {rebuilt.memories:,} memories, in {seconds:,.1f} s")
 
 
-@_replay.command()
 def redecide(
     *,
     policy: options.Policy = None,
@@ -118,7 +108,6 @@ def redecide(
         note(f"the new decisions and memories are in {into}: name it with --store")
 
 
-@_replay.command()
 def diff(
     other: Annotated[
         Path | None, typer.Argument(metavar="[STORE]", help="The store of a replay.")

@@ -1,4 +1,4 @@
-"""`memsieve shadow`: another policy beside the live one, which only tells where it differs."""
+"""`memsieve policy shadow`: another policy beside the live one, which only tells where it differs."""
 
 import asyncio
 import signal
@@ -17,10 +17,6 @@ from streams.store.cli.console import note, say_line
 from streams.store.flow.past import Selection
 
 _LOOK_SECONDS = 0.5
-
-
-def register(app: typer.Typer) -> None:
-    app.command(name="shadow")(shadow)
 
 
 def shadow(

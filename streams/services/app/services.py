@@ -123,7 +123,7 @@ class Service:
         if not (self._settings.index.kind.shared or both):
             raise InvalidSettings(
                 f"index.kind {self._settings.index.kind} is for one process; set "
-                "MEMSIEVE_INDEX__KIND=qdrant, or run all in one: memsieve serve"
+                "MEMSIEVE_INDEX__KIND=qdrant, or run all in one: memsieve service serve"
             )
         return policy
 

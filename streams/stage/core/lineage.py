@@ -353,7 +353,7 @@ def _require_unpinned(memories: Sequence[tuple[Memory | None, Memory]]) -> None:
                 continue
             raise CannotUndo(
                 f"memory {now.id} is pinned, and would not stay what it is: "
-                f"memsieve unpin {now.id} first"
+                f"memsieve memory unpin {now.id} first"
             )
 
 

@@ -94,7 +94,7 @@ class ConsolidateSettings(Group):
 
 
 class ApiSettings(Group):
-    """The HTTP API: `memsieve api`."""
+    """The HTTP API: `memsieve service api`."""
 
     host: str = Field(default="127.0.0.1", description="Where it is served; 0.0.0.0 for all.")
     port: Annotated[int, Field(ge=0, le=65_535)] = Field(

@@ -284,8 +284,8 @@ class SinkSettings(Group):
     memories_md_world: Scope = Field(
         default=ScopeName("world"),
         description=(
-            "Whose locations a Memories.md holds: location 41 is the scope WORLD/41. What import "
-            "and export-md take without --world."
+            "Whose locations a Memories.md holds: location 41 is the scope WORLD/41. What "
+            "memories-md import and export take without --world."
         ),
     )
 

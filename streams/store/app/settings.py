@@ -55,7 +55,7 @@ class InvalidSettings(ValueError):
 
 
 class WebSettings(Group):
-    """The page to review and explore: `memsieve web`. Tokens and limits are those of `api`."""
+    """The page to review and explore: `memsieve service web`. Tokens and limits are those of `api`."""
 
     host: str = Field(default="127.0.0.1", description="Where it is served; 0.0.0.0 for all.")
     port: Annotated[int, Field(ge=0, le=65_535)] = Field(
@@ -178,7 +178,7 @@ def _refuse_unknown_variables() -> None:
 def _nearest(name: str, known: set[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return f"{hint}; `memsieve config show` lists all of them"
+    return f"{hint}; `memsieve service settings show` lists all of them"
 
 
 def _problem(problem: ErrorDetails) -> str:

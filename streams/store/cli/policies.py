@@ -1,4 +1,4 @@
-"""`policies`: what policies there are, what they say, whether they can be used, how they differ."""
+"""`memsieve policy`: what policies there are, what they say, whether they can be used, how they differ."""
 
 import json
 from typing import Annotated, Any
@@ -12,16 +12,9 @@ from streams.store.app.policies import Checked
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_json, say_object
 
-_policies = typer.Typer(help="List, show, check and compare policies.", no_args_is_help=True)
-
 Named = Annotated[str, typer.Argument(metavar="NAME", help="A policy's name or file.")]
 
 
-def register(app: typer.Typer) -> None:
-    app.add_typer(_policies, name="policies")
-
-
-@_policies.command(name="list")
 def list_(*, as_json: options.AsJson = False) -> None:
     """List the policies that come with memsieve."""
     shipped = policies.shipped()
@@ -41,7 +34,6 @@ def list_(*, as_json: options.AsJson = False) -> None:
         say(f"    {one.summary}", style="dim")
 
 
-@_policies.command()
 def show(
     name: Named,
     *,
@@ -66,7 +58,6 @@ def show(
         say(line.expandtabs())
 
 
-@_policies.command()
 def check(
     names: Annotated[
         list[str], typer.Argument(metavar="FILE...", help="Files, or names of policies.")
@@ -87,8 +78,7 @@ def check(
         raise typer.Exit(2)
 
 
-@_policies.command()
-def diff(
+def compare(
     first: Annotated[str, typer.Argument(metavar="A", help="A policy's name or file.")],
     second: Annotated[str, typer.Argument(metavar="B", help="Another's.")],
     *,

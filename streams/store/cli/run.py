@@ -41,10 +41,6 @@ _EVERYDAY = kinds_of(Change | Ignore)
 _SELDOM = kinds_of(Revision | Block)
 
 
-def register(app: typer.Typer) -> None:
-    app.command(name="run")(run)
-
-
 def run(
     files: rows.Files,
     *,

@@ -364,7 +364,7 @@ class _Followed:
         after = await self.copied.levels(self.audit.partitions)
         for partition, reached in self.levels.items():
             if after.get(partition, BEGINNING).offset < reached.offset:
-                raise Transient(f"{self._who} was rebuilt or swapped meanwhile: run verify again")
+                raise Transient(f"{self._who} was rebuilt or swapped meanwhile: run it again")
 
     def _take(self, found: Stored | Told | Flawed) -> None:
         if isinstance(found, Flawed):

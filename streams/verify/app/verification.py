@@ -50,10 +50,10 @@ async def _cluster(settings: Settings, stack: AsyncExitStack) -> tuple[Log, list
     stack.push_async_callback(log.close)
     kind = settings.index.kind
     if not kind.shared:
-        why = f"{kind}, in the directory of the one `memsieve serve`; not examined"
+        why = f"{kind}, in the directory of the one `memsieve service serve`; not examined"
         return log, [Check("index", why), *_sinks(settings)]
     place = settings.qdrant.url
-    remedy = "memsieve replay rematerialise: it is rebuilt from the log"
+    remedy = "memsieve store replay rematerialise: it is rebuilt from the log"
     nothing_yet = await _is_empty(log)  # before the index: services create it before deciding
     try:
         index = await wiring.open_index(settings, create=False)

@@ -1,4 +1,4 @@
-"""`memsieve sessions` over a store that `memsieve run` has made: counted, and ended."""
+"""`memsieve memory sessions` over a store that `memsieve run` has made: counted, and ended."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def _store(memsieve: Memsieve, tmp_path: Path) -> None:
 
 @pytest.mark.covers("S0.71", "S0.73")
 def test_each_session_is_counted(memsieve: Memsieve) -> None:
-    told = memsieve("sessions", "list", "--store", "store", "--json").json()
+    told = memsieve("memory", "sessions", "list", "--store", "store", "--json").json()
     assert [(one["episode_id"], one["events"]) for one in told] == [
         ("one", 2),
         ("two", 1),
@@ -36,7 +36,7 @@ def test_each_session_is_counted(memsieve: Memsieve) -> None:
     assert told[0]["duplicates_prevented"] == told[0]["metadata_updates"] == 1
     assert told[1]["supersessions_from_near_duplicates"] == 1
     assert told[1]["timestamp"] == "2026-03-01T09:02:00+00:00"
-    shown = memsieve("sessions", "list", "--store", "store")
+    shown = memsieve("memory", "sessions", "list", "--store", "store")
     assert shown.out.splitlines()[1:] == [
         "       2       1       1           0  one",
         "       1       0       0           1  two",
@@ -45,12 +45,14 @@ def test_each_session_is_counted(memsieve: Memsieve) -> None:
 
 
 def test_the_list_can_be_narrowed(memsieve: Memsieve) -> None:
-    below = memsieve("sessions", "list", "--store", "store", "--scope", "acme/bo", "--json").json()
+    below = memsieve(
+        "memory", "sessions", "list", "--store", "store", "--scope", "acme/bo", "--json"
+    ).json()
     assert [one["episode_id"] for one in below] == [None]
-    newest = memsieve("sessions", "list", "--store", "store", "--limit", 1)
+    newest = memsieve("memory", "sessions", "list", "--store", "store", "--limit", 1)
     assert "(none named)" in newest.out
     assert "2 more sessions" in newest.err
-    nothing = memsieve("sessions", "list", "--store", "store", "--scope", "acme/cleo")
+    nothing = memsieve("memory", "sessions", "list", "--store", "store", "--scope", "acme/cleo")
     assert (nothing.out, nothing.err.strip()) == ("", "no sessions")
 
 
@@ -71,14 +73,14 @@ def test_what_was_for_a_session_alone_ends_with_it(memsieve: Memsieve, tmp_path:
     )
     assert memsieve("run", "game.jsonl", "--store", "s").code == 0
     options = ("--store", "s", "--author", "game", "--scope", "game")
-    assert memsieve("sessions", "end", "3", *options, "--json").json() == {
+    assert memsieve("memory", "sessions", "end", "3", *options, "--json").json() == {
         "session": "3",
         "ended": 2,
         "stay": 1,
     }
-    live = {one["text"] for one in memsieve("memories", "--store", "s", "--json").json()}
+    live = {one["text"] for one in memsieve("memory", "list", "--store", "s", "--json").json()}
     assert live == {"The lamp is on.", "The grating needs a key.", "The cyclops sleeps."}
-    again = memsieve("sessions", "end", "3", *options)
+    again = memsieve("memory", "sessions", "end", "3", *options)
     assert again.out.splitlines() == [
         "ended         0   ephemeral memories of this session alone",
         "stay          1   pinned, or changed meanwhile",
@@ -89,5 +91,7 @@ def test_what_was_for_a_session_alone_ends_with_it(memsieve: Memsieve, tmp_path:
 
 
 def test_of_a_session_that_nobody_knows_nothing_ends(memsieve: Memsieve) -> None:
-    told = memsieve("sessions", "end", "nine", "--store", "store", "--author", "game", "--json")
+    told = memsieve(
+        "memory", "sessions", "end", "nine", "--store", "store", "--author", "game", "--json"
+    )
     assert (told.code, told.json()) == (0, {"session": "nine", "ended": 0, "stay": 0})

@@ -51,7 +51,7 @@ def decision(memsieve: Memsieve, kind: str) -> str:
 
 
 def memories(memsieve: Memsieve, *options: str) -> list[Any]:
-    return ask(memsieve, "memories", "--json", *options).json()
+    return ask(memsieve, "memory", "list", "--json", *options).json()
 
 
 def live(memsieve: Memsieve) -> set[str]:
@@ -84,7 +84,7 @@ def test_a_merge_is_undone_at_once_and_the_undo_too(memsieve: Memsieve) -> None:
 
     assert ask(memsieve, "undo", undo).code == 0
     assert live(memsieve) == joined
-    assert ask(memsieve, "verify").code == 0
+    assert ask(memsieve, "check", "--full").code == 0
 
 
 @pytest.mark.covers("S2.26", "B67")
@@ -98,11 +98,11 @@ def test_the_two_sides_of_an_undone_merge_are_not_joined_by_a_consolidation(
     assert ask(memsieve, *consolidate).json()["groups"] == 0
     assert live(memsieve) == apart
     undo = decision(memsieve, "revise")
-    history = ask(memsieve, "history", joined["id"]).out
+    history = ask(memsieve, "memory", "history", joined["id"]).out
     assert f"kept apart: none → side {joined['id']} of undo {undo}" in history
     assert ask(memsieve, "undo", undo).code == 0
     assert live(memsieve) == {joined["text"], GOATS}
-    assert ask(memsieve, "verify").code == 0
+    assert ask(memsieve, "check", "--full").code == 0
 
 
 @pytest.mark.covers("C6")
@@ -116,23 +116,23 @@ def test_what_rests_on_a_decision_is_decided_again(memsieve: Memsieve) -> None:
     both = memories(memsieve, "--scope", "acme/bo", "--retired")
     [ended, again] = sorted(both, key=lambda one: one["superseded"] is None)
     assert (ended["superseded"]["reason"], again["observation_count"]) == ("undone", 1)
-    shown = ask(memsieve, "memories", "--scope", "acme/bo", "--retired").out
+    shown = ask(memsieve, "memory", "list", "--scope", "acme/bo", "--retired").out
     assert ", ended: undone" in shown
     for command in ("redecide --dry-run", "redecide --dry-run --events"):
-        replayed = ask(memsieve, "replay", *command.split())
+        replayed = ask(memsieve, "store", "replay", *command.split())
         assert "0 decided otherwise" in replayed.out, replayed.err
-    assert ask(memsieve, "replay", "redecide", "--into", "anew").code == 0
-    assert memsieve("memories", "--retired", "--store", "anew").out == (
-        ask(memsieve, "memories", "--retired").out
+    assert ask(memsieve, "store", "replay", "redecide", "--into", "anew").code == 0
+    assert memsieve("memory", "list", "--retired", "--store", "anew").out == (
+        ask(memsieve, "memory", "list", "--retired").out
     )
-    assert ask(memsieve, "verify").code == 0
+    assert ask(memsieve, "check", "--full").code == 0
 
 
 @pytest.mark.covers("B68", "B63", "B64", "B65")
 def test_a_memorys_life_is_told_version_by_version(memsieve: Memsieve) -> None:
     [ana] = memories(memsieve, "--scope", "acme/ana")
-    ask(memsieve, "pin", ana["id"])
-    told = ask(memsieve, "history", ana["id"][:13])
+    ask(memsieve, "memory", "pin", ana["id"])
+    told = ask(memsieve, "memory", "history", ana["id"][:13])
     assert told.code == 0, told.err
     lines = told.out.splitlines()
     assert lines[:3] == [
@@ -147,9 +147,9 @@ def test_a_memorys_life_is_told_version_by_version(memsieve: Memsieve) -> None:
     assert lines[-1].endswith(f'"{BEES}"')
 
     [source] = ana["merged_from"]
-    told = ask(memsieve, "history", source).out.splitlines()
+    told = ask(memsieve, "memory", "history", source).out.splitlines()
     assert told[-2:] == ["goes on as", f'  {ana["id"]}  "{HIVES}"  active']
-    whole = ask(memsieve, "history", ana["id"], "--json").json()
+    whole = ask(memsieve, "memory", "history", ana["id"], "--json").json()
     assert [one["version"] for one in whole["versions"]] == [1, 2]
     assert [one["memory"]["id"] for one in whole["ancestors"]] == [source]
     assert whole["memory"]["pinned"] is True
@@ -160,13 +160,13 @@ def test_a_pinned_memory_is_neither_ended_nor_joined_until_it_is_let_go(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
     identity = goats(memsieve)["id"]
-    pinned = ask(memsieve, "pin", identity[:13], "--note", "a promise")
+    pinned = ask(memsieve, "memory", "pin", identity[:13], "--note", "a promise")
     assert pinned.out == (
         f"revise: memory {identity} is at version 3, because a request pinned it\n"
     )
-    twice = ask(memsieve, "pin", identity)
+    twice = ask(memsieve, "memory", "pin", identity)
     assert (twice.code, twice.out) == (0, pinned.out.replace("version 3", "version 4"))
-    refused = ask(memsieve, "retire", identity, "--reason", "invalid")
+    refused = ask(memsieve, "memory", "retire", identity, "--reason", "invalid")
     assert refused.code == 2
     assert f"not {identity}: pinned" in refused.out
     write_events(tmp_path / "near.jsonl", "Bo feeds the goats at dusk.", scope="acme/bo")
@@ -174,18 +174,18 @@ def test_a_pinned_memory_is_neither_ended_nor_joined_until_it_is_let_go(
     assert GOATS in live(memsieve)
     blocked = ask(memsieve, "undo", decision(memsieve, "reinforce"))
     assert blocked.code == 0, "it goes on saying what it says"
-    assert ask(memsieve, "unpin", identity).code == 0
-    assert ask(memsieve, "retire", identity, "--reason", "invalid").code == 0
+    assert ask(memsieve, "memory", "unpin", identity).code == 0
+    assert ask(memsieve, "memory", "retire", identity, "--reason", "invalid").code == 0
     assert GOATS not in live(memsieve)
-    assert ask(memsieve, "verify").code == 0
+    assert ask(memsieve, "check", "--full").code == 0
 
 
 def test_memories_end_together_and_come_back(memsieve: Memsieve) -> None:
     both = [one["id"] for one in memories(memsieve)]
-    ended = ask(memsieve, "retire", *both, both[0], "--reason", "unused", "--json").json()
+    ended = ask(memsieve, "memory", "retire", *both, both[0], "--reason", "unused", "--json").json()
     assert [one["kind"] for one in ended["decisions"]] == ["revise", "revise"]
     assert live(memsieve) == set()
-    gone = ask(memsieve, "pin", both[0])
+    gone = ask(memsieve, "memory", "pin", both[0])
     assert (gone.code, gone.err) == (2, f"memsieve: memory {both[0]} is ended: unused\n")
     for one in ended["decisions"]:
         assert ask(memsieve, "undo", one["decision_id"]).code == 0
@@ -194,8 +194,8 @@ def test_memories_end_together_and_come_back(memsieve: Memsieve) -> None:
 
 def test_what_a_memory_was_good_for_adds_up(memsieve: Memsieve) -> None:
     identity = goats(memsieve)["id"]
-    assert ask(memsieve, "rate", identity, "--helpful", 2, "--accessed", 5).code == 0
-    assert ask(memsieve, "rate", identity, "--harmful", 1).code == 0
+    assert ask(memsieve, "memory", "rate", identity, "--helpful", 2, "--accessed", 5).code == 0
+    assert ask(memsieve, "memory", "rate", identity, "--harmful", 1).code == 0
     assert goats(memsieve)["feedback"] == {"accessed": 5, "helpful": 2, "harmful": 1}
     assert ask(memsieve, "undo", decision(memsieve, "revise")).code == 0
     assert goats(memsieve)["feedback"] == {"accessed": 5, "helpful": 2, "harmful": 0}
@@ -206,25 +206,33 @@ def test_what_is_asked_for_must_be_clear(memsieve: Memsieve) -> None:
     for arguments, code, reason in (
         (("undo", "nothing"), 5, "no decision has the id nothing"),
         (("undo", ""), 2, "DECISION is empty"),
-        (("undo", identity), 2, f"{identity} is a memory: memsieve history {identity}"),
+        (("undo", identity), 2, f"{identity} is a memory: memsieve memory history {identity}"),
         (("undo", merge, "--author", " "), 2, "--author is empty: say who asks"),
         (("undo", merge, "--author", "a\nb"), 2, "--author: "),
         (("undo", merge, "--note", "x" * 2_001), 2, "--note: "),
-        (("history", "nothing"), 5, "no memory in store has the id nothing"),
-        (("history", ""), 2, "ID is empty"),
-        (("history", merge), 5, f"no memory in store has the id {merge}"),
-        (("pin", "nothing"), 5, "no memory in store has the id nothing"),
-        (("pin", ""), 2, "ID is empty"),
-        (("pin", identity, "--author", "a\nb"), 2, "--author: "),
-        (("rate", identity), 2, "nothing to tell: give --helpful, --harmful or --accessed"),
-        (("rate", identity, "--helpful", "-1"), 2, "--helpful"),
-        (("retire", identity, "--reason", "bored"), 2, "--reason bored: write expired, ended,"),
-        (("retire", identity, "nothing", "--reason", "ended"), 5, "has the id nothing"),
+        (("memory", "history", "nothing"), 5, "no memory in store has the id nothing"),
+        (("memory", "history", ""), 2, "ID is empty"),
+        (("memory", "history", merge), 5, f"no memory in store has the id {merge}"),
+        (("memory", "pin", "nothing"), 5, "no memory in store has the id nothing"),
+        (("memory", "pin", ""), 2, "ID is empty"),
+        (("memory", "pin", identity, "--author", "a\nb"), 2, "--author: "),
+        (
+            ("memory", "rate", identity),
+            2,
+            "nothing to tell: give --helpful, --harmful or --accessed",
+        ),
+        (("memory", "rate", identity, "--helpful", "-1"), 2, "--helpful"),
+        (
+            ("memory", "retire", identity, "--reason", "bored"),
+            2,
+            "--reason bored: write expired, ended,",
+        ),
+        (("memory", "retire", identity, "nothing", "--reason", "ended"), 5, "has the id nothing"),
     ):
         result = ask(memsieve, *arguments)
         assert (result.code, result.out) == (code, ""), arguments
         assert reason in result.err, arguments
-    assert ask(memsieve, "verify").code == 0
+    assert ask(memsieve, "check", "--full").code == 0
     assert goats(memsieve)["version"] == 2
 
 
@@ -237,12 +245,12 @@ def test_a_beginning_that_several_share_is_not_guessed_at(
     (tmp_path / "many.jsonl").write_text("\n".join(rows), encoding="utf-8")
     assert ask(memsieve, "run", "many.jsonl").code == 0
     ids = {
-        "history": [one["id"] for one in memories(memsieve, "--retired")],
+        "memory history": [one["id"] for one in memories(memsieve, "--retired")],
         "undo": [one["decision_id"] for one in ask(memsieve, "decisions", "--json").json()],
     }
     for command, known in ids.items():
         [(beginning, count)] = Counter(one[0] for one in known).most_common(1)
-        result = ask(memsieve, command, beginning)
+        result = ask(memsieve, *command.split(), beginning)
         assert (result.code, result.out) == (2, "")
         assert f"{count} ids begin with {beginning}: {beginning}" in result.err
     events = Counter(
@@ -264,8 +272,8 @@ def test_an_event_id_of_several_scopes_is_not_guessed_at(
 
 
 def test_a_decision_that_changed_nothing_is_not_undone(memsieve: Memsieve) -> None:
-    ask(memsieve, "pin", goats(memsieve)["id"])
-    ask(memsieve, "retire", goats(memsieve)["id"], "--reason", "invalid")
+    ask(memsieve, "memory", "pin", goats(memsieve)["id"])
+    ask(memsieve, "memory", "retire", goats(memsieve)["id"], "--reason", "invalid")
     ignored = decision(memsieve, "ignore")
     result = ask(memsieve, "undo", ignored)
     assert (result.code, result.out) == (2, "")
@@ -276,12 +284,12 @@ def test_a_store_that_is_being_written_is_read_and_not_changed(memsieve: Memsiev
     merge = decision(memsieve, "merge")
     directory = StoreDirectory(Path("store"))
     with directory.written_by_us(directory.require()):
-        for command in (("undo", merge), ("pin", goats(memsieve)["id"])):
+        for command in (("undo", merge), ("memory", "pin", goats(memsieve)["id"])):
             result = ask(memsieve, *command)
             assert (result.code, result.out) == (3, "")
             assert "is being written by another memsieve" in result.err
         assert ask(memsieve, "undo", merge, "--dry-run").code == 0
-    for command in ("undo x", "history x", "pin x", "rate x --helpful 1"):
+    for command in ("undo x", "memory history x", "memory pin x", "memory rate x --helpful 1"):
         result = memsieve(*command.split(), "--store", "none")
         assert (result.code, "none holds no store" in result.err) == (3, True)
 
@@ -299,7 +307,7 @@ def test_what_was_cut_off_behind_an_undo_is_made_up_for(memsieve: Memsieve, tmp_
     assert ask(memsieve, "undo", first["decision_id"]).out.startswith("insert: kept as the new")
     assert GOATS in live(memsieve)
     assert ask(memsieve, "undo", first["decision_id"]).code == 2
-    assert ask(memsieve, "verify").code == 0
+    assert ask(memsieve, "check", "--full").code == 0
 
 
 def test_a_kill_in_the_middle_of_an_undo_loses_nothing(memsieve: Memsieve, tmp_path: Path) -> None:
@@ -318,4 +326,4 @@ def test_a_kill_in_the_middle_of_an_undo_loses_nothing(memsieve: Memsieve, tmp_p
     ended = ask(memsieve, "undo", merge)
     assert ended.code == 0 or "is undone already" in ended.err
     assert live(memsieve) == {BEES, HIVES, GOATS}
-    assert ask(memsieve, "verify").code == 0
+    assert ask(memsieve, "check", "--full").code == 0

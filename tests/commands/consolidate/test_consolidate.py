@@ -51,7 +51,7 @@ def store(memsieve: Memsieve, tmp_path: Path) -> Path:
 
 
 def live(memsieve: Memsieve) -> set[str]:
-    return {one["text"] for one in memsieve("memories", "--store", "s", "--json").json()}
+    return {one["text"] for one in memsieve("memory", "list", "--store", "s", "--json").json()}
 
 
 def files(store: Path) -> dict[Path, bytes]:
@@ -99,7 +99,7 @@ def test_seven_memories_become_two_facts_and_nothing_is_lost(
         memsieve("explain", group["decision_id"], "--store", "s").out for group in ana["groups"][:1]
     ]
     assert "each of them states the same fact, or part of it" in explained
-    assert memsieve("verify", "--store", "s").code == 0
+    assert memsieve("check", "--full", "--store", "s").code == 0
 
 
 @pytest.mark.covers("S2.2")
@@ -116,9 +116,9 @@ def test_what_is_said_ten_times_in_seven_wordings_is_kept_and_found_once(
     (tmp_path / "seventy.jsonl").write_text(lines, encoding="utf-8")
     assert memsieve("run", "seventy.jsonl", "--store", "s", "--json").json()["events"] == 70
     assert live(memsieve) == TWO
-    kept = memsieve("memories", "--store", "s", "--retired", "--json").json()
+    kept = memsieve("memory", "list", "--store", "s", "--retired", "--json").json()
     assert len(kept) <= len((*ORDER, *SET))
-    load = ("load", "--scope", "cafe/ana", "--query", "What about coffee?", "--store", "s")
+    load = ("search", "--scope", "cafe/ana", "--query", "What about coffee?", "--store", "s")
     found = memsieve(*load, "--no-dedup", "--json").json()
     assert {entry["text"] for entry in found["entries"]} == TWO
     assert found["found"] == 2
@@ -173,17 +173,17 @@ def test_what_somebody_has_undone_is_joined_by_no_later_pass_nor_shown_as_one(
     count = len(decisions(store))
     assert memsieve(*consolidate).json()["groups"] == 0
     assert (len(decisions(store)), live(memsieve)) == (count, apart)
-    load = ("load", "--scope", "cafe/ana", "--query", "What about coffee?", "--store", "s")
+    load = ("search", "--scope", "cafe/ana", "--query", "What about coffee?", "--store", "s")
     shown = memsieve(*load, "--json").json()
     assert {one["text"] for one in shown["entries"]} == {*TWO, *ORDER}
 
     [told] = undo["decisions"]
     assert memsieve("undo", told["decision_id"], "--store", "s").code == 0
     assert live(memsieve) == {*TWO, "Ben plays chess on Mondays."}
-    kept = memsieve("memories", "--store", "s", "--retired", "--json").json()
+    kept = memsieve("memory", "list", "--store", "s", "--retired", "--json").json()
     assert [one["kept_apart"] for one in kept] == [[]] * 8
     assert memsieve(*consolidate).json()["groups"] == 0
-    assert memsieve("verify", "--store", "s").code == 0
+    assert memsieve("check", "--full", "--store", "s").code == 0
 
 
 @pytest.mark.covers("S2.5", "S2.6", "B88")
@@ -230,7 +230,7 @@ def test_it_can_be_interrupted_and_goes_on(memsieve: Memsieve, store: Path) -> N
     assert process.returncode in {0, 130, -signal.SIGINT}
     assert memsieve("consolidate", "--store", "s", "--now").code == 0
     assert live(memsieve) == {*TWO, "Ben plays chess on Mondays."}
-    assert memsieve("verify", "--store", "s").code == 0
+    assert memsieve("check", "--full", "--store", "s").code == 0
 
 
 def discerning(asked: Question) -> Reply:
@@ -246,7 +246,7 @@ def agreeing(_: Question) -> Reply:
 
 def crowded(memsieve: Memsieve, *options: str) -> list[dict[str, Any]]:
     """Return the memories of the store of seven."""
-    return memsieve("memories", "--store", "seven", "--json", *options).json()
+    return memsieve("memory", "list", "--store", "seven", "--json", *options).json()
 
 
 def joined_by(told: dict[str, Any]) -> list[set[str]]:
@@ -271,7 +271,7 @@ def test_seven_are_two_on_load_and_seven_in_the_store_until_they_are_joined(
 ) -> None:
     consolidate = ("consolidate", "--store", "seven", "--now", "--json")
     assert memsieve("run", KEPT, "--store", "seven", "--policy", "keep-both").code == 0
-    load = ("load", "--scope", "cafe/tyler", "--query", "What about coffee?", "--store", "seven")
+    load = ("search", "--scope", "cafe/tyler", "--query", "What about coffee?", "--store", "seven")
     shown = memsieve(*load, "--policy", "thorough", "--json").json()
     assert [{one["memory"]["text"] for one in entry["members"]} for entry in shown["entries"]] == [
         COFFEE,
@@ -307,7 +307,7 @@ def test_seven_are_two_on_load_and_seven_in_the_store_until_they_are_joined(
         assert {memory["text"], end_of(memory, every)["text"]} <= (
             COFFEE if memory["text"] in COFFEE else BROKEN
         )
-    assert memsieve("verify", "--store", "seven").code == 0
+    assert memsieve("check", "--full", "--store", "seven").code == 0
 
     first, second = (group["decision_id"] for group in scope["groups"])
     assert memsieve("undo", first, "--store", "seven").code == 0
@@ -316,7 +316,7 @@ def test_seven_are_two_on_load_and_seven_in_the_store_until_they_are_joined(
     assert memsieve("undo", second, "--store", "seven").code == 0
     assert sorted(one["text"] for one in crowded(memsieve)) == sorted(SEVEN)
     assert {one["observation_count"] for one in crowded(memsieve)} == {1}
-    assert memsieve("verify", "--store", "seven").code == 0
+    assert memsieve("check", "--full", "--store", "seven").code == 0
 
 
 async def test_what_a_language_model_holds_for_one_fact_is_one_in_the_store() -> None:

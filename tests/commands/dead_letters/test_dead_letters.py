@@ -83,9 +83,9 @@ def test_a_row_that_could_not_be_used_is_mended_requeued_and_decided(
     assert (result.code, result.out) == (0, f"requeued  {letter['id']}  bad.jsonl:1\n")
     assert result.err == "decided at the next memsieve run\n"
     assert decided(memsieve)["decisions"]["insert"] == 1
-    assert memsieve("memories", *STORE, "--scope", "acme/ben", "--json").json()[0]["text"] == (
-        "Ana keeps bees."
-    )
+    assert memsieve("memory", "list", *STORE, "--scope", "acme/ben", "--json").json()[0][
+        "text"
+    ] == ("Ana keeps bees.")
     assert listed(memsieve) == []
     assert "no open dead letters" in letters(memsieve, "list").err
     assert [one["state"] for one in listed(memsieve, "--all")] == ["requeued"]

@@ -196,6 +196,8 @@ def test_a_collection_of_a_server_is_copied_into_a_new_one(
         (["good.jsonl", "--collection", "b"], "--out FILE"),
         (["good.jsonl", "--upper", "0.8", "--lower", "0.9"], "--upper and --lower"),
         (["http://127.0.0.1:9"], "does not answer"),
+        (["good.jsonl", "--apply"], "--apply is for a Memories.md, a file that ends in .md"),
+        (["good.jsonl", "--undo"], "--undo is for a Memories.md, a file that ends in .md"),
     ],
 )
 def test_what_cannot_be_done_is_told_in_one_line(

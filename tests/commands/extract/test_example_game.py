@@ -46,7 +46,7 @@ def test_a_model_says_each_thing_once_and_what_is_outdated_is_superseded(
     store = tmp_path / "store"
     told = memsieve("run", worded, "--store", store, "--policy", "memories-md", "--json").json()
     assert told["decisions"]["replace"] == 3
-    kept = memsieve("memories", "--store", store, "--retired", "--json").json()
+    kept = memsieve("memory", "list", "--store", store, "--retired", "--json").json()
     retired = {one["title"] for one in kept if one["status"] == "superseded"}
     assert retired == {"Pitch out of reach", "Locked drawer", "Green door is locked"}
 
@@ -63,7 +63,7 @@ def test_a_session_adds_no_more_to_the_file_than_the_document_foresees(
         events.write_text("".join(here), "utf-8")
         memsieve("run", events, "--store", store, "--policy", "memories-md")
         file.unlink(missing_ok=True)
-        memsieve("export-md", file, "--world", "skerry", "--store", store)
+        memsieve("memories-md", "export", file, "--world", "skerry", "--store", store)
         sizes.append(file.stat().st_size)
     first, second, third = (now - before for before, now in pairwise(sizes))
     assert 7_000 > first > second > third > 0
@@ -84,7 +84,7 @@ def test_after_a_hundred_episodes_the_file_is_no_larger_than_the_document_forese
                 lines.write(json.dumps(row | changed) + "\n")
     store = ("--store", tmp_path / "store", "--json")
     told = memsieve("run", events, *store, "--policy", "memories-md", "--index", "exact").json()
-    memsieve("export-md", file, "--world", "skerry", *store)
+    memsieve("memories-md", "export", file, "--world", "skerry", *store)
     said = sum(len(row["text"].encode()) for row in rows)
     assert told["events"] == 34 * len(rows)
     assert said < file.stat().st_size < 34 * said
@@ -99,7 +99,7 @@ def test_what_the_world_repeats_in_every_session_is_kept_once(
     sentences, store, file = (tmp_path / name for name in ("events.jsonl", "store", "M.md"))
     memsieve("extract", GAME / "turns.jsonl", "--out", sentences)
     memsieve("run", sentences, "--store", store, "--policy", "memories-md")
-    memsieve("export-md", file, "--world", "skerry", "--store", store)
+    memsieve("memories-md", "export", file, "--world", "skerry", "--store", store)
     text = file.read_text("utf-8")
     assert text.count("\nYou now have the brass hook.\n") == 1
     assert "*(Ep3, T3→T5, +2, seen 3x)*" in text
@@ -112,7 +112,7 @@ def test_the_block_for_the_prompt_warns_of_what_killed(
 ) -> None:
     store = tmp_path / "store"
     memsieve("run", worded, "--store", store, "--policy", "memories-md")
-    block = memsieve("recall", "--scope", "skerry/6", "--store", store).out.splitlines()
+    block = memsieve("search", "--block", "--scope", "skerry/6", "--store", store).out.splitlines()
     assert block[1].startswith("- [DANGER] Ninth stair is deadly")
 
 
@@ -131,10 +131,12 @@ def kept(memsieve: Memsieve, directory: Path, policy: str) -> tuple[str, list[di
     store, file = directory / "store", directory / "M.md"
     memsieve("extract", GAME / "turns.jsonl", "--out", directory / "events.jsonl")
     memsieve("run", directory / "events.jsonl", "--store", store, "--policy", policy)
-    memsieve("export-md", file, "--world", "skerry", "--store", store)
+    memsieve("memories-md", "export", file, "--world", "skerry", "--store", store)
     limits = ("--budget", 9_999, "--lasting", 999, "--recent", 999)
     return file.read_text("utf-8"), [
-        memsieve("recall", "--scope", f"skerry/{n}", "--store", store, *limits, "--json").json()
+        memsieve(
+            "search", "--block", "--scope", f"skerry/{n}", "--store", store, *limits, "--json"
+        ).json()
         for n in range(1, 9)
     ]
 
@@ -165,7 +167,9 @@ def test_every_place_that_was_visited_is_recalled_in_few_tokens(
     """The document asks for 80 % of the places, and for at most 500 tokens."""
     file, _ = kept(memsieve, tmp_path, "memories-md")
     store = ("--store", tmp_path / "store", "--json")
-    blocks = [memsieve("recall", "--scope", f"skerry/{n}", *store).json() for n in range(1, 9)]
+    blocks = [
+        memsieve("search", "--block", "--scope", f"skerry/{n}", *store).json() for n in range(1, 9)
+    ]
     assert all(block["memories"] for block in blocks)
     assert max(block["tokens"] for block in blocks) <= 300
     assert max(len(block["block"]) for block in blocks) < len(file) / 10

@@ -225,7 +225,9 @@ def test_places_and_scores_reach_a_memories_md(memsieve: Memsieve, tmp_path: Pat
     made = memsieve("extract", "turns.jsonl", "--scope", "zork/{location}", "--out", "e")
     assert made.code == 0
     assert memsieve("run", "e", "--store", "store").code == 0
-    assert memsieve("export-md", "M.md", "--world", "zork", "--store", "store").code == 0
+    assert (
+        memsieve("memories-md", "export", "M.md", "--world", "zork", "--store", "store").code == 0
+    )
     written = (tmp_path / "M.md").read_text("utf-8")
     assert "## Location 4: Pier\n" in written
     assert "**[DANGER] " in written
@@ -328,7 +330,7 @@ def test_what_a_model_words_nearly_alike_all_the_same_is_one_memory(
     (tmp_path / "memsieve.toml").unlink()
     assert [event.text for event in events(tmp_path / "e")] == list(window)
     assert memsieve("run", "e", "--store", "store", "--policy", policy).code == 0
-    kept = memsieve("memories", "--store", "store", "--json").json()
+    kept = memsieve("memory", "list", "--store", "store", "--json").json()
     assert [one["observation_count"] for one in kept] == [3]
     assert kept[0]["text"] in window
 
@@ -344,7 +346,7 @@ def test_what_a_model_repeats_all_the_same_is_counted_and_not_kept_twice(
     assert len(events(tmp_path / "e")) == 3
     ran = memsieve("run", "e", "--store", "store", "--json").json()
     assert (ran["decisions"]["insert"], ran["decisions"]["reinforce"]) == (1, 2)
-    (kept,) = memsieve("memories", "--store", "store", "--json").json()
+    (kept,) = memsieve("memory", "list", "--store", "store", "--json").json()
     assert (kept["text"], kept["observation_count"]) == (HATCH, 3)
     assert kept["turns"] == {"first": 1, "last": 3}
 
@@ -356,7 +358,8 @@ def test_the_model_sees_a_store_and_may_retire_what_is_in_it(
     assert memsieve("extract", "turns.jsonl", "--out", "old").code == 0
     assert memsieve("run", "old", "--store", "store").code == 0
     stored = {
-        one["text"]: one["id"] for one in memsieve("memories", "--store", "store", "--json").json()
+        one["text"]: one["id"]
+        for one in memsieve("memory", "list", "--store", "store", "--json").json()
     }
 
     def script(asked: Asked) -> Reply:

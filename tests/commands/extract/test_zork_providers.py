@@ -141,7 +141,7 @@ def configure(url: str, **embedder: Any) -> None:
 @pytest.fixture
 def store(memsieve: Memsieve, server: LlmServer) -> str:
     """Begin a store whose vectors come from the endpoint, which notes what it is asked for."""
-    rule = memsieve("policies", "show", "zork-semantic").out
+    rule = memsieve("policy", "show", "zork-semantic").out
     Path("zork.toml").write_text(rule.replace(DEFAULT_MODEL, "endpoint:minilm"), "utf-8")
     configure(server.url, model="endpoint:minilm")
     assert remember(memsieve, BARS, session="1").code == 0
@@ -212,7 +212,7 @@ def test_cache_survives_episode_reset(memsieve: Memsieve) -> None:
 def test_cache_rebuild(memsieve: Memsieve) -> None:
     remember(memsieve, WINDOW)
     before = cached()
-    assert "2 memories" in memsieve("replay", "rematerialise", "--store", "store").out
+    assert "2 memories" in memsieve("store", "replay", "rematerialise", "--store", "store").out
     assert cached() == before
 
 
@@ -220,9 +220,9 @@ def test_cache_rebuild(memsieve: Memsieve) -> None:
 @pytest.mark.covers("S0.46", "S0.31")
 def test_cache_excludes_superseded(memsieve: Memsieve) -> None:
     remember(memsieve, FULLER)
-    memsieve("replay", "rematerialise", "--store", "store")
+    memsieve("store", "replay", "rematerialise", "--store", "store")
     assert cached() == [FULLER]
-    everything = memsieve("memories", "--store", "store", "--json", "--retired").json()
+    everything = memsieve("memory", "list", "--store", "store", "--json", "--retired").json()
     assert BARS in [one["text"] for one in everything], "kept, and found by name alone"
 
 
@@ -235,7 +235,7 @@ def test_cache_batch_on_rebuild(memsieve: Memsieve, server: LlmServer) -> None:
     assert len(embedded(server)) == 40
     assert len(server.asked) == 1 + 1, "one probe, and one request for all of them"
     server.asked.clear()
-    memsieve("replay", "rematerialise", "--store", "store")
+    memsieve("store", "replay", "rematerialise", "--store", "store")
     assert embedded(server) == [], "a rebuild takes the vectors from the log"
 
 
@@ -282,11 +282,11 @@ def test_every_operation_of_the_manager(memsieve: Memsieve) -> None:
     [nearest] = decided["evidence"]["neighbours"]
     bars, again = (np.array(vector_of(text), np.float32) for text in (BARS, loud))
     assert nearest["similarity"] == similarity(bars, again) >= 0.95
-    [memory] = memsieve("memories", "--store", "store", "--json").json()
+    [memory] = memsieve("memory", "list", "--store", "store", "--json").json()
     assert memory["observation_count"] == 2, "its metadata are brought up to date"
 
     remember(memsieve, FULLER)  # handle near, compare the quality, remove the vector
     assert last()["kind"] == "replace"
     assert cached() == [FULLER], "the vectors of a place"
-    memsieve("replay", "rematerialise", "--store", "store")
+    memsieve("store", "replay", "rematerialise", "--store", "store")
     assert cached() == [FULLER], "rebuilt"

@@ -35,7 +35,7 @@ def rows(path: Path, *texts: str, scope: str = "acme/ana", **fields: Any) -> Pat
 
 def memories(memsieve: Memsieve, *arguments: object) -> dict[str, dict[str, Any]]:
     """Return the live memories of the store, by their texts."""
-    found = memsieve("memories", "--store", "store", "--json", *arguments).json()
+    found = memsieve("memory", "list", "--store", "store", "--json", *arguments).json()
     return {one["text"]: one for one in found}
 
 
@@ -53,7 +53,7 @@ def files_with(root: Path, words: Sequence[str]) -> list[str]:
 
 
 def healthy(memsieve: Memsieve) -> None:
-    found = memsieve("verify", "--store", "store", "--json")
+    found = memsieve("check", "--full", "--store", "store", "--json")
     assert found.code == 0, found.out
 
 
@@ -82,9 +82,9 @@ def test_no_file_of_the_store_holds_a_forgotten_word(
 def test_later_leaves_the_files_to_scrub(memsieve: Memsieve, tmp_path: Path, vault: str) -> None:
     assert memsieve("forget", vault, "--later", "--store", "store").code == 0
     assert texts(memsieve) == {TEA, MEETING}
-    assert memsieve("scrub", "--store", "store").code == 0
+    assert memsieve("store", "scrub", "--store", "store").code == 0
     assert files_with(tmp_path / "store", [WORD, "47115820"]) == []
-    assert memsieve("scrub", "--store", "store", "--json").json() == {"records": 0}
+    assert memsieve("store", "scrub", "--store", "store", "--json").json() == {"records": 0}
     healthy(memsieve)
 
 
@@ -111,7 +111,7 @@ def test_what_nothing_has_cannot_be_forgotten(memsieve: Memsieve, vault: str) ->
     assert memsieve("forget", "--tenant", "acm", "--store", "store").code == 5
     assert memsieve("forget", "--store", "store").code == 2
     assert memsieve("forget", vault, "--tenant", "acme", "--store", "store").code == 2
-    assert "acme" in memsieve("memories", "--store", "store").out
+    assert "acme" in memsieve("memory", "list", "--store", "store").out
 
 
 @pytest.mark.covers("B136", "D41")
@@ -188,7 +188,7 @@ def test_a_copy_that_is_built_anew_does_not_have_it(
     memsieve: Memsieve, tmp_path: Path, vault: str
 ) -> None:
     assert memsieve("forget", vault, "--store", "store").code == 0
-    assert memsieve("replay", "rematerialise", "--store", "store").code == 0
+    assert memsieve("store", "replay", "rematerialise", "--store", "store").code == 0
     assert texts(memsieve) == {TEA, MEETING}
     assert files_with(tmp_path / "store", [WORD]) == []
     healthy(memsieve)
@@ -199,10 +199,10 @@ def test_deciding_anew_does_not_bring_it_back(
     memsieve: Memsieve, tmp_path: Path, vault: str
 ) -> None:
     assert memsieve("forget", vault, "--store", "store").code == 0
-    assert memsieve("replay", "redecide", "--store", "store", "--into", "anew").code == 0
+    assert memsieve("store", "replay", "redecide", "--store", "store", "--into", "anew").code == 0
     assert files_with(tmp_path / "anew", [WORD]) == []
     assert memsieve("run", tmp_path / "in.jsonl", "--store", "anew").code == 0
-    found = memsieve("memories", "--store", "anew", "--json").json()
+    found = memsieve("memory", "list", "--store", "anew", "--json").json()
     assert {one["text"] for one in found} == {TEA, MEETING}
 
 
@@ -228,14 +228,22 @@ def test_a_tenant_is_exported_and_then_forgotten(memsieve: Memsieve, tmp_path: P
     assert memsieve("run", file, "--store", "store").code == 0
     file = rows(tmp_path / "c.jsonl", TEA, scope="other/ana")
     assert memsieve("run", file, "--store", "store").code == 0
-    assert memsieve("export", "--tenant", "nobody", "--out", "x", "--store", "store").code == 5
-    told = memsieve("export", "--tenant", "acme", "--out", "out", "--store", "store", "--json")
+    assert (
+        memsieve("store", "export", "--tenant", "nobody", "--out", "x", "--store", "store").code
+        == 5
+    )
+    told = memsieve(
+        "store", "export", "--tenant", "acme", "--out", "out", "--store", "store", "--json"
+    )
     assert told.json()["memories"] == 3
     lines = (tmp_path / "out" / "memories.jsonl").read_text(encoding="utf-8").splitlines()
     assert {json.loads(line)["text"] for line in lines} == {VAULT, TEA, MEETING}
-    assert memsieve("export", "--tenant", "acme", "--out", "out", "--store", "store").code == 2
+    assert (
+        memsieve("store", "export", "--tenant", "acme", "--out", "out", "--store", "store").code
+        == 2
+    )
     assert memsieve("forget", "--tenant", "acme", "--store", "store").code == 0
-    left = memsieve("memories", "--store", "store", "--json").json()
+    left = memsieve("memory", "list", "--store", "store", "--json").json()
     assert [(one["scope"], one["text"]) for one in left] == [("other/ana", TEA)]
     assert files_with(tmp_path / "store", [WORD, "Tuesday"]) == []
     healthy(memsieve)
@@ -284,7 +292,7 @@ def test_a_dead_letter_that_is_requeued_does_not_bring_it_back(
     assert (told["events"], told["decisions"]["block"], told["dead_letters"]) == (3, 3, 0)
     assert texts(memsieve) == {TEA, MEETING}
     (tmp_path / "mended.json").unlink()
-    assert memsieve("scrub", "--store", "store").code == 0
+    assert memsieve("store", "scrub", "--store", "store").code == 0
     assert files_with(tmp_path / "store", [WORD]) == []
     healthy(memsieve)
 
@@ -348,10 +356,10 @@ def test_the_import_of_an_older_memories_md_does_not_bring_it_back(
     place["title"] = "Tea"
     assert memsieve("run", rows(tmp_path / "b.jsonl", TEA, **place), "--store", "store").code == 0
     file = tmp_path / "Memories.md"
-    assert memsieve("export-md", file, "--world", "house", "--store", "store").code == 0
+    assert memsieve("memories-md", "export", file, "--world", "house", "--store", "store").code == 0
     assert WORD in file.read_text(encoding="utf-8")
     assert memsieve("forget", memories(memsieve)[VAULT]["id"], "--store", "store").code == 0
-    assert memsieve("import", file, "--world", "house", "--store", "store").code == 0
+    assert memsieve("memories-md", "import", file, "--world", "house", "--store", "store").code == 0
     assert texts(memsieve) == {TEA}
     assert files_with(tmp_path / "store", [WORD]) == []
     healthy(memsieve)
@@ -368,7 +376,7 @@ def test_a_kill_in_the_middle_is_finished_by_the_next_command(
         process.communicate()
         assert TEA in texts(memsieve)
     assert memsieve("forget", vault, "--store", "store").code == 0
-    assert memsieve("scrub", "--store", "store").code == 0
+    assert memsieve("store", "scrub", "--store", "store").code == 0
     assert texts(memsieve) == {TEA, MEETING}
     assert files_with(tmp_path / "store", [WORD, "47115820"]) == []
     healthy(memsieve)

@@ -8,8 +8,8 @@ from tests.commands.conftest import Memsieve, write_events
 
 NINE, EIGHT = "The office opens at 9 am.", "The office opens at 8 am."
 STORE = ("--store", "store")
-LOAD = ("load", "--scope", "acme/ana", "--query", NINE, "--limit", 1, *STORE)
-RECALL = ("recall", "--scope", "acme/ana", *STORE)
+LOAD = ("search", "--scope", "acme/ana", "--query", NINE, "--limit", 1, *STORE)
+RECALL = ("search", "--block", "--scope", "acme/ana", *STORE)
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def _store(memsieve: Memsieve, tmp_path: Path) -> None:
 
 
 def kept(memsieve: Memsieve, *more: str) -> list[dict[str, object]]:
-    return memsieve("memories", *STORE, "--json", *more).json()
+    return memsieve("memory", "list", *STORE, "--json", *more).json()
 
 
 def test_memories_load_and_recall_show_a_conflict_to_people_and_to_programs(
@@ -29,7 +29,7 @@ def test_memories_load_and_recall_show_a_conflict_to_people_and_to_programs(
     told = {"memory_id": eight["id"], "text": EIGHT, "last_seen_at": eight["last_seen_at"]}
     assert nine["conflicts"] == [told]
     said = f'in conflict with "{EIGHT}" of 2026-03-01'
-    assert f"{said}, {eight['id']}" in memsieve("memories", *STORE).out
+    assert f"{said}, {eight['id']}" in memsieve("memory", "list", *STORE).out
 
     [entry] = memsieve(*LOAD, "--json").json()["entries"]
     assert entry["members"][0]["conflicts"] == [told]
@@ -43,13 +43,13 @@ def test_memories_load_and_recall_show_a_conflict_to_people_and_to_programs(
     assert by_text[EIGHT]["last_seen_at"] == eight["last_seen_at"]
 
 
-@pytest.mark.parametrize("how", ["retire", "forget", "undo"])
+@pytest.mark.parametrize("how", ["memory retire", "forget", "undo"])
 def test_a_conflict_ends_with_either_of_the_two(memsieve: Memsieve, how: str) -> None:
     [eight] = [one for one in kept(memsieve) if one["text"] == EIGHT]
     newest = memsieve("decisions", *STORE, "--limit", 1, "--json").json()
     named = newest[-1]["decision_id"] if how == "undo" else eight["id"]
-    why = ("--reason", "invalid") if how == "retire" else ()
-    assert memsieve(how, named, *STORE, "--author", "Ana", *why).code == 0
+    why = ("--reason", "invalid") if how == "memory retire" else ()
+    assert memsieve(*how.split(), named, *STORE, "--author", "Ana", *why).code == 0
     assert [one["conflicts"] for one in kept(memsieve)] == [[]]
     assert "in conflict" not in memsieve(*RECALL).out
 
@@ -58,5 +58,5 @@ def test_what_was_replaced_says_by_what_and_when(memsieve: Memsieve, tmp_path: P
     write_events(tmp_path / "tom.jsonl", "Tom likes coffee.", "Tom does not like coffee.")
     assert memsieve("run", "tom.jsonl", *STORE).code == 0
     by = next(one["id"] for one in kept(memsieve) if "not" in str(one["text"]))
-    shown = memsieve("memories", *STORE, "--retired").out
+    shown = memsieve("memory", "list", *STORE, "--retired").out
     assert f"replaced on 2026-03-01 by {by}: newer-contradiction" in shown

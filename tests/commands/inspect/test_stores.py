@@ -30,25 +30,25 @@ def _store(memsieve: Memsieve, tmp_path: Path) -> None:
 
 
 def test_memories_are_listed_by_scope(memsieve: Memsieve) -> None:
-    shown = memsieve("memories", "--store", "store").out
+    shown = memsieve("memory", "list", "--store", "store").out
     assert shown.index("acme/ana") < shown.index(COFFEE[2]) < shown.index("acme/bo")
     assert "seen 2x, last 2026-03-01" in shown
 
 
 def test_listings_can_be_narrowed_to_a_scope_and_what_is_below_it(memsieve: Memsieve) -> None:
     def scopes(command: str, *scope: str) -> set[str]:
-        found = memsieve(command, "--store", "store", "--json", *scope).json()
+        found = memsieve(*command.split(), "--store", "store", "--json", *scope).json()
         return {(item.get("event") or item)["scope"] for item in found}
 
-    for command in ("memories", "decisions"):
+    for command in ("memory list", "decisions"):
         assert scopes(command, "--scope", "acme") == {"acme/ana", "acme/bo"}
         assert scopes(command, "--scope", "acme/bo") == {"acme/bo"}
         assert scopes(command, "--scope", "acme/b") == set()
 
 
 def test_superseded_memories_are_hidden_until_asked_for(memsieve: Memsieve) -> None:
-    live = memsieve("memories", "--store", "store", "--json").json()
-    every = memsieve("memories", "--store", "store", "--json", "--retired").json()
+    live = memsieve("memory", "list", "--store", "store", "--json").json()
+    every = memsieve("memory", "list", "--store", "store", "--json", "--retired").json()
     [retired] = [memory for memory in every if memory not in live]
     assert retired["text"] == COFFEE[0]
     assert retired["superseded"]["by"] in {memory["id"] for memory in live}
@@ -159,7 +159,7 @@ def test_text_cannot_steer_the_terminal(memsieve: Memsieve, tmp_path: Path) -> N
         json.dumps({"scope": "acme/bo", "text": hostile, "event_id": "hostile"}), encoding="utf-8"
     )
     memsieve("run", "hostile.jsonl", "--store", "store")
-    for command in (("memories",), ("decisions",), ("explain", "hostile")):
+    for command in (("memory", "list"), ("decisions",), ("explain", "hostile")):
         shown = memsieve(*command, "--store", "store").out
         assert "\x1b" not in shown
         assert "\x9b" not in shown
@@ -168,7 +168,7 @@ def test_text_cannot_steer_the_terminal(memsieve: Memsieve, tmp_path: Path) -> N
 
 
 def test_a_place_without_a_store_is_told(memsieve: Memsieve) -> None:
-    for command in (("memories",), ("decisions",), ("explain", "x"), ("dead-letters", "list")):
+    for command in (("memory", "list"), ("decisions",), ("explain", "x"), ("dead-letters", "list")):
         result = memsieve(*command, "--store", "none")
         assert result.code == 3
         assert result.err == (

@@ -13,7 +13,7 @@ def test_a_file_is_counted_pair_by_pair_within_its_scopes(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
     write_events(tmp_path / "rows.jsonl", *NEAR, NEAR[0])
-    told = memsieve("analyze", "rows.jsonl", "--json").json()
+    told = memsieve("store", "analyze", "rows.jsonl", "--json").json()
     assert (told["memories"], told["live"], told["scopes"]) == (4, 4, 1)
     pairs = {one["threshold"]: one for one in told["pairs"]}
     assert list(pairs) == [0.98, 0.95, 0.90, 0.85, 0.80, 0.75]
@@ -23,7 +23,7 @@ def test_a_file_is_counted_pair_by_pair_within_its_scopes(
     apart = write_events(tmp_path / "more.jsonl", NEAR[0], scope="acme/bo").read_text("utf-8")
     with (tmp_path / "rows.jsonl").open("a", encoding="utf-8") as rows:
         rows.write(apart)
-    again = memsieve("analyze", "rows.jsonl", "--json").json()
+    again = memsieve("store", "analyze", "rows.jsonl", "--json").json()
     assert again["pairs"] == [
         {**one, "share": again["pairs"][n]["share"]} for n, one in enumerate(told["pairs"])
     ]
@@ -37,7 +37,7 @@ def test_a_store_tells_how_it_has_grown(memsieve: Memsieve, tmp_path: Path) -> N
     rows = (tmp_path / "two.jsonl").read_text("utf-8").replace("2026-03-01", "2026-03-02")
     (tmp_path / "two.jsonl").write_text(rows, "utf-8")
     assert memsieve("run", "one.jsonl", "two.jsonl", "--store", "store").code == 0
-    told = memsieve("analyze", "store", "--json").json()
+    told = memsieve("store", "analyze", "store", "--json").json()
     assert told["model"] == "sentence-transformers/all-MiniLM-L6-v2"
     assert [(day["day"], day["events"]) for day in told["growth"]["days"]] == [
         ("2026-03-01", 19),
@@ -54,7 +54,7 @@ def test_a_store_tells_how_it_has_grown(memsieve: Memsieve, tmp_path: Path) -> N
     counted = 24 - told["supersession"]["superseded"]  # the gate has another code now
     assert told["observations_average"] == pytest.approx(counted / told["live"], abs=1e-3)
     assert told["duration_ms"] > 0
-    shown = memsieve("analyze", "store").out
+    shown = memsieve("store", "analyze", "store").out
     assert "24 events" in shown
     assert "fewer than without deduplication" in shown
 
@@ -63,7 +63,7 @@ def test_chains_of_supersession_are_told(memsieve: Memsieve, tmp_path: Path) -> 
     texts = ["Ana likes coffee.", "Ana likes coffee. Ana also likes coffee with milk."]
     write_events(tmp_path / "rows.jsonl", *texts, f"{texts[1]} Ana also likes coffee with sugar.")
     assert memsieve("run", "rows.jsonl", "--store", "store").code == 0
-    told = memsieve("analyze", "store", "--json").json()["supersession"]
+    told = memsieve("store", "analyze", "store", "--json").json()["supersession"]
     assert told == {
         "superseded": 2,
         "depth_max": 2,
@@ -75,9 +75,9 @@ def test_chains_of_supersession_are_told(memsieve: Memsieve, tmp_path: Path) -> 
 
 def test_an_empty_file_has_no_share(memsieve: Memsieve, tmp_path: Path) -> None:
     write(tmp_path / "none.jsonl")
-    told = memsieve("analyze", "none.jsonl", "--json").json()
+    told = memsieve("store", "analyze", "none.jsonl", "--json").json()
     assert {one["share"] for one in told["pairs"]} == {None}
-    assert memsieve("analyze", "none.jsonl").code == 0
+    assert memsieve("store", "analyze", "none.jsonl").code == 0
 
 
 @pytest.mark.parametrize(
@@ -86,13 +86,13 @@ def test_an_empty_file_has_no_share(memsieve: Memsieve, tmp_path: Path) -> None:
 )
 def test_a_bad_row_is_named(memsieve: Memsieve, tmp_path: Path, row: object, reason: str) -> None:
     write(tmp_path / "rows.jsonl", {"text": "Bo keeps bees."}, row)
-    refused = memsieve("analyze", "rows.jsonl")
+    refused = memsieve("store", "analyze", "rows.jsonl")
     assert refused.code == 2
     assert reason in refused.err
 
 
 def test_what_is_not_there_is_named(memsieve: Memsieve, tmp_path: Path) -> None:
-    assert memsieve("analyze", "nowhere").code == 2
+    assert memsieve("store", "analyze", "nowhere").code == 2
     Path("empty").mkdir()
-    assert memsieve("analyze", "empty").code == 3
+    assert memsieve("store", "analyze", "empty").code == 3
     assert tmp_path.is_dir()

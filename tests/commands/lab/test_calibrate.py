@@ -30,28 +30,28 @@ def pairs(tmp_path: Path) -> Path:
 def test_a_policy_is_fitted_and_names_what_it_was_fitted_to(
     memsieve: Memsieve, pairs: Path
 ) -> None:
-    args = ("calibrate", pairs, "--hidden-rate", "0.2", "--name", "mine")
+    args = ("policy", "calibrate", pairs, "--hidden-rate", "0.2", "--name", "mine")
     shown = memsieve(*args, "--out", "mine.toml")
     assert shown.code == 0, shown.err
     text = Path("mine.toml").read_text("utf-8")
     policy = parse(text)
     assert (policy.name, policy.model) == ("mine", "sentence-transformers/all-MiniLM-L6-v2")
     assert re.fullmatch(r"pairs\.jsonl, 70 rows, sha256 [0-9a-f]{64}", policy.calibration.dataset)
-    assert policy.calibration.command.startswith("memsieve calibrate")
+    assert policy.calibration.command.startswith("memsieve policy calibrate")
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", policy.calibration.date)
-    assert text.startswith("# Fitted by `memsieve calibrate`")
+    assert text.startswith("# Fitted by `memsieve policy calibrate`")
     assert "the other half: facts hidden 0.00%" in shown.out
     assert policy.nominate.similarity_min <= policy.bands.log
     assert (
-        memsieve("evaluate", pairs, "--policy", "mine.toml", "--json").json()["overall"]["ours"][
-            "hidden_rate"
-        ]["count"]
+        memsieve("policy", "evaluate", pairs, "--policy", "mine.toml", "--json").json()["overall"][
+            "ours"
+        ]["hidden_rate"]["count"]
         == 0
     )
 
 
 def test_the_same_pairs_give_the_same_policy(memsieve: Memsieve, pairs: Path) -> None:
-    args = ("calibrate", pairs, "--hidden-rate", "0.2", "--json")
+    args = ("policy", "calibrate", pairs, "--hidden-rate", "0.2", "--json")
     first, again = memsieve(*args).json(), memsieve(*args).json()
     assert first == again
     assert parse(first["toml"]).id == first["policy"]
@@ -62,28 +62,28 @@ def test_the_same_pairs_give_the_same_policy(memsieve: Memsieve, pairs: Path) ->
 
 @pytest.mark.covers("C2")
 def test_a_policy_of_another_model_is_refused(memsieve: Memsieve, pairs: Path) -> None:
-    text = memsieve("calibrate", pairs, "--hidden-rate", "0.2").out
+    text = memsieve("policy", "calibrate", pairs, "--hidden-rate", "0.2").out
     other = text.replace("sentence-transformers/all-MiniLM-L6-v2", "other/model", 1)
     Path("other.toml").write_text(other, "utf-8")
-    refused = memsieve("evaluate", pairs, "--policy", "other.toml")
+    refused = memsieve("policy", "evaluate", pairs, "--policy", "other.toml")
     assert refused.code == 2
     assert "is calibrated for other/model" in refused.err
 
 
 def test_too_few_pairs_cannot_show_what_is_wanted(memsieve: Memsieve, pairs: Path) -> None:
-    refused = memsieve("calibrate", pairs, "--hidden-rate", "0.01")
+    refused = memsieve("policy", "calibrate", pairs, "--hidden-rate", "0.01")
     assert refused.code == 2
     assert re.search(r"\d\d pairs of two facts in the half that is fitted, and 381", refused.err)
 
 
 def test_a_name_that_no_policy_can_have_is_refused(memsieve: Memsieve, pairs: Path) -> None:
-    refused = memsieve("calibrate", pairs, "--name", "My Policy")
+    refused = memsieve("policy", "calibrate", pairs, "--name", "My Policy")
     assert (refused.code, "name" in refused.err) == (2, True)
 
 
 def test_a_stream_has_no_labels_to_fit_to(memsieve: Memsieve, tmp_path: Path) -> None:
     write(tmp_path / "stream.jsonl", {"text": "Ana likes coffee.", "cluster": "coffee"})
-    refused = memsieve("calibrate", "stream.jsonl")
+    refused = memsieve("policy", "calibrate", "stream.jsonl")
     assert refused.code == 2
     assert "stream.jsonl is a stream: give labelled pairs" in refused.err
 
@@ -93,7 +93,7 @@ def _store(memsieve: Memsieve, tmp_path: Path, answers: int) -> None:
     texts = [f"The {thing} is in box {n}." for thing in THINGS for n in range(8)]
     write_events(tmp_path / "facts.jsonl", *texts)
     assert memsieve("run", "facts.jsonl", "--store", "store").code == 0
-    memories = memsieve("memories", "--store", "store", "--json").json()
+    memories = memsieve("memory", "list", "--store", "store", "--json").json()
     seen = [{"memory_id": one["id"], "content_key": one["content_key"]} for one in memories]
     rows = [
         {
@@ -119,7 +119,7 @@ def _store(memsieve: Memsieve, tmp_path: Path, answers: int) -> None:
 @pytest.mark.covers("B42")
 def test_answered_reviews_are_labels(memsieve: Memsieve, tmp_path: Path) -> None:
     _store(memsieve, tmp_path, answers=40)
-    told = memsieve("calibrate", "store", "--hidden-rate", "0.3", "--json").json()
+    told = memsieve("policy", "calibrate", "store", "--hidden-rate", "0.3", "--json").json()
     assert re.fullmatch(
         r"answered reviews of store, 40 rows, sha256 [0-9a-f]{64}", told["calibration"]["dataset"]
     )
@@ -129,6 +129,6 @@ def test_answered_reviews_are_labels(memsieve: Memsieve, tmp_path: Path) -> None
 
 def test_too_few_answers_are_no_basis(memsieve: Memsieve, tmp_path: Path) -> None:
     _store(memsieve, tmp_path, answers=29)
-    refused = memsieve("calibrate", "store", "--hidden-rate", "0.3")
+    refused = memsieve("policy", "calibrate", "store", "--hidden-rate", "0.3")
     assert refused.code == 2
     assert "store has 29 answered reviews, and 30 are needed" in refused.err

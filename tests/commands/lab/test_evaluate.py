@@ -52,7 +52,7 @@ def pairs(tmp_path: Path) -> Path:
 
 @pytest.mark.covers("B41")
 def test_a_policy_is_measured_on_labelled_pairs(memsieve: Memsieve, pairs: Path) -> None:
-    told = memsieve("evaluate", pairs, "--json").json()
+    told = memsieve("policy", "evaluate", pairs, "--json").json()
     assert told["rows"] == {"read": 6, "measured": 5, "skipped": 1, "rejected": 0}
     ours, cosine = told["overall"]["ours"], told["overall"]["cosine"]
     assert set(ours) == set(cosine) == RATES | NUMBERS
@@ -77,7 +77,7 @@ def test_of_the_pairs_that_nothing_was_fitted_to_hardly_a_fact_is_hidden(
     """The gate of the measured operating point, kind by kind of difference; see benchmarks/."""
     every = (json.loads(line) for line in OWN.read_text("utf-8").splitlines())
     held_out = [row for row in every if row["half"] == "held-out"]
-    told = memsieve("evaluate", write(tmp_path / "own.jsonl", *held_out), "--json").json()
+    told = memsieve("policy", "evaluate", write(tmp_path / "own.jsonl", *held_out), "--json").json()
     ours, cosine = told["overall"]["ours"], told["overall"]["cosine"]
     assert told["rows"]["measured"] == len(held_out) >= 400
     assert {"number", "date", "negation", "name", "scope", "order"} <= set(told["kinds"])
@@ -88,7 +88,7 @@ def test_of_the_pairs_that_nothing_was_fitted_to_hardly_a_fact_is_hidden(
 
 
 def test_each_row_is_told_with_its_decision(memsieve: Memsieve, pairs: Path) -> None:
-    assert memsieve("evaluate", pairs, "--rows", "rows.jsonl").code == 0
+    assert memsieve("policy", "evaluate", pairs, "--rows", "rows.jsonl").code == 0
     rows = [json.loads(line) for line in Path("rows.jsonl").read_text("utf-8").splitlines()]
     assert [row["decision"] for row in rows] == [
         "reinforce",
@@ -117,13 +117,13 @@ def test_each_row_is_told_with_its_decision(memsieve: Memsieve, pairs: Path) -> 
 
 
 def test_a_difference_of_a_number_is_no_duplicate(memsieve: Memsieve, pairs: Path) -> None:
-    assert memsieve("evaluate", pairs, "--rows", "rows.jsonl").code == 0
+    assert memsieve("policy", "evaluate", pairs, "--rows", "rows.jsonl").code == 0
     lines = Path("rows.jsonl").read_text("utf-8").splitlines()
     assert [f["guard"] for f in json.loads(lines[2])["findings"]]
 
 
 def test_a_person_gets_a_table(memsieve: Memsieve, pairs: Path) -> None:
-    shown = memsieve("evaluate", pairs)
+    shown = memsieve("policy", "evaluate", pairs)
     assert shown.code == 0
     assert "6 rows read, 5 measured, 1 without a label" in shown.out
     assert re.search(r"hidden +0\.0% \(0\.0% to 65\.8%\)", shown.out)
@@ -134,7 +134,7 @@ def test_nothing_is_written_but_what_was_asked_for(
     memsieve: Memsieve, pairs: Path, tmp_path: Path
 ) -> None:
     before = set(tmp_path.iterdir())
-    assert memsieve("evaluate", pairs, "--html", "r.html", "--rows", "r.jsonl").code == 0
+    assert memsieve("policy", "evaluate", pairs, "--html", "r.html", "--rows", "r.jsonl").code == 0
     assert set(tmp_path.iterdir()) - before == {tmp_path / "r.html", tmp_path / "r.jsonl"}
 
 
@@ -145,7 +145,7 @@ def test_a_report_is_one_page_that_fetches_nothing(memsieve: Memsieve, tmp_path:
         {"a": f"{hostile} is new.", "b": "Bo keeps bees.", "label": "same", "kind": "<b>"},
         *PAIRS,
     )
-    assert memsieve("evaluate", "pairs.jsonl", "--html", "report.html").code == 0
+    assert memsieve("policy", "evaluate", "pairs.jsonl", "--html", "report.html").code == 0
     page = Path("report.html").read_text("utf-8")
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;quotes&quot; is new." in page
     assert "<script" not in page
@@ -154,7 +154,7 @@ def test_a_report_is_one_page_that_fetches_nothing(memsieve: Memsieve, tmp_path:
     assert page.count("<svg") == 2
     assert "currentColor" in page
     assert "color-scheme: light dark" in page
-    assert memsieve("evaluate", "pairs.jsonl", "--html", "again.html").code == 0
+    assert memsieve("policy", "evaluate", "pairs.jsonl", "--html", "again.html").code == 0
     assert Path("again.html").read_text("utf-8") == page
 
 
@@ -165,7 +165,7 @@ def test_a_report_without_what_draws_it_is_refused_at_once(
         return None
 
     monkeypatch.setattr("streams.store.world.extras.find_spec", absent)
-    refused = memsieve("evaluate", pairs, "--html", "r.html")
+    refused = memsieve("policy", "evaluate", pairs, "--html", "r.html")
     assert refused.code == 2
     told = "memsieve: --html needs an extra: pip install 'memsieve[lab]' (matplotlib is missing)\n"
     assert refused.err == told
@@ -178,7 +178,7 @@ def test_events_are_taken_as_they_are(memsieve: Memsieve, tmp_path: Path) -> Non
         {"a": event, "b": {"text": "Bo keeps bees.", "tags": ["farm"]}, "label": 1},
         {"a": "Bo keeps bees.", "b": event, "label": 1},
     )
-    told = memsieve("evaluate", "events.jsonl", "--json").json()
+    told = memsieve("policy", "evaluate", "events.jsonl", "--json").json()
     assert told["overall"]["ours"]["found_rate"]["count"] == 2
     assert set(told["sets"]) == {"events"}
 
@@ -189,7 +189,7 @@ def test_rules_of_a_scope_hold_for_its_pairs(memsieve: Memsieve, tmp_path: Path)
     default = Path(__file__).parents[3] / "streams" / "store" / "policies" / "default.toml"
     text = f"{default.read_text('utf-8')}\n[scopes.off]\nenabled = false\n"
     (tmp_path / "off.toml").write_text(text, "utf-8")
-    told = memsieve("evaluate", "pairs.jsonl", "--policy", "off.toml", "--json").json()
+    told = memsieve("policy", "evaluate", "pairs.jsonl", "--policy", "off.toml", "--json").json()
     assert told["overall"]["ours"]["kept_twice_rate"]["count"] == 1
 
 
@@ -209,7 +209,9 @@ def careless(tmp_path: Path) -> str:
 def test_two_facts_in_one_text_are_told_though_nothing_is_lost(
     memsieve: Memsieve, pairs: Path, careless: str
 ) -> None:
-    told = memsieve("evaluate", pairs, "--policy", careless, "--json").json()["kinds"]["number"]
+    told = memsieve("policy", "evaluate", pairs, "--policy", careless, "--json").json()["kinds"][
+        "number"
+    ]
     ours = told["ours"]
     assert (ours["hidden_rate"]["count"], ours["hidden_rate"]["of"]) == (1, 1)
     assert (ours["lost_rate"]["count"], ours["lost_rate"]["of"]) == (0, 1)
@@ -225,7 +227,7 @@ def test_a_streams_facts_in_one_text_are_told(
         {"text": "The gate code is 4712.", "cluster": "two"},
         {"text": "the gate code is 4711", "cluster": "one"},
     )
-    args = ("evaluate", "stream.jsonl", "--policy", careless)
+    args = ("policy", "evaluate", "stream.jsonl", "--policy", careless)
     ours = memsieve(*args, "--json", "--rows", "rows.jsonl").json()["overall"]["ours"]
     rows = [json.loads(line) for line in Path("rows.jsonl").read_text("utf-8").splitlines()]
     assert [row["decision"] for row in rows] == ["insert", "merge", "reinforce"]
@@ -245,7 +247,7 @@ def test_a_stream_is_measured_by_its_clusters(memsieve: Memsieve, tmp_path: Path
         {"text": "Nobody knows whether this counts.", "cluster": None},
         {"kind": "remember", "text": "Bo keeps bees.", "cluster": 7},
     )
-    told = memsieve("evaluate", "stream.jsonl", "--json").json()
+    told = memsieve("policy", "evaluate", "stream.jsonl", "--json").json()
     ours, stream = told["overall"]["ours"], told["stream"]
     assert told["rows"] == {"read": 6, "measured": 5, "skipped": 1, "rejected": 0}
     assert (ours["b3_precision"], ours["b3_recall"], ours["b3_f1"]) == (1.0, 1.0, 1.0)
@@ -276,7 +278,7 @@ def test_a_history_of_repeats_and_what_is_left_of_it_are_each_reported(
     write(tmp_path / "history.jsonl", *history)
     write(tmp_path / "residue.jsonl", *residue)
     files = ("history.jsonl", "residue.jsonl")
-    told = memsieve("evaluate", *files, "--policy", "zork-semantic", "--json").json()
+    told = memsieve("policy", "evaluate", *files, "--policy", "zork-semantic", "--json").json()
     found, lost = "found_rate", "lost_rate"
     then, now = (told["sets"][name.removesuffix(".jsonl")]["ours"] for name in files)
     assert (then[found]["count"], then[found]["of"]) == (11, 11)
@@ -289,13 +291,13 @@ def test_files_of_one_name_are_not_taken_for_one(memsieve: Memsieve, tmp_path: P
         (tmp_path / directory).mkdir()
     write(tmp_path / "one" / "x.jsonl", {"a": "Bo keeps bees.", "b": "Bo keeps bees.", "label": 1})
     write(tmp_path / "two" / "x.jsonl", {"a": "Ana has a dog.", "b": "Ana has a dog.", "label": 1})
-    told = memsieve("evaluate", "one/x.jsonl", "two/x.jsonl", "--json").json()
+    told = memsieve("policy", "evaluate", "one/x.jsonl", "two/x.jsonl", "--json").json()
     assert told["rows"]["rejected"] == 0
     assert told["sets"]["x"]["ours"]["found_rate"]["count"] == 2
 
 
 def test_so_many_rows_are_read_at_most(memsieve: Memsieve, pairs: Path) -> None:
-    told = memsieve("evaluate", pairs, "--limit", "2", "--json").json()
+    told = memsieve("policy", "evaluate", pairs, "--limit", "2", "--json").json()
     assert told["rows"]["read"] == 2
 
 
@@ -304,18 +306,18 @@ def test_without_a_label_every_rate_is_null(
     memsieve: Memsieve, tmp_path: Path, rows: list[object]
 ) -> None:
     write(tmp_path / "none.jsonl", *rows)
-    shown = memsieve("evaluate", "none.jsonl", "--json", "--html", "none.html")
+    shown = memsieve("policy", "evaluate", "none.jsonl", "--json", "--html", "none.html")
     assert shown.code == 0
     assert "no row has a label: there is nothing to measure" in shown.err
     ours = shown.json()["overall"]["ours"]
     assert all(ours[name]["rate"] is None for name in RATES)
     assert ours["b3_f1"] is None
-    assert memsieve("evaluate", "none.jsonl").code == 0
+    assert memsieve("policy", "evaluate", "none.jsonl").code == 0
 
 
 def test_without_one_of_the_classes_its_rates_are_null(memsieve: Memsieve, tmp_path: Path) -> None:
     write(tmp_path / "half.jsonl", PAIRS[1])
-    shown = memsieve("evaluate", "half.jsonl", "--json")
+    shown = memsieve("policy", "evaluate", "half.jsonl", "--json")
     assert "no row says what is known (1, same, refined-by)" in shown.err
     assert shown.json()["overall"]["ours"]["kept_twice_rate"]["rate"] is None
     assert shown.json()["overall"]["ours"]["auc"] is None
@@ -340,30 +342,30 @@ def test_a_bad_row_is_named_and_left_out(
     memsieve: Memsieve, tmp_path: Path, row: object, reason: str
 ) -> None:
     write(tmp_path / "bad.jsonl", PAIRS[0], row)
-    measured = memsieve("evaluate", "bad.jsonl", "--json")
+    measured = memsieve("policy", "evaluate", "bad.jsonl", "--json")
     assert measured.code == 0
     assert "left out: " in measured.err
     assert reason in measured.err
     rows = json.loads(measured.out)["rows"]
     assert (rows["measured"], rows["rejected"]) == (1, 1)
     write(tmp_path / "bad.jsonl", row)
-    refused = memsieve("evaluate", "bad.jsonl")
+    refused = memsieve("policy", "evaluate", "bad.jsonl")
     assert refused.code == 2
     assert reason.replace(":2:", ":1:") in refused.err
 
 
 def test_pairs_and_streams_are_measured_apart(memsieve: Memsieve, tmp_path: Path) -> None:
     write(tmp_path / "both.jsonl", PAIRS[0], {"text": "x", "cluster": "x"})
-    refused = memsieve("evaluate", "both.jsonl")
+    refused = memsieve("policy", "evaluate", "both.jsonl")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert "labelled pairs and streams are measured apart" in refused.err
 
 
 def test_what_cannot_be_written_is_named(memsieve: Memsieve, pairs: Path) -> None:
-    refused = memsieve("evaluate", pairs, "--rows", "nowhere/rows.jsonl")
+    refused = memsieve("policy", "evaluate", pairs, "--rows", "nowhere/rows.jsonl")
     assert (refused.code, "--rows nowhere/rows.jsonl: No such file" in refused.err) == (2, True)
 
 
 def test_a_file_that_is_not_there_is_named(memsieve: Memsieve) -> None:
-    refused = memsieve("evaluate", "nowhere.jsonl")
+    refused = memsieve("policy", "evaluate", "nowhere.jsonl")
     assert (refused.code, "nowhere.jsonl cannot be read" in refused.err) == (2, True)

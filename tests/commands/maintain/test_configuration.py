@@ -26,12 +26,12 @@ def test_flags_win_over_variables_over_the_file_over_defaults(
     )
     monkeypatch.setenv("MEMSIEVE_STORE", "from-variable")
     monkeypatch.setenv("MEMSIEVE_EMBEDDER__THREADS", "2")
-    shown = memsieve("config", "show", "--json").json()
+    shown = memsieve("service", "settings", "show", "--json").json()
     assert shown["store"] == "from-variable"
     assert shown["policy"] == "from-file"
     assert (shown["run.batch_records"], shown["embedder.threads"]) == (5, 2)
     assert shown["index.kind"] == "edge"
-    assert "from-flag holds no store" in memsieve("memories", "--store", "from-flag").err
+    assert "from-flag holds no store" in memsieve("memory", "list", "--store", "from-flag").err
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_wrong_setting_is_named(
     content: str, message: str, memsieve: Memsieve, tmp_path: Path
 ) -> None:
     (tmp_path / "memsieve.toml").write_text(content, encoding="utf-8")
-    result = memsieve("config", "check")
+    result = memsieve("service", "settings", "check")
     assert result.code == 2
     assert message in result.err
     assert result.err.count("\n") == 1
@@ -59,7 +59,7 @@ def test_a_misspelt_variable_is_an_error(
     memsieve: Memsieve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEMSIEVE_INDEX__KIDN", "edge")
-    result = memsieve("config", "show")
+    result = memsieve("service", "settings", "show")
     assert result.code == 2
     assert "MEMSIEVE_INDEX__KIDN is no setting; did you mean index.kind?" in result.err
 
@@ -77,7 +77,7 @@ def test_reversed_bands_are_refused_by_name(memsieve: Memsieve, tmp_path: Path) 
     reversed_ = shipped.read_text("utf-8").replace("review = 0.85", "review = 0.99")
     (tmp_path / "mine.toml").write_text(reversed_, "utf-8")
     (tmp_path / "memsieve.toml").write_text('policy = "mine.toml"', encoding="utf-8")
-    result = memsieve("config", "check")
+    result = memsieve("service", "settings", "check")
     assert result.code == 2
     assert "mine.toml: bands must fall: match 0.95" in result.err
 
@@ -85,7 +85,7 @@ def test_reversed_bands_are_refused_by_name(memsieve: Memsieve, tmp_path: Path) 
 def test_doctor_finds_a_sound_store_in_order(memsieve: Memsieve, tmp_path: Path) -> None:
     write_events(tmp_path / "facts.jsonl", "Ana likes tea.")
     memsieve("run", "facts.jsonl", "--store", "store")
-    result = memsieve("doctor", "--store", "store", "--json")
+    result = memsieve("check", "--store", "store", "--json")
     assert result.code == 0
     facts = {finding["subject"]: finding for finding in result.json()}
     assert all(finding["healthy"] for finding in facts.values())
@@ -99,7 +99,7 @@ def test_doctor_compares_the_settings_with_the_store(
     write_events(tmp_path / "facts.jsonl", "Ana likes tea.")
     memsieve("run", "facts.jsonl", "--store", "store")
     monkeypatch.setenv("MEMSIEVE_LOG__PARTITIONS", "4")
-    result = memsieve("doctor", "--store", "store")
+    result = memsieve("check", "--store", "store")
     assert result.code == 3
     assert "was made with partitions 1, not 4" in result.out
 
@@ -112,13 +112,13 @@ def test_doctor_leaves_a_store_alone_that_is_being_written(
     with start_holding("store", cwd=tmp_path) as process:
         lock = tmp_path / "store" / "lock"
         wait_until(lambda: lock.read_text() == str(process.pid), "the store is held")
-        result = memsieve("doctor", "--store", "store")
+        result = memsieve("check", "--store", "store")
     assert result.code == 0
     assert f"being written by process {process.pid}" in result.out
 
 
 def test_doctor_is_content_before_the_first_run(memsieve: Memsieve) -> None:
-    result = memsieve("doctor")
+    result = memsieve("check")
     assert result.code == 0
     assert "none yet in memsieve-store; the first run makes it" in result.out
 
@@ -130,7 +130,7 @@ def test_doctor_names_what_is_damaged_and_still_examines_the_rest(
     memsieve("run", "facts.jsonl", "--store", "store")
     for wal in (tmp_path / "store" / "index" / "wal").iterdir():
         wal.write_bytes(b"junk")
-    result = memsieve("doctor", "--store", "store", "--json")
+    result = memsieve("check", "--store", "store", "--json")
     assert result.code == 3
     healthy = {finding["subject"]: finding["healthy"] for finding in result.json()}
     assert healthy == {"policy": True, "model": True, "store": True, "log": True, "index": False}
@@ -145,12 +145,12 @@ def test_doctor_finds_vectors_that_are_not_those_of_the_log(
     memsieve("run", "facts.jsonl", "--store", "store")
     for chunk in (tmp_path / "store" / "index").rglob("vectors/chunk_0.mmap"):
         chunk.write_bytes(bytes(chunk.stat().st_size))
-    result = memsieve("doctor", "--store", "store")
+    result = memsieve("check", "--store", "store")
     assert result.code == 3
     assert "2 memories of store/index are not what the log says" in result.out
     shutil.rmtree(tmp_path / "store" / "index")
     memsieve("run", "facts.jsonl", "--store", "store")
-    assert memsieve("doctor", "--store", "store").code == 0
+    assert memsieve("check", "--store", "store").code == 0
 
 
 def test_a_damaged_model_stops_every_run(
@@ -172,7 +172,7 @@ def test_a_damaged_model_stops_every_run(
 
 
 def test_the_contracts_are_exported(memsieve: Memsieve, tmp_path: Path) -> None:
-    result = memsieve("schema", "export", "contracts")
+    result = memsieve("service", "schema", "export", "contracts")
     written = [tmp_path / line for line in result.out.splitlines()]
     assert [path.name for path in written] == [
         "memory.events.schema.json",
@@ -211,9 +211,9 @@ def test_a_store_that_cannot_be_written_is_read_and_that_is_said(
         path: path.read_bytes() for path in (tmp_path / "backup").rglob("*") if path.is_file()
     }
     with read_only(tmp_path / "backup"):
-        examined = memsieve("doctor", "--store", "backup")
-        audited = memsieve("verify", "--store", "backup")
-        kept = memsieve("memories", "--store", "backup", "--json").json()
+        examined = memsieve("check", "--store", "backup")
+        audited = memsieve("check", "--full", "--store", "backup")
+        kept = memsieve("memory", "list", "--store", "backup", "--json").json()
         refused = memsieve("run", "facts.jsonl", "--store", "backup")
     assert (examined.code, audited.code) == (0, 0), examined.out + audited.out
     assert "it can be read, and not written" in examined.out

@@ -53,12 +53,12 @@ def store(memsieve: Memsieve, tmp_path: Path) -> Path:
 
 
 def test_a_store_of_small_scopes_needs_none_and_works_on(memsieve: Memsieve, store: Path) -> None:
-    told = memsieve("optimize", "--store", str(store), "--json").json()
+    told = memsieve("store", "optimize", "--store", str(store), "--json").json()
     assert told == {"memories": 1, "in_graphs": 0, "built": False}
-    assert "nothing to do" in memsieve("optimize", "--store", str(store)).out
-    assert "Ana likes coffee." in memsieve("memories", "--store", str(store)).out
+    assert "nothing to do" in memsieve("store", "optimize", "--store", str(store)).out
+    assert "Ana likes coffee." in memsieve("memory", "list", "--store", str(store)).out
 
 
 def test_what_has_no_graphs_is_told_by_name(memsieve: Memsieve, tmp_path: Path) -> None:
-    absent = memsieve("optimize", "--store", str(tmp_path / "nowhere"))
+    absent = memsieve("store", "optimize", "--store", str(tmp_path / "nowhere"))
     assert (absent.code, "holds no store" in absent.err) == (3, True)

@@ -40,7 +40,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
 
 @pytest.mark.covers("D33", "S3.50")
 @pytest.mark.parametrize(("make", "reason"), REFUSED.values(), ids=list(REFUSED))
-@pytest.mark.parametrize("command", ["import", "clean", "export-md", "run"])
+@pytest.mark.parametrize("command", ["memories-md import", "dedupe", "memories-md export", "run"])
 def test_what_cannot_be_used_is_refused_with_its_reason_and_stays(
     memsieve: Memsieve,
     monkeypatch: pytest.MonkeyPatch,
@@ -56,8 +56,8 @@ def test_what_cannot_be_used_is_refused_with_its_reason_and_stays(
         monkeypatch.setenv("MEMSIEVE_SINKS__MEMORIES_MD", FILE)
         refused = memsieve("run", "said.jsonl", "--store", "store")
     else:
-        store = () if command == "clean" else ("--store", "store")
-        refused = memsieve(command, FILE, *store)
+        store = () if command == "dedupe" else ("--store", "store")
+        refused = memsieve(*command.split(), FILE, *store)
     assert refused.code in {2, 3}
     assert reason in refused.err.replace("\n", " ")
     after = Path(FILE).stat()
@@ -99,7 +99,7 @@ def test_what_is_unusual_is_kept_by_a_writer_character_by_character(
 def test_wrong_numbers_of_locations_are_told_and_the_rest_is_taken(memsieve: Memsieve) -> None:
     wrong = "\n## Location seven: Yard\n\n**[NOTE] Pit** *(Ep1, T1)*\nMind the pit.\n"
     write((GOOD + wrong + "\n" + GOOD.replace("noon", "dusk")).encode())
-    told = memsieve("import", FILE, "--store", "store", "--json")
+    told = memsieve("memories-md", "import", FILE, "--store", "store", "--json")
     lines = {one["line"]: one["message"] for one in told.json()["problems"]}
     assert "whole number" in lines[8]
     assert "belongs to no location" in lines[10]
@@ -124,7 +124,9 @@ def test_a_read_only_file_is_read_and_not_kept(
 ) -> None:
     path = write(GOOD.encode())
     path.chmod(0o444)
-    assert memsieve("import", FILE, "--store", "store", "--json").json()["events"] == 1
+    assert (
+        memsieve("memories-md", "import", FILE, "--store", "store", "--json").json()["events"] == 1
+    )
     monkeypatch.setenv("MEMSIEVE_SINKS__MEMORIES_MD", FILE)
     write_events(Path("said.jsonl"), "Ana sails.", scope="world/1")
     refused = memsieve("run", "said.jsonl", "--store", "store")

@@ -1,4 +1,4 @@
-"""`memsieve clean`: what it finds in a file, what it writes, and that all of it can be undone."""
+"""`memsieve dedupe`: what it finds in a file, what it writes, and that all of it can be undone."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from schemas.base import ScopeName
-from streams.memories_md.app import cleaning, undoing
+from streams.dedupe_store.app.deduping import between
+from streams.memories_md.app import undoing
 from streams.memories_md.core.entries import entries
 from streams.memories_md.core.parsing import parse
 from streams.memories_md.core.supersession import damages
@@ -143,7 +144,7 @@ def live_texts(path: Path) -> list[str]:
 def test_each_planted_repeat_is_reported_and_nothing_else(memsieve: Memsieve) -> None:
     file = planted()
     path = write(file.text)
-    told = memsieve("clean", path, "--dry-run", "--json").json()
+    told = memsieve("dedupe", path, "--dry-run", "--json").json()
     wanted = {frozenset((line, first)) for line, (first, _) in file.repeats.items()}
     assert len(wanted) == 100
     assert joined(told) == wanted
@@ -174,7 +175,7 @@ def test_what_the_default_policy_finds_by_its_judge_and_what_it_does_not(
             entry("Cook", "Mice terrify whoever prepares the meals here."),
         )
     )
-    told = memsieve("clean", path, "--json").json()
+    told = memsieve("dedupe", path, "--json").json()
     assert joined(told) == {frozenset((3, 6))}
     [bridge] = _members(told)
     assert (bridge["line"], bridge["decided_at"]) == (3, 6)
@@ -190,7 +191,7 @@ def test_the_report_says_what_stays_what_goes_and_why(memsieve: Memsieve) -> Non
             entry("Sleep", "During the day, the keeper sleeps upstairs."),
         )
     )
-    shown = memsieve("clean", "Memories.md")
+    shown = memsieve("dedupe", "Memories.md")
     assert shown.code == 0
     assert "location 41 Lighthouse: 4 live, 2 afterwards" in shown.out
     assert '3  "Lamp" stays, seen 2x' in shown.out
@@ -205,7 +206,7 @@ def test_the_report_says_what_stays_what_goes_and_why(memsieve: Memsieve) -> Non
 def test_apply_writes_and_a_second_time_there_is_nothing_to_do(memsieve: Memsieve) -> None:
     file = planted()
     path = write(file.text)
-    told = memsieve("clean", path, "--apply", "--json").json()
+    told = memsieve("dedupe", path, "--apply", "--json").json()
     assert told["written"] == "Memories.md"
     assert len(live_texts(path)) == told["live_after"] == 400
     before, after = parse(file.text), parse(path.read_bytes().decode())
@@ -216,20 +217,20 @@ def test_apply_writes_and_a_second_time_there_is_nothing_to_do(memsieve: Memsiev
     )
     assert Path("Memories.md.backup-1").read_bytes().decode() == file.text
     written = path.read_bytes()
-    again = memsieve("clean", path, "--apply", "--json").json()
+    again = memsieve("dedupe", path, "--apply", "--json").json()
     assert (again["removed"], again["repairs"], again["written"]) == (0, [], None)
     assert path.read_bytes() == written
-    assert memsieve("clean", "--undo", path, "--json").json()["undone"]
+    assert memsieve("dedupe", "--undo", path, "--json").json()["undone"]
     assert path.read_bytes().decode() == file.text
-    assert memsieve("clean", "--undo", path).code == 2
+    assert memsieve("dedupe", "--undo", path).code == 2
 
 
 def test_what_was_edited_since_is_not_undone(memsieve: Memsieve) -> None:
     path = write(short(entry("A", "Ivy grows."), entry("B", "IVY GROWS.")))
-    assert memsieve("clean", path, "--apply").code == 0
+    assert memsieve("dedupe", path, "--apply").code == 0
     edited = path.read_bytes() + b"\nA note by Ana.\n"
     path.write_bytes(edited)
-    refused = memsieve("clean", path, "--undo")
+    refused = memsieve("dedupe", path, "--undo")
     assert refused.code == 6
     assert "was edited since; nothing was changed" in refused.err
     assert path.read_bytes() == edited
@@ -238,12 +239,12 @@ def test_what_was_edited_since_is_not_undone(memsieve: Memsieve) -> None:
 @pytest.mark.parametrize("content", ["{", '{"format": 1}', "\xff", None])
 def test_a_damaged_undo_file_is_named(memsieve: Memsieve, content: str | None) -> None:
     path = write(short(entry("A", "Ivy grows."), entry("B", "IVY GROWS.")))
-    memsieve("clean", path, "--apply")
+    memsieve("dedupe", path, "--apply")
     undo = Path("Memories.md.undo.json")
     made = json.loads(undo.read_bytes()) | {"before": "Another file."}
     undo.write_text(json.dumps(made) if content is None else content, "latin-1")
     written = path.read_bytes()
-    refused = memsieve("clean", path, "--undo")
+    refused = memsieve("dedupe", path, "--undo")
     assert refused.code == 2
     assert "put one of Memories.md.backup-1 to -3 back by hand" in refused.err
     assert path.read_bytes() == written
@@ -252,19 +253,45 @@ def test_a_damaged_undo_file_is_named(memsieve: Memsieve, content: str | None) -
 def test_out_leaves_the_file_alone(memsieve: Memsieve) -> None:
     text = short(entry("A", "Ivy grows."), entry("B", "IVY GROWS."))
     path = write(text)
-    assert memsieve("clean", path, "--out", "clean.md").code == 0
+    assert memsieve("dedupe", path, "--out", "clean.md").code == 0
     assert path.read_bytes().decode() == text
     assert live_texts(Path("clean.md")) == ["Ivy grows."]
     assert not Path("Memories.md.backup-1").exists()
-    assert memsieve("clean", path, "--out", "./Memories.md").code == 2
-    assert memsieve("clean", path, "--out", "clean.md", "--apply").code == 2
+    assert memsieve("dedupe", path, "--out", "./Memories.md").code == 2
+    assert memsieve("dedupe", path, "--out", "clean.md", "--apply").code == 2
+
+
+def test_a_dry_run_writes_nothing_whatever_else_is_asked_for(memsieve: Memsieve) -> None:
+    path = write(short(entry("A", "Ivy grows."), entry("B", "IVY GROWS.")))
+    for written in (("--apply",), ("--out", "clean.md")):
+        told = memsieve("dedupe", path, *written, "--dry-run", "--json").json()
+        assert (told["removed"], told["written"]) == (1, None)
+    assert list(Path().iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--collection", "clean"), "--collection is not for a Memories.md"),
+        (("--from-collection", "theirs"), "--from-collection is not for a Memories.md"),
+        (("--text-field", "said"), "--text-field is not for a Memories.md"),
+        (("--undo", "--dry-run"), "--dry-run only tells, --undo writes"),
+    ],
+)
+def test_what_is_for_another_programs_store_is_refused(
+    memsieve: Memsieve, options: tuple[str, ...], why: str
+) -> None:
+    path = write(short(entry("A", "Ivy grows.")))
+    refused = memsieve("dedupe", path, *options)
+    assert (refused.code, refused.out) == (2, "")
+    assert why in refused.err
 
 
 def test_turns_counts_persistence_and_belief_of_all_live_on(memsieve: Memsieve) -> None:
     again = "**[NOTE] B** *(Ep1, T48, +5, seen 2x)*\nIVY GROWS.\n\n"
     other = "**[NOTE - PERMANENT] C** *(Ep2, T3, Goal: Find help, food (or both))*\nivy grows.\n"
     path = write(short(entry("A", "Ivy grows.", 25, "NOTE - TENTATIVE"), again, other))
-    assert memsieve("clean", path, "--apply").code == 0
+    assert memsieve("dedupe", path, "--apply").code == 0
     assert path.read_text("utf-8") == short(
         "**[NOTE - PERMANENT] A** "
         "*(Ep1, T25→T48, +5, seen 4x, Goal: Find help, food (or both))*\nIvy grows.\n\n",
@@ -287,9 +314,9 @@ def test_the_entry_that_says_more_stays(memsieve: Memsieve) -> None:
     )
     assert (
         '3  "Lamp" goes, for line 6: it states all that a memory states'
-        in memsieve("clean", path).out
+        in memsieve("dedupe", path).out
     )
-    [member] = _members(memsieve("clean", path, "--apply", "--json").json())
+    [member] = _members(memsieve("dedupe", path, "--apply", "--json").json())
     assert (member["line"], member["title"], member["decided_at"]) == (3, "Lamp", 6)
     assert "**[NOTE] Oil** *(Ep1, T3→T9, seen 2x)*" in path.read_text("utf-8")
     assert '[Superseded by "Oil"]' in path.read_text("utf-8")
@@ -301,7 +328,7 @@ def test_what_goes_in_other_words_stays_in_the_file_with_them(memsieve: Memsieve
         "During the day, the keeper sleeps upstairs.",
     )
     path = write(short(entry("Keeper", texts[0]), entry("Sleep", texts[1])))
-    told = memsieve("clean", path, "--apply", "--json").json()
+    told = memsieve("dedupe", path, "--apply", "--json").json()
     [gone] = _members(told)
     assert (gone["text"], gone["verbatim"], told["problems"]) == (texts[1], False, [])
     assert live_texts(path) == [texts[0]]
@@ -316,12 +343,12 @@ def test_what_goes_names_the_one_that_stays_in_the_end(memsieve: Memsieve) -> No
         "The shed of the lighthouse lamp is locked at night.",
     ]
     path = write(short(*(entry(f"Lamp {n}", " ".join(facts[:n]), n) for n in (1, 2, 3))))
-    told = memsieve("clean", path, "--apply", "--json").json()
+    told = memsieve("dedupe", path, "--apply", "--json").json()
     assert joined(told) == {frozenset((9, 3)), frozenset((9, 6))}
     written = path.read_text("utf-8")
     assert written.count('[Superseded by "Lamp 3"]') == 2
     assert "**[NOTE] Lamp 3** *(Ep1, T1→T3, seen 3x)*" in written
-    assert memsieve("clean", path, "--json").json()["removed"] == 0
+    assert memsieve("dedupe", path, "--json").json()["removed"] == 0
 
 
 def test_a_text_made_of_two_replaces_the_survivors(memsieve: Memsieve) -> None:
@@ -332,7 +359,7 @@ def test_a_text_made_of_two_replaces_the_survivors(memsieve: Memsieve) -> None:
         "The keeper of the lighthouse is asleep. The lamp is cleaned at dawn.",
     )
     path = write(short(entry("Keeper", texts[0], 3), entry("Lamp", texts[1], 9)))
-    told = memsieve("clean", path, "--policy", "merging.toml", "--apply", "--json").json()
+    told = memsieve("dedupe", path, "--policy", "merging.toml", "--apply", "--json").json()
     [[group]] = [location["groups"] for location in told["locations"]]
     assert group["survivor"]["text_before"] == texts[0]
     assert group["survivor"]["text_after"] == f"{texts[0]} The lamp is cleaned at dawn."
@@ -351,13 +378,13 @@ def test_damaged_supersession_is_told_and_mended(memsieve: Memsieve) -> None:
             entry("Cellar", "Barrels float in the cellar."),
         )
     )
-    told = memsieve("clean", path, "--json").json()
+    told = memsieve("dedupe", path, "--json").json()
     assert [(one["line"], one["kind"]) for one in told["repairs"]] == [
         (3, "itself"),
         (10, "nobody"),
     ]
     assert (told["live_before"], told["brought_back"], told["removed"]) == (2, 2, 1)
-    shown = memsieve("clean", path, "--apply")
+    shown = memsieve("dedupe", path, "--apply")
     assert 'superseded by "Ghost", which is its own title' in shown.out
     assert "2 brought back" in shown.out
     assert live_texts(path) == [
@@ -366,7 +393,7 @@ def test_damaged_supersession_is_told_and_mended(memsieve: Memsieve) -> None:
         "Barrels float in the cellar.",
     ]
     assert damages(parse(path.read_text("utf-8"))) == ()
-    again = memsieve("clean", path, "--apply")
+    again = memsieve("dedupe", path, "--apply")
     assert "there is nothing to clean" in again.err
 
 
@@ -379,7 +406,7 @@ def test_only_what_is_of_one_location_is_compared(memsieve: Memsieve) -> None:
         + "# Elsewhere\n\n"
         + entry("D", "Ivy  grows.")
     )
-    told = memsieve("clean", path, "--json").json()
+    told = memsieve("dedupe", path, "--json").json()
     assert joined(told) == {frozenset((3, 13))}
     assert [(one["line"], one["message"][:11]) for one in told["problems"]] == [
         (11, "location 41"),
@@ -400,7 +427,7 @@ def test_what_cannot_be_read_is_told_by_its_line_and_the_rest_is_cleaned(
         "**[NOTE - SUPERSEDED] Old** *(Ep1, T5)*\n~~Moss grows.~~\n\nEnd",
     )
     path = write(text.replace("\n", "\r\n"))
-    told = memsieve("clean", path, "--apply", "--json").json()
+    told = memsieve("dedupe", path, "--apply", "--json").json()
     lines = [one["line"] for one in told["problems"]]
     assert lines == [5, 11, 16, 19, 22, 25]
     assert "text should have at most 65536 characters" in told["problems"][3]["message"]
@@ -410,7 +437,7 @@ def test_what_cannot_be_read_is_told_by_its_line_and_the_rest_is_cleaned(
     assert made.endswith("~~Moss grows.~~\r\n\r\nEnd")
     assert made.count("\n") == made.count("\r\n")
     assert "**[NOTE Ferry** *(Ep1, T5)*\r\nThe ferry leaves at 9.\r\n" in made
-    assert memsieve("clean", "--undo", path).code == 0
+    assert memsieve("dedupe", "--undo", path).code == 0
     assert path.read_bytes().decode() == text.replace("\n", "\r\n")
 
 
@@ -418,7 +445,7 @@ def test_what_cannot_be_written_as_it_is_meant_is_left_alone(memsieve: Memsieve)
     fields = "NOTE - SUPERSEDED - TENTATIVE"
     text = short(entry("A", "Ivy grows.", fields=fields), entry("B", "IVY GROWS."))
     path = write(text)
-    told = memsieve("clean", path, "--apply", "--json").json()
+    told = memsieve("dedupe", path, "--apply", "--json").json()
     assert (told["removed"], told["written"]) == (0, None)
     assert any("is left alone" in one["message"] for one in told["problems"])
     assert path.read_bytes().decode() == text
@@ -437,21 +464,23 @@ def test_a_file_that_cannot_be_read_is_named(
 ) -> None:
     if content is not None:
         Path("Memories.md").write_bytes(content)
-    refused = memsieve("clean", "Memories.md")
+    refused = memsieve("dedupe", "Memories.md")
     assert refused.code == 2
     assert said in refused.err
 
 
 def test_a_directory_is_refused(memsieve: Memsieve) -> None:
-    Path("place").mkdir()
-    assert memsieve("clean", "place").code == 2
+    Path("place.md").mkdir()
+    refused = memsieve("dedupe", "place.md")
+    assert refused.code == 2
+    assert "place.md is a directory: name a file" in refused.err
 
 
 def test_a_read_only_file_is_looked_at_and_not_written(memsieve: Memsieve) -> None:
     path = write(short(entry("A", "Ivy grows."), entry("B", "IVY GROWS.")))
     path.chmod(0o444)
-    assert memsieve("clean", path, "--json").json()["removed"] == 1
-    refused = memsieve("clean", path, "--apply")
+    assert memsieve("dedupe", path, "--json").json()["removed"] == 1
+    refused = memsieve("dedupe", path, "--apply")
     assert refused.code == 2
     assert "read-only" in refused.err
     assert list(Path().iterdir()) == [path]
@@ -461,18 +490,18 @@ def test_a_file_that_a_writer_keeps_is_not_written(memsieve: Memsieve) -> None:
     text = short(entry("A", "Ivy grows."), entry("B", "IVY GROWS."))
     path = write(text)
     write("{}", "Memories.md.level.json")
-    refused = memsieve("clean", path, "--apply")
+    refused = memsieve("dedupe", path, "--apply")
     assert refused.code == 2
     assert "is kept by sinks.memories_md" in refused.err
     assert path.read_bytes().decode() == text
-    assert memsieve("clean", path, "--out", "clean.md").code == 0
+    assert memsieve("dedupe", path, "--out", "clean.md").code == 0
 
 
 def test_a_file_that_somebody_else_writes_is_left_alone(memsieve: Memsieve) -> None:
     text = short(entry("A", "Ivy grows."), entry("B", "IVY GROWS."))
     path = write(text)
     with MemoriesFile(path).held():
-        refused = memsieve("clean", path, "--apply")
+        refused = memsieve("dedupe", path, "--apply")
     assert refused.code == 6
     assert "is being written by another memsieve" in refused.err
     assert path.read_bytes().decode() == text
@@ -481,9 +510,9 @@ def test_a_file_that_somebody_else_writes_is_left_alone(memsieve: Memsieve) -> N
 @pytest.mark.parametrize("text", ["", "\ufeff", "No memories here.\n"])
 def test_a_file_without_entries_has_nothing_to_clean(memsieve: Memsieve, text: str) -> None:
     path = write(text)
-    told = memsieve("clean", path, "--apply", "--json").json()
+    told = memsieve("dedupe", path, "--apply", "--json").json()
     assert (told["entries"], told["reduction_bytes"], told["written"]) == (0, None, None)
-    assert "there is nothing to clean" in memsieve("clean", path).err
+    assert "there is nothing to clean" in memsieve("dedupe", path).err
 
 
 @pytest.mark.covers("D33")
@@ -499,7 +528,7 @@ def test_what_changes_while_it_is_cleaned_is_not_overwritten() -> None:
 def test_the_undo_file_is_for_those_who_may_read_the_file(memsieve: Memsieve) -> None:
     path = write(short(entry("A", "Ivy grows."), entry("B", "IVY GROWS.")))
     path.chmod(0o600)
-    assert memsieve("clean", path, "--apply").code == 0
+    assert memsieve("dedupe", path, "--apply").code == 0
     modes = [one.stat().st_mode & 0o777 for one in Path().iterdir() if "lock" not in one.name]
     assert modes == [0o600] * 3
 
@@ -508,9 +537,9 @@ def test_the_undo_file_is_for_those_who_may_read_the_file(memsieve: Memsieve) ->
 def test_other_policies_come_to_an_end_too(memsieve: Memsieve, policy: str) -> None:
     path = write(planted().text)
     options = ("--policy", policy, "--threshold", "0.6", "--json")
-    told = memsieve("clean", path, *options, "--apply").json()
+    told = memsieve("dedupe", path, *options, "--apply").json()
     assert told["removed"] >= 100
-    again = memsieve("clean", path, *options).json()
+    again = memsieve("dedupe", path, *options).json()
     assert (again["removed"], again["repairs"]) == (0, [])
 
 
@@ -526,7 +555,7 @@ def test_a_threshold_moves_the_band_of_policies_that_act_on_it(memsieve: Memsiev
     )
 
     def found(*options: str) -> int:
-        return memsieve("clean", path, "--json", *options).json()["removed"]
+        return memsieve("dedupe", path, "--json", *options).json()["removed"]
 
     assert found("--policy", "matching.toml") == 0
     assert found("--policy", "matching.toml", "--threshold", "0.85") == 1
@@ -536,12 +565,12 @@ def test_a_threshold_moves_the_band_of_policies_that_act_on_it(memsieve: Memsiev
 def test_a_threshold_lowers_the_bands_below_it_in_every_scope() -> None:
     text = policies.text("default") + '\n[scopes."memories/41".bands]\nmatch = 0.9\nreview = 0.8\n'
     policy = parse_policy(text)
-    low = cleaning.at_threshold(policy, 0.4)
+    low = between(policy, upper=0.4, lower=None)
     for rules in (low, low.rules(ScopeName("memories/41"))):
         bands = rules.bands
         assert (bands.match, bands.review, bands.log) == (0.4, 0.4, 0.4)
         assert rules.nominate.similarity_min == 0.4
-    high = cleaning.at_threshold(policy, 0.95).rules(ScopeName("memories/41")).bands
+    high = between(policy, upper=0.95, lower=None).rules(ScopeName("memories/41")).bands
     assert (high.match, high.review, high.log) == (0.95, 0.8, 0.5)
 
 

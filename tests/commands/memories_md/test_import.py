@@ -1,4 +1,4 @@
-"""`memsieve import` and `memsieve export-md`: a Memories.md into a store, and back."""
+"""`memsieve memories-md import` and `memsieve memories-md export`: a Memories.md into a store, and back."""
 
 import json
 import os
@@ -80,7 +80,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def live(memsieve: Memsieve, store: str = "store") -> dict[str, Any]:
-    found = memsieve("memories", "--store", store, "--json").json()
+    found = memsieve("memory", "list", "--store", store, "--json").json()
     return {memory["title"]: memory for memory in found}
 
 
@@ -91,9 +91,9 @@ def test_a_file_that_is_imported_and_exported_is_the_same(
 ) -> None:
     write(tmp_path / "Memories.md", text)
     copy = write(tmp_path / "copy.md", text)
-    imported = memsieve("import", "Memories.md", "--store", "store")
+    imported = memsieve("memories-md", "import", "Memories.md", "--store", "store")
     assert imported.code == 0, imported.err
-    exported = memsieve("export-md", "copy.md", "--store", "store", "--json").json()
+    exported = memsieve("memories-md", "export", "copy.md", "--store", "store", "--json").json()
     assert exported["left_alone"] == []
     assert copy.read_bytes() == text.encode()
     assert exported["changed"] is False
@@ -103,7 +103,9 @@ def test_a_file_that_is_imported_and_exported_is_the_same(
 @pytest.mark.covers("S3.7", "S3.8", "S0.33")
 def test_entries_become_memories_of_their_locations(memsieve: Memsieve, tmp_path: Path) -> None:
     write(tmp_path / "Memories.md", FILE)
-    told = memsieve("import", "Memories.md", "--world", "coast", "--store", "store", "--json")
+    told = memsieve(
+        "memories-md", "import", "Memories.md", "--world", "coast", "--store", "store", "--json"
+    )
     assert told.json() | {"seconds": 0, "problems": []} == {
         "events": 4,
         "retired": 1,
@@ -126,10 +128,10 @@ def test_entries_become_memories_of_their_locations(memsieve: Memsieve, tmp_path
 @pytest.mark.covers("S3.47", "S3.25")
 def test_importing_again_changes_nothing(memsieve: Memsieve, tmp_path: Path) -> None:
     file = write(tmp_path / "Memories.md", FILE)
-    memsieve("import", "Memories.md", "--store", "store")
+    memsieve("memories-md", "import", "Memories.md", "--store", "store")
     before = live(memsieve)
     os.utime(file, (2_000_000_000, 2_000_000_000))
-    again = memsieve("import", "Memories.md", "--store", "store", "--json").json()
+    again = memsieve("memories-md", "import", "Memories.md", "--store", "store", "--json").json()
     assert again["decisions"] == {"ignore": 4}
     assert live(memsieve) == before
 
@@ -137,10 +139,10 @@ def test_importing_again_changes_nothing(memsieve: Memsieve, tmp_path: Path) -> 
 @pytest.mark.covers("S3.7", "S3.52", "S0.36")
 def test_a_correction_by_hand_gives_the_memory_its_text(memsieve: Memsieve, tmp_path: Path) -> None:
     file = write(tmp_path / "Memories.md", FILE)
-    memsieve("import", "Memories.md", "--store", "store")
+    memsieve("memories-md", "import", "Memories.md", "--store", "store")
     before = live(memsieve)["Ferry"]
     write(file, FILE.replace("may come at noon", "comes on Sundays only"))
-    told = memsieve("import", "Memories.md", "--store", "store", "--json").json()
+    told = memsieve("memories-md", "import", "Memories.md", "--store", "store", "--json").json()
     assert told["decisions"] == {"ignore": 3, "replace": 1}
     after = live(memsieve)["Ferry"]
     assert after["id"] == before["id"]
@@ -151,7 +153,7 @@ def test_a_correction_by_hand_gives_the_memory_its_text(memsieve: Memsieve, tmp_
 def test_what_cannot_be_read_is_told_with_its_line(memsieve: Memsieve, tmp_path: Path) -> None:
     twice = "\n**[NOTE] Pit**\nDig.\n\n**[NOTE] Pit**\nDig.\n\n**[NOTE] Nul**\nA \0 here.\n"
     write(tmp_path / "Memories.md", UNTIDY + "\n## Location 9: Yard\n" + twice)
-    told = memsieve("import", "Memories.md", "--dry-run", "--json")
+    told = memsieve("memories-md", "import", "Memories.md", "--dry-run", "--json")
     problems = {problem["line"]: problem["message"] for problem in told.json()["problems"]}
     assert "no header of an entry" in problems[14]
     assert "belongs to no location" in problems[19]
@@ -160,18 +162,18 @@ def test_what_cannot_be_read_is_told_with_its_line(memsieve: Memsieve, tmp_path:
     assert "Memories.md:14: " in told.err
     assert [entry["title"] for entry in told.json()["entries"]] == ["Bats", "Pit", "Pit"]
     assert not (tmp_path / "memsieve-store").exists()
-    shown = memsieve("import", "Memories.md", "--dry-run")
+    shown = memsieve("memories-md", "import", "Memories.md", "--dry-run")
     assert "3 entries to import" in shown.out
 
 
 @pytest.mark.covers("S0.64")
 def test_events_can_be_written_and_run_elsewhere(memsieve: Memsieve, tmp_path: Path) -> None:
     write(tmp_path / "Memories.md", FILE)
-    assert memsieve("import", "Memories.md", "--out", "events.jsonl").code == 0
+    assert memsieve("memories-md", "import", "Memories.md", "--out", "events.jsonl").code == 0
     rows = [json.loads(line) for line in (tmp_path / "events.jsonl").read_bytes().splitlines()]
     assert [row["title"] for row in rows] == ["Oil the lamp", "Ninth stair", "Ferry", "Crate"]
     assert memsieve("run", "events.jsonl", "--store", "store").code == 0
-    told = memsieve("import", "Memories.md", "--store", "store", "--json").json()
+    told = memsieve("memories-md", "import", "Memories.md", "--store", "store", "--json").json()
     assert told["decisions"] == {"ignore": 4}
 
 
@@ -189,17 +191,17 @@ def test_a_file_that_cannot_be_read_is_refused(
     (tmp_path / "directory").mkdir()
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    refused = memsieve("import", name, "--store", "store")
+    refused = memsieve("memories-md", "import", name, "--store", "store")
     assert refused.code == 2
     assert reason in refused.err
-    assert memsieve("import", name, "--world", "a//b", "--store", "store").code == 2
+    assert memsieve("memories-md", "import", name, "--world", "a//b", "--store", "store").code == 2
 
 
 @pytest.mark.covers("S3.10", "S3.11", "S3.15", "S0.83", "B106")
 def test_a_store_is_written_into_a_new_file(memsieve: Memsieve, tmp_path: Path) -> None:
     write(tmp_path / "Memories.md", FILE)
-    memsieve("import", "Memories.md", "--store", "store")
-    written = memsieve("export-md", "new.md", "--store", "store")
+    memsieve("memories-md", "import", "Memories.md", "--store", "store")
+    written = memsieve("memories-md", "export", "new.md", "--store", "store")
     assert written.code == 0
     assert "new.md written: 3 memories" in written.out
     assert (tmp_path / "new.md").read_text("utf-8") == (
@@ -212,7 +214,7 @@ def test_a_store_is_written_into_a_new_file(memsieve: Memsieve, tmp_path: Path) 
         "**[DANGER] Ninth stair** *(Ep1, T25→T48, -2, seen 3x)*\n"
         "The ninth stair breaks under a heavy load.\n\n---\n"
     )
-    assert "unchanged" in memsieve("export-md", "new.md", "--store", "store").out
+    assert "unchanged" in memsieve("memories-md", "export", "new.md", "--store", "store").out
 
 
 def rows(path: Path, *events: dict[str, Any]) -> Path:
@@ -231,7 +233,7 @@ def test_what_became_of_the_memories_is_brought_into_the_file(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
     file = write(tmp_path / "Memories.md", FILE)
-    memsieve("import", "Memories.md", "--store", "store")
+    memsieve("memories-md", "import", "Memories.md", "--store", "store")
     stair = live(memsieve)["Ninth stair"]["id"]
     rows(
         tmp_path / "more.jsonl",
@@ -251,10 +253,10 @@ def test_what_became_of_the_memories_is_brought_into_the_file(
     )
     run = memsieve("run", "more.jsonl", "--store", "store", "--policy", "memories-md")
     assert run.code == 0
-    planned = memsieve("export-md", "Memories.md", "--store", "store", "--dry-run")
+    planned = memsieve("memories-md", "export", "Memories.md", "--store", "store", "--dry-run")
     assert "would be written: 4 memories" in planned.out
     assert file.read_text("utf-8") == FILE
-    assert memsieve("export-md", "Memories.md", "--store", "store").code == 0
+    assert memsieve("memories-md", "export", "Memories.md", "--store", "store").code == 0
     expected = FILE.replace(
         "Oil the lamp** *(Ep1, T23-24, +5)*", "Oil the lamp** *(Ep2, T23→T60, +5, seen 2x)*"
     )
@@ -272,7 +274,7 @@ def test_what_became_of_the_memories_is_brought_into_the_file(
     )
     assert file.read_text("utf-8") == expected
     assert (tmp_path / "Memories.md.backup-1").read_text("utf-8") == FILE
-    memsieve("export-md", "Memories.md", "--store", "store")
+    memsieve("memories-md", "export", "Memories.md", "--store", "store")
     assert file.read_text("utf-8") == expected
 
 
@@ -282,16 +284,16 @@ def test_entries_that_were_joined_say_so(memsieve: Memsieve, tmp_path: Path) -> 
     well = "**[NOTE] Well** *(Ep1, T3)*\nThe well behind the barn is empty.\n\n"
     more = "The well behind the barn is empty. The gate is shut at night."
     file = write(tmp_path / "Memories.md", f"{start}{well}**[NOTE] Gate** *(Ep1, T9)*\n{more}\n")
-    told = memsieve("import", "Memories.md", "--store", "store", "--json").json()
+    told = memsieve("memories-md", "import", "Memories.md", "--store", "store", "--json").json()
     assert told["decisions"] == {"insert": 1, "merge": 1}
-    assert memsieve("export-md", "Memories.md", "--store", "store").code == 0
+    assert memsieve("memories-md", "export", "Memories.md", "--store", "store").code == 0
     assert file.read_text("utf-8") == (
         f"{start}**[NOTE - SUPERSEDED] Well** *(Ep1, T3)*\n"
         '[Superseded by "Gate"]\n'
         "~~The well behind the barn is empty.~~\n\n"
         f"**[NOTE] Gate** *(Ep1, T3→T9, seen 2x)*\n{more}\n"
     )
-    again = memsieve("export-md", "Memories.md", "--store", "store")
+    again = memsieve("memories-md", "export", "Memories.md", "--store", "store")
     assert "unchanged" in again.out
     assert again.err == ""
 
@@ -299,37 +301,37 @@ def test_entries_that_were_joined_say_so(memsieve: Memsieve, tmp_path: Path) -> 
 @pytest.mark.covers("S3.52")
 def test_an_edit_that_was_not_imported_is_left_alone(memsieve: Memsieve, tmp_path: Path) -> None:
     file = write(tmp_path / "Memories.md", FILE)
-    memsieve("import", "Memories.md", "--store", "store")
+    memsieve("memories-md", "import", "Memories.md", "--store", "store")
     edited = FILE.replace("may come at noon", "comes on Sundays only")
     write(file, edited)
-    told = memsieve("export-md", "Memories.md", "--store", "store")
+    told = memsieve("memories-md", "export", "Memories.md", "--store", "store")
     assert told.code == 0
     assert 'location 7: "Ferry" was edited by hand and stays so: import it' in told.err
     assert file.read_text("utf-8") == edited
-    memsieve("import", "Memories.md", "--store", "store")
-    told = memsieve("export-md", "Memories.md", "--store", "store")
+    memsieve("memories-md", "import", "Memories.md", "--store", "store")
+    told = memsieve("memories-md", "export", "Memories.md", "--store", "store")
     assert told.err == ""
     assert file.read_text("utf-8") == edited.replace("(Ep2, T5)", "(Ep2, T5, seen 2x)")
 
 
 def test_only_the_world_that_was_asked_for_is_exported(memsieve: Memsieve, tmp_path: Path) -> None:
     write(tmp_path / "Memories.md", FILE)
-    memsieve("import", "Memories.md", "--store", "store", "--world", "coast")
-    assert "0 memories" in memsieve("export-md", "no.md", "--store", "store").out
+    memsieve("memories-md", "import", "Memories.md", "--store", "store", "--world", "coast")
+    assert "0 memories" in memsieve("memories-md", "export", "no.md", "--store", "store").out
     assert not (tmp_path / "no.md").exists()
-    written = memsieve("export-md", "yes.md", "--store", "store", "--world", "coast")
+    written = memsieve("memories-md", "export", "yes.md", "--store", "store", "--world", "coast")
     assert "3 memories" in written.out
 
 
 def test_a_file_that_cannot_be_written_is_refused(memsieve: Memsieve, tmp_path: Path) -> None:
     write(tmp_path / "Memories.md", FILE).chmod(0o444)
-    memsieve("import", "Memories.md", "--store", "store")
-    refused = memsieve("export-md", "Memories.md", "--store", "store")
+    memsieve("memories-md", "import", "Memories.md", "--store", "store")
+    refused = memsieve("memories-md", "export", "Memories.md", "--store", "store")
     assert refused.code == 3
     assert "is read-only" in refused.err
-    assert memsieve("export-md", "new.md", "--store", "no").code == 3
+    assert memsieve("memories-md", "export", "new.md", "--store", "no").code == 3
     write(tmp_path / "kept.md.level.json", "{}")
-    refused = memsieve("export-md", "kept.md", "--store", "store")
+    refused = memsieve("memories-md", "export", "kept.md", "--store", "store")
     assert refused.code == 2
     assert "is kept by sinks.memories_md already" in refused.err
 
@@ -354,7 +356,7 @@ def test_a_person_and_a_writer_share_a_file(memsieve: Memsieve, tmp_path: Path, 
     rows(tmp_path / "rows.jsonl", {"text": "The gate is locked.", "title": "Gate", "turn": 3})
     assert memsieve("run", "rows.jsonl").code == 0
     assert "**[NOTE] Gate** *(T3)*\nThe gate is locked.\n" in kept.read_text("utf-8")
-    told = memsieve("import", "kept.md", "--json").json()
+    told = memsieve("memories-md", "import", "kept.md", "--json").json()
     assert (told["events"], told["unchanged"]) == (0, 1)
     for old, new in [
         ("The gate is locked.", "The gate stands open at noon."),
@@ -363,13 +365,13 @@ def test_a_person_and_a_writer_share_a_file(memsieve: Memsieve, tmp_path: Path, 
         ("The gate stands open at noon.", "The gate is guarded by a dog."),
     ]:
         edit(kept, old, new)
-        told = memsieve("import", "kept.md", "--json")
+        told = memsieve("memories-md", "import", "kept.md", "--json")
         assert told.json()["decisions"] == {"replace": 1}
         assert "by hand" not in told.err
         assert live(memsieve)["Gate"]["text"] == new
         assert new in kept.read_text("utf-8")
     assert kept.read_text("utf-8").count("**[NOTE") == 1
-    assert memsieve("verify", "--store", "store").code == 0
+    assert memsieve("check", "--full", "--store", "store").code == 0
 
 
 @pytest.mark.covers("S3.7", "S3.52", "B105", "C9", "B15")
@@ -388,8 +390,8 @@ def test_what_a_person_strikes_through_ends(
     assert memsieve("run", "rows.jsonl").code == 0
     edit(kept, "\nThe gate is locked.\n", struck)
     edited = kept.read_text("utf-8")
-    assert "struck through by hand" in memsieve("import", "kept.md", "--dry-run").out
-    told = memsieve("import", "kept.md", "--json")
+    assert "struck through by hand" in memsieve("memories-md", "import", "kept.md", "--dry-run").out
+    told = memsieve("memories-md", "import", "kept.md", "--json")
     assert told.json()["decisions"] == {"revise": 1}
     assert list(live(memsieve)) == ["Ferry"]
     assert kept.read_text("utf-8") == edited
@@ -397,9 +399,9 @@ def test_what_a_person_strikes_through_ends(
     [last] = memsieve("decisions", "--json", "--limit", 1).json()
     assert (last["event"]["kind"], last["event"]["reason"]) == ("retire", "invalid")
     assert last["event"]["note"] == note
-    again = memsieve("import", "kept.md", "--json").json()
+    again = memsieve("memories-md", "import", "kept.md", "--json").json()
     assert (again["events"], again["unchanged"]) == (0, 2)
-    assert memsieve("verify", "--store", "store").code == 0
+    assert memsieve("check", "--full", "--store", "store").code == 0
 
 
 @pytest.mark.covers("D40")
@@ -414,7 +416,7 @@ def test_what_changed_since_it_was_struck_through_does_not_end(
     again = {"text": "The gate is locked.", "title": "Gate", "turn": 9, "event_id": "later"}
     rows(tmp_path / "more.jsonl", again)
     assert memsieve("run", "more.jsonl").code == 0
-    told = memsieve("import", "kept.md", "--json").json()
+    told = memsieve("memories-md", "import", "kept.md", "--json").json()
     assert told["decisions"] == {"ignore": 1}
     assert list(live(memsieve)) == ["Gate"]
 
@@ -424,7 +426,7 @@ def test_a_file_that_is_imported_can_be_kept_from_then_on(
     memsieve: Memsieve, tmp_path: Path, kept: Path
 ) -> None:
     write(kept, FILE)
-    told = memsieve("import", "kept.md", "--json")
+    told = memsieve("memories-md", "import", "kept.md", "--json")
     assert told.json()["decisions"] == {"insert": 4}
     assert told.json()["problems"] != []
     assert kept.read_text("utf-8") == FILE
@@ -442,8 +444,10 @@ def test_the_entries_of_a_kept_file_go_whole_into_another_store(
 ) -> None:
     rows(tmp_path / "rows.jsonl", {"text": "The gate is locked.", "title": "Gate", "turn": 3})
     memsieve("run", "rows.jsonl")
-    told = memsieve("import", "kept.md", "--dry-run", "--store", "other", "--json").json()
+    told = memsieve(
+        "memories-md", "import", "kept.md", "--dry-run", "--store", "other", "--json"
+    ).json()
     assert told["events"] == 1
-    assert memsieve("import", "kept.md", "--out", "events.jsonl").code == 0
+    assert memsieve("memories-md", "import", "kept.md", "--out", "events.jsonl").code == 0
     assert (tmp_path / "events.jsonl").read_text("utf-8").count("\n") == 1
     assert kept.is_file()

@@ -1,4 +1,4 @@
-"""`memsieve load`, and the function behind it, over a store that `memsieve run` has made."""
+"""`memsieve search`, and the function behind it, over a store that `memsieve run` has made."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ CROWDED = Path("examples/load/crowded.jsonl").absolute()
 TEXTS = [json.loads(line)["text"] for line in CROWDED.read_text("utf-8").splitlines()]
 COFFEE = [text for text in TEXTS if "pour-over" not in text]
 BROKEN = [text for text in TEXTS if "pour-over" in text]
-ASKED = ("load", "--scope", "cafe/tyler", "--query", "What about coffee?", "--store", "store")
+ASKED = ("search", "--scope", "cafe/tyler", "--query", "What about coffee?", "--store", "store")
 LOAD = (*ASKED, "--policy", "thorough")
 """By the policy to which rather one fact than two is enough: it shows two of the seven."""
 
@@ -52,7 +52,7 @@ def test_of_the_issues_seven_memories_two_are_shown_and_seven_stay(memsieve: Mem
     assert members(told) == [set(COFFEE), set(BROKEN)]
     assert (told["found"], told["beyond"], told["unjudged"]) == (7, 0, 0)
     assert decisions(Path("store")) == before
-    kept = memsieve("memories", "--store", "store", "--json").json()
+    kept = memsieve("memory", "list", "--store", "store", "--json").json()
     assert sorted(memory["text"] for memory in kept) == sorted(TEXTS)
 
 
@@ -160,7 +160,7 @@ def test_the_documents_cluster_is_one_coherent_text(
 
 @pytest.mark.covers("S4.33", "S4.34")
 def test_the_querys_own_words_may_count(memsieve: Memsieve) -> None:
-    asked = ("load", "--scope", "cafe/tyler", "--query", "flatwhite", "--store", "store")
+    asked = ("search", "--scope", "cafe/tyler", "--query", "flatwhite", "--store", "store")
     told = memsieve(*asked, "--hybrid", 0.3, "--no-dedup", "--json").json()
     [first, *others] = told["entries"]
     assert first["text"] == COFFEE[1]
@@ -189,7 +189,7 @@ def test_what_is_found_can_be_proposed_to_the_owner_who_judges_for_himself(
     assert taken.code == 0
     made = decisions(Path("store"))[7:]
     assert [decision.kind for decision in made] == ["ignore", "replace"]
-    kept = {one["text"] for one in memsieve("memories", "--store", "store", "--json").json()}
+    kept = {one["text"] for one in memsieve("memory", "list", "--store", "store", "--json").json()}
     assert kept == {*COFFEE, BROKEN[0]}
 
 
@@ -201,7 +201,7 @@ def test_a_search_finds_a_repeat_that_the_owner_then_joins(
     once, again = "Ana likes coffee in the morning.", "In the morning, Ana likes coffee."
     write_events(tmp_path / "twice.jsonl", once, again, "Bo works in Lisbon.", scope="cafe/ana")
     memsieve("run", "twice.jsonl", "--store", "twice", "--policy", "keep-both")
-    asked = ("load", "--scope", "cafe/ana", "--query", "coffee", "--store", "twice")
+    asked = ("search", "--scope", "cafe/ana", "--query", "coffee", "--store", "twice")
     shown = memsieve(*asked, "--hints", "hints.jsonl", "--json").json()
     assert {once, again} in members(shown)
     memsieve("run", "hints.jsonl", "--store", "twice")
@@ -209,7 +209,7 @@ def test_a_search_finds_a_repeat_that_the_owner_then_joins(
     assert [(one.kind, one.evidence.reason) for one in made if isinstance(one, Change)] == [
         ("replace", Reason.ONE_FACT)
     ]
-    kept = memsieve("memories", "--store", "twice", "--json").json()
+    kept = memsieve("memory", "list", "--store", "twice", "--json").json()
     assert len(kept) == 2
     assert {memory["text"] for memory in kept} < {once, again, "Bo works in Lisbon."}
 
@@ -219,15 +219,15 @@ def test_duplicates_that_are_found_together_are_a_signal_to_merge_them(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
     """Stored twice while dedup was off; found together, and the owner makes one memory of them."""
-    off = memsieve("policies", "show", "default").out + "\n[scopes.cafe]\nenabled = false\n"
+    off = memsieve("policy", "show", "default").out + "\n[scopes.cafe]\nenabled = false\n"
     (tmp_path / "off.toml").write_text(off, encoding="utf-8")
     short, full = "Ana likes tea.", "Ana likes tea. She has it at four."
     write_events(tmp_path / "tea.jsonl", short, full, scope="cafe/ana")
     memsieve("run", "tea.jsonl", "--store", "store", "--policy", "off.toml")
-    listed = ("memories", "--scope", "cafe/ana", "--store", "store", "--json")
+    listed = ("memory", "list", "--scope", "cafe/ana", "--store", "store", "--json")
     assert len(memsieve(*listed).json()) == 2
     asked = ("--scope", "cafe/ana", "--query", "tea", "--store", "store")
-    assert memsieve("load", *asked, "--hints", "hints.jsonl").code == 0
+    assert memsieve("search", *asked, "--hints", "hints.jsonl").code == 0
     taken = memsieve("run", "hints.jsonl", "--store", "store", "--json").json()
     assert taken["decisions"]["ignore"] == 0
     assert [one["text"] for one in memsieve(*listed).json()] == [full]
@@ -240,6 +240,13 @@ def test_duplicates_that_are_found_together_are_a_signal_to_merge_them(
         (("--query", " "), "is empty or only white space"),
         (("--threshold", 1.5), "--threshold 1.5: Input should be less than or equal to 1"),
         (("--hybrid", -1), "--hybrid -1.0: Input should be greater than or equal to 0"),
+        (("--budget", 50), "--budget goes with --block"),
+        (("--lasting", 0), "--lasting goes with --block"),
+        (("--across", "cafe"), "--across goes with --block"),
+        (("--patterns",), "--patterns goes with --block"),
+        (("--block", "--limit", 5), "--limit goes without --block"),
+        (("--block", "--no-dedup"), "--dedup goes without --block"),
+        (("--block", "--policy", "default"), "--policy goes without --block"),
     ],
 )
 def test_what_cannot_be_asked_is_named(
@@ -250,10 +257,19 @@ def test_what_cannot_be_asked_is_named(
     assert reason in refused.err
 
 
+@pytest.mark.parametrize("given", [(), ("--scope", "cafe/tyler"), ("--query", "coffee")])
+def test_a_search_without_a_block_wants_a_scope_and_a_query(
+    memsieve: Memsieve, given: tuple[str, ...]
+) -> None:
+    refused = memsieve("search", *given)
+    assert (refused.code, refused.out) == (2, "")
+    assert "give --scope and --query, or --block" in refused.err
+
+
 def test_an_unknown_scope_has_nothing(memsieve: Memsieve) -> None:
-    asked = ("load", "--scope", "cafe/ben", "--query", "coffee", "--store", "store")
+    asked = ("search", "--scope", "cafe/ben", "--query", "coffee", "--store", "store")
     assert memsieve(*asked).out == "nothing found\n"
-    refused = memsieve("load", "--scope", "cafe/ben", "--query", "coffee", "--store", "nowhere")
+    refused = memsieve("search", "--scope", "cafe/ben", "--query", "coffee", "--store", "nowhere")
     assert refused.code == 3
 
 

@@ -67,7 +67,7 @@ class Game:
 
     def memories(self, place: int) -> list[dict[str, Any]]:
         below = ("--scope", f"{WORLD}/{place}")
-        return self._memsieve("memories", "--store", "s", *below, "--json").json()
+        return self._memsieve("memory", "list", "--store", "s", *below, "--json").json()
 
     def texts(self, place: int) -> list[str]:
         return [memory["text"] for memory in self.memories(place)]

@@ -1,4 +1,4 @@
-"""`memsieve recall`, and the functions behind it, over a store that `memsieve run` has made."""
+"""`memsieve search --block`, and the functions behind it, over a store that `memsieve run` has made."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ def _store(made: Path, tmp_path: Path) -> None:
 
 @pytest.mark.covers("S0.84")
 def test_a_scope_is_printed_as_a_block(memsieve: Memsieve) -> None:
-    result = memsieve("recall", "--scope", "coast/lighthouse", "--store", "store")
+    result = memsieve("search", "--block", "--scope", "coast/lighthouse", "--store", "store")
     assert result.code == 0
     assert result.out.splitlines() == [
         "Memory of Lighthouse (coast/lighthouse): 3 visits, 2 sessions",
@@ -70,13 +70,13 @@ def test_a_scope_is_printed_as_a_block(memsieve: Memsieve) -> None:
 
 @pytest.mark.covers("S3.36")
 def test_an_unknown_scope_is_a_first_visit(memsieve: Memsieve) -> None:
-    result = memsieve("recall", "--scope", "coast/cave", "--store", "store")
+    result = memsieve("search", "--block", "--scope", "coast/cave", "--store", "store")
     assert (result.code, result.out) == (0, "First visit - no prior experiences\n")
 
 
 @pytest.mark.covers("S3.37")
 def test_what_does_not_fit_is_left_out_whole_and_counted(memsieve: Memsieve) -> None:
-    asked = ("recall", "--scope", "coast/lighthouse", "--store", "store", "--budget", 50)
+    asked = ("search", "--block", "--scope", "coast/lighthouse", "--store", "store", "--budget", 50)
     lines = memsieve(*asked).out.splitlines()
     assert lines[1:] == [f"- [DANGER] {STAIR} (seen 2x)", "(3 more not shown)"]
     told = memsieve(*asked, "--json").json()
@@ -92,8 +92,10 @@ def test_what_does_not_fit_is_left_out_whole_and_counted(memsieve: Memsieve) -> 
 
 
 def test_every_recalled_memory_can_be_recognised_by_its_id(memsieve: Memsieve) -> None:
-    told = memsieve("recall", "--scope", "coast/pier", "--store", "store", "--json").json()
-    kept = memsieve("memories", "--scope", "coast/pier", "--store", "store", "--json").json()
+    told = memsieve(
+        "search", "--block", "--scope", "coast/pier", "--store", "store", "--json"
+    ).json()
+    kept = memsieve("memory", "list", "--scope", "coast/pier", "--store", "store", "--json").json()
     assert {one["id"]: one["text"] for one in told["memories"]} == {
         memory["id"]: memory["text"] for memory in kept
     }
@@ -101,7 +103,7 @@ def test_every_recalled_memory_can_be_recognised_by_its_id(memsieve: Memsieve) -
 
 
 def test_a_query_brings_what_is_nearest(memsieve: Memsieve) -> None:
-    asked = ("recall", "--scope", "coast/lighthouse", "--store", "store", "--json")
+    asked = ("search", "--block", "--scope", "coast/lighthouse", "--store", "store", "--json")
     told = memsieve(*asked, "--query", "how can I keep the light on?", "--lasting", 0).json()
     active = [one for one in told["memories"] if one["status"] == "active"]
     assert active[0]["text"] == LAMP
@@ -114,7 +116,7 @@ def test_a_query_brings_what_is_nearest(memsieve: Memsieve) -> None:
 
 @pytest.mark.covers("S0.79")
 def test_a_query_can_be_put_to_all_scopes_below_one(memsieve: Memsieve) -> None:
-    asked = ("recall", "--store", "store", "--query", "When does the boat go?")
+    asked = ("search", "--block", "--store", "store", "--query", "When does the boat go?")
     lines = memsieve(*asked, "--across", "coast/").out.splitlines()
     assert lines[:2] == [
         "Memory of coast and below",
@@ -127,9 +129,9 @@ def test_a_query_can_be_put_to_all_scopes_below_one(memsieve: Memsieve) -> None:
 
 
 def test_what_scopes_share_is_shown_only_where_it_is_asked_for(memsieve: Memsieve) -> None:
-    lines = memsieve("recall", "--across", "coast", "--store", "store").out.splitlines()
+    lines = memsieve("search", "--block", "--across", "coast", "--store", "store").out.splitlines()
     assert lines[1:] == [f"- {DOOR} (in 2 scopes: coast/lighthouse, coast/pier)"]
-    alone = memsieve("recall", "--scope", "coast", "--store", "store").out
+    alone = memsieve("search", "--block", "--scope", "coast", "--store", "store").out
     assert alone == "First visit - no prior experiences\n"
 
 
@@ -147,7 +149,7 @@ def test_what_many_places_have_alike_is_shown_where_it_is_asked_for(
     write(tmp_path / "house.jsonl", *alike, *others)
     run([tmp_path / "house.jsonl"], tmp_path / "other")
     before = memsieve("decisions", "--store", "other", "--json").out
-    asked = ("recall", "--across", "house", "--store", "other")
+    asked = ("search", "--block", "--across", "house", "--store", "other")
     assert memsieve(*asked).out.splitlines()[1] == "Nothing found."
     [heading, line] = memsieve(*asked, "--patterns").out.splitlines()
     assert heading == "Memory of house and below"
@@ -172,19 +174,19 @@ def test_what_many_places_have_alike_is_shown_where_it_is_asked_for(
 def test_what_cannot_be_asked_is_named(
     memsieve: Memsieve, arguments: tuple[object, ...], reason: str
 ) -> None:
-    refused = memsieve("recall", "--store", "store", *arguments)
+    refused = memsieve("search", "--block", "--store", "store", *arguments)
     assert (refused.code, refused.out) == (2, "")
     assert reason in refused.err
 
 
 def test_where_there_is_no_store_that_is_said(memsieve: Memsieve) -> None:
-    refused = memsieve("recall", "--scope", "coast/pier", "--store", "nowhere")
+    refused = memsieve("search", "--block", "--scope", "coast/pier", "--store", "nowhere")
     assert refused.code == 3
     assert "nowhere holds no store" in refused.err
 
 
 def test_the_function_for_scripts_returns_what_the_command_prints(memsieve: Memsieve) -> None:
-    printed = memsieve("recall", "--scope", "coast/pier", "--store", "store").out
+    printed = memsieve("search", "--block", "--scope", "coast/pier", "--store", "store").out
     assert recall("coast/pier", store="store") == printed.rstrip("\n")
     nearest = recall("coast/pier", store=Path("store"), query="boat", budget=30)
     assert "ferry" in nearest.splitlines()[1]
@@ -227,8 +229,8 @@ def test_a_text_is_as_near_as_a_query_as_it_was_as_an_event(
     assert isinstance(second, Insert)
     [compared] = second.evidence.neighbours
     asked = ("--scope", "acme/ana", "--store", "s", "--query", nine, "--json")
-    recalled = memsieve("recall", *asked).json()["memories"]
-    entries = memsieve("load", *asked, "--no-dedup").json()["entries"]
+    recalled = memsieve("search", "--block", *asked).json()["memories"]
+    entries = memsieve("search", *asked, "--no-dedup").json()["entries"]
     loaded = [member for entry in entries for member in entry["members"]]
     expected = {noon: compared.similarity, nine: 1.0}
     assert {one["text"]: one["similarity"] for one in recalled} == expected

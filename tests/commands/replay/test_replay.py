@@ -53,23 +53,25 @@ def decisions(memsieve: Memsieve, store: str) -> list[Any]:
 
 def findings(memsieve: Memsieve) -> list[str]:
     """Return what `doctor` says of the store, but for how much of the disk is left."""
-    said = memsieve("doctor", "--store", "store", "--json").json()
+    said = memsieve("check", "--store", "store", "--json").json()
     return [re.sub(r"[\d.]+ GB of disk", "disk", one["fact"]) for one in said]
 
 
 def memories(memsieve: Memsieve, store: str) -> list[Any]:
-    return memsieve("memories", "--store", store, "--json", "--retired").json()
+    return memsieve("memory", "list", "--store", store, "--json", "--retired").json()
 
 
 @pytest.mark.covers("B128")
 def test_the_same_policy_decides_the_same_in_every_byte(memsieve: Memsieve) -> None:
-    told = memsieve("replay", "redecide", "--store", "store", "--into", "again", "--json").json()
+    told = memsieve(
+        "store", "replay", "redecide", "--store", "store", "--into", "again", "--json"
+    ).json()
     before = [one for one in decisions(memsieve, "store") if one["kind"] != "reject"]
     assert (told["compared"], told["changed"]) == (len(before), 0)
     after = decisions(memsieve, "again")
     assert [_placeless(one) for one in after] == [_placeless(one) for one in before]
     assert memories(memsieve, "again") == memories(memsieve, "store")
-    assert memsieve("doctor", "--store", "again").code == 0
+    assert memsieve("check", "--store", "again").code == 0
 
 
 def _placeless(decision: dict[str, Any]) -> dict[str, Any]:
@@ -83,12 +85,12 @@ def test_another_policy_is_tried_without_keeping_anything(
 ) -> None:
     before = {path.name for path in tmp_path.iterdir()}
     args = ("--store", "store", "--policy", bolder, "--scope", "near", "--dry-run")
-    shown = memsieve("replay", "redecide", *args)
+    shown = memsieve("store", "replay", "redecide", *args)
     assert "insert     -> merge" in shown.out
     assert f'"{NEAR[1]}"' in shown.out
     assert any(f'it then says "{text}"' in shown.out for text in JOINED)
     assert {path.name for path in tmp_path.iterdir()} == before
-    told = memsieve("replay", "redecide", *args, "--json").json()
+    told = memsieve("store", "replay", "redecide", *args, "--json").json()
     [changed] = [
         one for one in told["kinds"] if (one["before"], one["after"]) == ("insert", "merge")
     ]
@@ -99,10 +101,12 @@ def test_another_policy_is_tried_without_keeping_anything(
 
 def test_what_was_kept_can_be_compared_later(memsieve: Memsieve, bolder: str) -> None:
     args = ("--store", "store", "--policy", bolder, "--json")
-    told = memsieve("replay", "redecide", *args, "--into", "tried").json()
+    told = memsieve("store", "replay", "redecide", *args, "--into", "tried").json()
     del told["seconds"]
-    assert memsieve("replay", "diff", "tried", "--store", "store", "--json").json() == told
-    texts = [memory["text"] for memory in memsieve("memories", "--store", "tried", "--json").json()]
+    assert memsieve("store", "replay", "diff", "tried", "--store", "store", "--json").json() == told
+    texts = [
+        memory["text"] for memory in memsieve("memory", "list", "--store", "tried", "--json").json()
+    ]
     assert JOINED & set(texts)
 
 
@@ -111,13 +115,15 @@ def test_what_lies_before_the_selection_stays_as_it_was_decided(
 ) -> None:
     last = decisions(memsieve, "store")[-1]["source"]["offset"]
     args = ("--store", "store", "--policy", bolder, "--json")
-    told = memsieve("replay", "redecide", *args, "--from", last, "--into", "late").json()
+    told = memsieve("store", "replay", "redecide", *args, "--from", last, "--into", "late").json()
     assert told["changed"] == 1
     kinds = {one["source"]["offset"]: one["kind"] for one in decisions(memsieve, "late")}
     assert kinds[last] == "merge"
     policies = {one["policy_id"].partition("-")[0] for one in decisions(memsieve, "late")}
     assert policies == {"default", "bolder"}
-    none = memsieve("replay", "redecide", *args, "--from", "2030-01-01", "--dry-run").json()
+    none = memsieve(
+        "store", "replay", "redecide", *args, "--from", "2030-01-01", "--dry-run"
+    ).json()
     assert none["changed"] == 0
 
 
@@ -131,13 +137,13 @@ def test_what_lies_before_the_selection_stays_as_it_was_decided(
     ],
 )
 def test_a_part_is_decided_on_alone(memsieve: Memsieve, options: Sequence[str], texts: int) -> None:
-    args = ("replay", "redecide", "--store", "store", "--dry-run", "--json")
+    args = ("store", "replay", "redecide", "--store", "store", "--dry-run", "--json")
     assert memsieve(*args, *options).json()["compared"] == texts
 
 
 def test_the_events_topic_can_be_read_instead_with_what_was_rejected(memsieve: Memsieve) -> None:
     args = ("--store", "store", "--into", "again", "--events", "--json")
-    told = memsieve("replay", "redecide", *args).json()
+    told = memsieve("store", "replay", "redecide", *args).json()
     assert (told["compared"], told["changed"]) == (len(decisions(memsieve, "store")), 0)
 
 
@@ -146,7 +152,7 @@ def test_an_interrupted_replay_goes_on(memsieve: Memsieve, tmp_path: Path) -> No
         tmp_path / "more.jsonl", *(f"Bo keeps box {n} on shelf {n * 7}." for n in range(900))
     )
     assert memsieve("run", "more.jsonl", "--store", "many").code == 0
-    command = ("replay", "redecide", "--store", "many", "--into", "again")
+    command = ("store", "replay", "redecide", "--store", "many", "--into", "again")
     process = start(*command, "--rate", "600", cwd=tmp_path)
     wait_until(lambda: _decided(tmp_path / "again") > 0, "it has begun")
     process.send_signal(signal.SIGINT)
@@ -188,15 +194,15 @@ def _decided(store: Path) -> int:
 def test_what_cannot_be_done_is_refused(
     memsieve: Memsieve, arguments: Sequence[str], reason: str
 ) -> None:
-    refused = memsieve("replay", *arguments, "--store", "store")
+    refused = memsieve("store", "replay", *arguments, "--store", "store")
     assert refused.code in {2, 3}
     assert reason in refused.err
 
 
 def test_another_replay_is_not_gone_on_with(memsieve: Memsieve, bolder: str) -> None:
-    assert memsieve("replay", "redecide", "--store", "store", "--into", "tried").code == 0
+    assert memsieve("store", "replay", "redecide", "--store", "store", "--into", "tried").code == 0
     args = ("--store", "store", "--into", "tried", "--policy", bolder)
-    refused = memsieve("replay", "redecide", *args)
+    refused = memsieve("store", "replay", "redecide", *args)
     assert refused.code == 2
     assert "tried was begun with another policy: give the same command again" in refused.err
 
@@ -204,7 +210,7 @@ def test_another_replay_is_not_gone_on_with(memsieve: Memsieve, bolder: str) -> 
 @pytest.mark.covers("B130")
 def test_the_index_is_built_anew_and_put_in_place(memsieve: Memsieve, tmp_path: Path) -> None:
     before = findings(memsieve)
-    told = memsieve("replay", "rematerialise", "--store", "store", "--json").json()
+    told = memsieve("store", "replay", "rematerialise", "--store", "store", "--json").json()
     assert told["memories"] == len(memories(memsieve, "store"))
     assert {path.name for path in (tmp_path / "store").iterdir() if "index" in path.name} == {
         "index"
@@ -219,15 +225,18 @@ def test_the_index_is_built_anew_and_put_in_place(memsieve: Memsieve, tmp_path: 
 def test_memories_are_written_elsewhere_as_they_are_or_were(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
-    assert memsieve("replay", "rematerialise", "--store", "store", "--sqlite", "now.db").code == 0
+    assert (
+        memsieve("store", "replay", "rematerialise", "--store", "store", "--sqlite", "now.db").code
+        == 0
+    )
     listed = memories(memsieve, "store")
     now = {one["id"]: {k: v for k, v in one.items() if k != "conflicts"} for one in listed}
     assert _in_sqlite(tmp_path / "now.db") == now
     args = ("--store", "store", "--to", "3", "--jsonl", "then")
-    assert memsieve("replay", "rematerialise", *args).code == 0
+    assert memsieve("store", "replay", "rematerialise", *args).code == 0
     lines = (tmp_path / "then" / "memories-0.jsonl").read_text("utf-8").splitlines()
     assert {json.loads(line)["decided"]["offset"] for line in lines} <= {1, 2, 3}
-    refused = memsieve("replay", "rematerialise", "--store", "store", "--sqlite", "now.db")
+    refused = memsieve("store", "replay", "rematerialise", "--store", "store", "--sqlite", "now.db")
     assert "now.db holds memories already: name a new one" in refused.err
 
 
@@ -242,7 +251,9 @@ def _in_sqlite(path: Path) -> dict[str, Any]:
 def test_a_shadow_tells_what_it_would_decide_otherwise(
     memsieve: Memsieve, bolder: str, tmp_path: Path
 ) -> None:
-    process = start("shadow", "--store", "store", "--policy", bolder, "--json", cwd=tmp_path)
+    process = start(
+        "policy", "shadow", "--store", "store", "--policy", bolder, "--json", cwd=tmp_path
+    )
     assert process.stderr is not None
     assert "deciding alongside the live policy" in process.stderr.readline()
     told = tmp_path / "near2.jsonl"
@@ -261,7 +272,7 @@ def test_a_shadow_tells_what_it_would_decide_otherwise(
 
 def test_a_shadow_ends_with_a_summary(memsieve: Memsieve, bolder: str, tmp_path: Path) -> None:
     del memsieve
-    command = ("shadow", "--store", "store", "--policy", bolder, "--from", "0")
+    command = ("policy", "shadow", "--store", "store", "--policy", bolder, "--from", "0")
     process = start(*command, cwd=tmp_path)
     assert process.stdout is not None
     while "merge" not in process.stdout.readline():

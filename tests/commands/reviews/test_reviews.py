@@ -56,7 +56,7 @@ def question_of(memsieve: Memsieve, scope: str) -> str:
 
 
 def live(memsieve: Memsieve) -> set[str]:
-    return {one["text"] for one in memsieve("memories", *STORE, "--json").json()}
+    return {one["text"] for one in memsieve("memory", "list", *STORE, "--json").json()}
 
 
 @pytest.mark.covers("B40")
@@ -112,7 +112,7 @@ def test_an_answer_is_decided_and_applied_at_once(memsieve: Memsieve) -> None:
     assert (closed["state"], closed["answer"]["author"]) == ("answered", "cleo")
     assert "answered same by cleo, 2026" in (told := reviews(memsieve, "show", identity).out)
     assert '"the one roof"' in told
-    assert memsieve("verify", *STORE).code == 0
+    assert memsieve("check", "--full", *STORE).code == 0
     history = memsieve("explain", closed["answer"]["event_id"], *STORE).out
     assert f"cleo: memory {newer} is to memory {older}: same" in history
     assert memsieve("decisions", *STORE).code == 0
@@ -238,18 +238,20 @@ def test_answers_are_labels_that_evaluate_reads(memsieve: Memsieve) -> None:
     reviews(memsieve, "export", "--out", "pairs.jsonl", "--scope", "acme/bo")
     [line] = Path("pairs.jsonl").read_text("utf-8").splitlines()
     assert json.loads(line) == rows[1]
-    measured = memsieve("evaluate", "pairs.jsonl", "--json")
+    measured = memsieve("policy", "evaluate", "pairs.jsonl", "--json")
     assert measured.code == 0, measured.err
 
 
 def test_a_replay_decides_on_answers_as_it_was_decided(memsieve: Memsieve) -> None:
     assert reviews(memsieve, "answer", question_of(memsieve, "acme/ana"), "refines").code == 0
     for options in ((), ("--events",)):
-        replayed = memsieve("replay", "redecide", "--dry-run", *STORE, *options)
+        replayed = memsieve("store", "replay", "redecide", "--dry-run", *STORE, *options)
         assert replayed.code == 0, replayed.err
         assert "5 events compared, 0 decided otherwise" in replayed.out
-    assert memsieve("replay", "redecide", "--into", "anew", *STORE).code == 0
-    assert memsieve("memories", "--store", "anew").out == memsieve("memories", *STORE).out
+    assert memsieve("store", "replay", "redecide", "--into", "anew", *STORE).code == 0
+    assert (
+        memsieve("memory", "list", "--store", "anew").out == memsieve("memory", "list", *STORE).out
+    )
 
 
 def test_what_was_published_cannot_steer_the_terminal(memsieve: Memsieve, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`memsieve extractor` and what goes with it: what cannot be done is refused, with the remedy."""
+"""`memsieve service extractor` and what goes with it: what cannot be done is refused, with the remedy."""
 
 import json
 from pathlib import Path
@@ -22,9 +22,9 @@ ENDPOINT = '[llm]\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "tiny"\n'
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        (("extractor",), "kafka.bootstrap is not set"),
-        (("extractor", *KAFKA, "--llm"), "index.kind edge is for one process"),
-        (("serve", *KAFKA, "--llm"), "--llm is for turns: give --extract, too"),
+        (("service", "extractor"), "kafka.bootstrap is not set"),
+        (("service", "extractor", *KAFKA, "--llm"), "index.kind edge is for one process"),
+        (("service", "serve", *KAFKA, "--llm"), "--llm is for turns: give --extract, too"),
         (("publish", "turns.jsonl", *KAFKA, "--turns", "--text-field", "a"), "no columns to name"),
         (("publish", "turns.jsonl", *KAFKA, "--scope", "a/b"), "--text-field COLUMN"),
         (("publish", "turns.jsonl", *KAFKA, "--turns", "--scope", "a/*"), "holds the wildcard *"),
@@ -42,13 +42,13 @@ def test_what_does_not_go_together_is_refused(
 
 def test_a_model_that_is_not_named_is_asked_for(memsieve: Memsieve, tmp_path: Path) -> None:
     (tmp_path / "memsieve.toml").write_text('[index]\nkind = "qdrant"\n', "utf-8")
-    told = memsieve("extractor", *KAFKA, "--llm")
+    told = memsieve("service", "extractor", *KAFKA, "--llm")
     assert (told.code, "llm.base_url is not set" in told.err) == (2, True)
 
 
 def test_turns_are_for_all_runs(memsieve: Memsieve, tmp_path: Path) -> None:
     (tmp_path / "memsieve.toml").write_text('[kafka]\nrun = "two"\n', "utf-8")
-    told = memsieve("extractor", *KAFKA)
+    told = memsieve("service", "extractor", *KAFKA)
     assert (told.code, "kafka.run is set" in told.err) == (2, True)
 
 

@@ -66,7 +66,7 @@ def models_in(memsieve: Memsieve, store: str = "store") -> set[str]:
 
 
 def texts(memsieve: Memsieve, store: str = "store") -> list[str]:
-    return [one["text"] for one in memsieve("memories", "--store", store, "--json").json()]
+    return [one["text"] for one in memsieve("memory", "list", "--store", store, "--json").json()]
 
 
 # A new store
@@ -109,7 +109,7 @@ def test_without_a_policy_for_it_nothing_is_merged_on_similarity(
     done = memsieve("run", "facts.jsonl", "facts.jsonl", "--store", "store")
     assert f"the policy for {MINILM} is keep-both, not default" in done.err
     assert sorted(texts(memsieve)) == sorted(TEXTS)
-    assert "nothing is made one because it is similar" in memsieve("policies", "list").out
+    assert "nothing is made one because it is similar" in memsieve("policy", "list").out
     again = write_events(Path("again.jsonl"), TEXTS[0])
     assert memsieve("run", again, "--store", "store", "--json").json()["decisions"]["reinforce"]
     assert sorted(texts(memsieve)) == sorted(TEXTS), "the very same words are counted"
@@ -125,7 +125,7 @@ def test_the_hashing_policy_merges_what_its_judge_is_sure_of(memsieve: Memsieve)
 def test_one_of_the_policies_named_is_taken_by_its_model(
     memsieve: Memsieve, server: LlmServer
 ) -> None:
-    mine = memsieve("policies", "show", "default").out.replace(DEFAULT_MODEL, MINILM)
+    mine = memsieve("policy", "show", "default").out.replace(DEFAULT_MODEL, MINILM)
     Path("mine.toml").write_text(mine, encoding="utf-8")
     configure(
         broken=True,
@@ -176,10 +176,12 @@ def test_a_store_keeps_its_model_when_a_better_one_is_back(memsieve: Memsieve) -
     write_events(Path("more.jsonl"), "Bo lives in Lisbon.")
     assert memsieve("run", "more.jsonl", "--store", "store").code == 0
     assert models_in(memsieve) == {HASHING}
-    examined = memsieve("doctor", "--store", "store")
+    examined = memsieve("check", "--store", "store")
     assert examined.code == 0, examined.out
     assert "default-hashing" in examined.out
-    recalled = memsieve("recall", "--store", "store", "--scope", "acme/ana", "--query", "Lisbon")
+    recalled = memsieve(
+        "search", "--block", "--store", "store", "--scope", "acme/ana", "--query", "Lisbon"
+    )
     assert recalled.code == 0, recalled.err
     assert "Bo lives in Lisbon." in recalled.out
 
@@ -215,7 +217,7 @@ def test_a_model_gets_every_text_in_the_same_words_whatever_it_is_for(
     memsieve("run", "facts.jsonl", "--store", "store", "--policy", "keep-both")
     asked = ("--store", "store", "--scope", "acme/ana", "--query", TEXTS[2], "--json")
     started = len(server.asked)
-    found = memsieve("recall", *asked).json()["memories"]
+    found = memsieve("search", "--block", *asked).json()["memories"]
     sent = [text for one in server.asked[started:] for text in one.texts]
     assert TEXTS[2] in sent
     known = {text for one in server.asked[:started] for text in one.texts}
@@ -251,7 +253,7 @@ def test_another_model_is_a_new_store_from_the_log(memsieve: Memsieve) -> None:
     before = memsieve("decisions", "--store", "store", "--json").out
 
     configure()
-    redecide = ("replay", "redecide", "--store", "store", "--into", "new")
+    redecide = ("store", "replay", "redecide", "--store", "store", "--into", "new")
     assert memsieve(*redecide).code == 0
     assert models_in(memsieve, "new") == {DEFAULT_MODEL}
     assert models_in(memsieve, "store") == {HASHING}, "each decision keeps its model"
@@ -263,7 +265,7 @@ def test_another_model_is_a_new_store_from_the_log(memsieve: Memsieve) -> None:
     configure()
     assert memsieve(*redecide).code == 0
     assert {"Bo works in Lisbon.", "Cy plays chess."} < set(texts(memsieve, "new"))
-    assert memsieve("verify", "--store", "new").code == 0
+    assert memsieve("check", "--full", "--store", "new").code == 0
 
     shutil.move("store", "before")
     shutil.move("new", "store")

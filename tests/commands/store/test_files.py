@@ -256,8 +256,12 @@ def test_a_document_with_quotes_and_braces_in_its_texts_is_read_in_pieces(
     rows = [{"scope": f"acme/{n % 2}", "text": text} for n, text in enumerate(hard)]
     (tmp_path / "facts.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
     (tmp_path / "facts.jsonl").write_text(lines(rows), encoding="utf-8")
-    analyzed = memsieve("analyze", "facts.json", "--model", "memsieve/hashing-ngrams-v1", "--json")
-    as_lines = memsieve("analyze", "facts.jsonl", "--model", "memsieve/hashing-ngrams-v1", "--json")
+    analyzed = memsieve(
+        "store", "analyze", "facts.json", "--model", "memsieve/hashing-ngrams-v1", "--json"
+    )
+    as_lines = memsieve(
+        "store", "analyze", "facts.jsonl", "--model", "memsieve/hashing-ngrams-v1", "--json"
+    )
     kept = ("memories", "scopes", "pairs")
     assert analyzed.json()["memories"] == 6_000
     assert [analyzed.json()[one] for one in kept] == [as_lines.json()[one] for one in kept]
@@ -366,7 +370,9 @@ def test_a_time_that_cannot_be_replaces_nothing_and_keeps_nothing_from_being_rep
         store = f"store-{len(list(tmp_path.iterdir()))}"
         run = memsieve("run", "facts.jsonl", "--store", store, "--policy", policy)
         assert run.code == 0, run.err
-        return {one["text"] for one in memsieve("memories", "--store", store, "--json").json()}
+        return {
+            one["text"] for one in memsieve("memory", "list", "--store", store, "--json").json()
+        }
 
     likes, hates = "Tom likes coffee.", "Tom does not like coffee."
     for odd in ("0001-01-01", "9999-12-31"):

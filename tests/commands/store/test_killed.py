@@ -18,13 +18,13 @@ PARTS = (0.65, 0.8, 0.95)
 """How far a command has come when it is killed, as a part of the time that it takes."""
 
 COMMANDS: Mapping[str, Sequence[str]] = {
-    "pin": ("pin", "{first}"),
-    "retire": ("retire", "{first}", "--reason", "invalid"),
+    "pin": ("memory", "pin", "{first}"),
+    "retire": ("memory", "retire", "{first}", "--reason", "invalid"),
     "forget": ("forget", "{first}"),
-    "scrub": ("scrub",),
+    "scrub": ("store", "scrub"),
     "consolidate": ("consolidate", "--now", "--anyway"),
-    "expire": ("expire", "--policy", "short.toml"),
-    "export": ("export", "--tenant", "acme", "--out", "written"),
+    "expire": ("memory", "expire", "--policy", "short.toml"),
+    "export": ("store", "export", "--tenant", "acme", "--out", "written"),
     "dedupe": ("dedupe", "in.jsonl", "--out", "written"),
 }
 DONE = ("is ended: invalid", "is there already")
@@ -48,7 +48,7 @@ def made(memsieve: Memsieve, tmp_path: Path) -> Path:
         for number, text in enumerate((*TEXTS, *TWICE))
     ]
     (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    short = memsieve("policies", "show", "default").out
+    short = memsieve("policy", "show", "default").out
     expiry = "[expiry]\nephemeral_days = 2\n"
     (tmp_path / "short.toml").write_text(f"{short}\n{expiry}", encoding="utf-8")
     store = tmp_path / "made"
@@ -81,7 +81,7 @@ def test_killed_anywhere_it_is_ended_by_giving_it_again(
         time.sleep(part * seconds)
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        checked = memsieve("verify", "--store", "store")
+        checked = memsieve("check", "--full", "--store", "store")
         assert checked.code == 0, checked.out
         again = memsieve(*command)
         assert again.code == 0 or any(said in again.err for said in DONE), again.err
@@ -97,7 +97,7 @@ def _begin(made: Path, directory: Path) -> None:
 
 
 def _memories(memsieve: Memsieve, store: Path) -> dict[str, Any]:
-    found = memsieve("memories", "--store", store, "--json").json()
+    found = memsieve("memory", "list", "--store", store, "--json").json()
     return {one["text"]: one for one in found}
 
 

@@ -1,4 +1,4 @@
-"""`memsieve policies`: what there is, what it says, whether it can be used, how two differ."""
+"""`memsieve policy`: what there is, what it says, whether it can be used, how two differ."""
 
 import tomllib
 from pathlib import Path
@@ -26,11 +26,11 @@ def write(path: Path, content: str) -> Path:
 
 @pytest.mark.covers("B111")
 def test_the_policies_that_ship_are_listed_with_what_they_do(memsieve: Memsieve) -> None:
-    listed = memsieve("policies", "list", "--json").json()
+    listed = memsieve("policy", "list", "--json").json()
     assert [one["name"] for one in listed] == policies.names()
     assert {one["model"] for one in listed} == {MODEL, HASHING, ANY_MODEL}
     assert {one["id"].rpartition("-")[0] for one in listed} == set(policies.names())
-    lines = memsieve("policies", "list").out.splitlines()
+    lines = memsieve("policy", "list").out.splitlines()
     assert len(lines) == 2 * len(listed)
     for one in listed:
         assert f"{one['name']:<16}{one['model']}" in lines
@@ -40,8 +40,8 @@ def test_the_policies_that_ship_are_listed_with_what_they_do(memsieve: Memsieve)
 
 @pytest.mark.parametrize("name", policies.names())
 def test_a_policy_is_shown_as_it_is_written(name: str, memsieve: Memsieve) -> None:
-    assert memsieve("policies", "show", name).out == policies.text(name)
-    shown = memsieve("policies", "show", name, "--json").json()
+    assert memsieve("policy", "show", name).out == policies.text(name)
+    shown = memsieve("policy", "show", name, "--json").json()
     assert shown.pop("id") == policies.load(name).id
     assert policies.load(name) == type(policies.load(name)).model_validate(shown)
 
@@ -59,14 +59,14 @@ def test_what_is_in_force_in_a_scope_is_shown_with_its_overrides(
         ("acme/ben", 0.95, 3),
         ("other", 0.95, 8),
     ]:
-        written = memsieve("policies", "show", mine, "--scope", scope).out
+        written = memsieve("policy", "show", mine, "--scope", scope).out
         assert written.startswith(f"# {policies.load(str(mine)).id}, in scope {scope}\n")
         rules = tomllib.loads(written)
         assert (rules["bands"]["match"], rules["nominate"]["neighbours_max"]) == (
             match,
             neighbours_max,
         )
-        shown = memsieve("policies", "show", mine, "--scope", scope, "--json").json()
+        shown = memsieve("policy", "show", mine, "--scope", scope, "--json").json()
         assert shown.pop("scope") == scope
         assert shown.pop("id") == policies.load(str(mine)).id
         assert Rules.model_validate(rules) == Rules.model_validate(shown)
@@ -81,13 +81,13 @@ def test_what_is_in_force_in_a_scope_is_shown_with_its_overrides(
             "policies here: adr-004, agent-memory, careful, default, default-hashing, keep",
         ),
         (("show", "default", "--scope", "acme//ana"), "--scope acme//ana: has the empty, padded"),
-        (("diff", "default", "none"), "policy none: there is no such policy or file"),
+        (("compare", "default", "none"), "policy none: there is no such policy or file"),
     ],
 )
 def test_what_there_is_not_is_refused_in_one_line(
     arguments: tuple[str, ...], message: str, memsieve: Memsieve
 ) -> None:
-    result = memsieve("policies", *arguments)
+    result = memsieve("policy", *arguments)
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert message in result.err
 
@@ -134,10 +134,10 @@ def test_a_policy_that_cannot_be_used_is_explained(
 ) -> None:
     assert written in ZORK
     write(tmp_path / "mine.toml", ZORK.replace(written, instead, 1))
-    result = memsieve("policies", "check", "mine.toml")
+    result = memsieve("policy", "check", "mine.toml")
     assert (result.code, result.out) == (2, "")
     assert result.err == f"!!  mine.toml: {problem}\n"
-    [found] = memsieve("policies", "check", "mine.toml", "--json").json()
+    [found] = memsieve("policy", "check", "mine.toml", "--json").json()
     assert found == {"policy": "mine.toml", "id": None, "problems": [problem], "warnings": []}
 
 
@@ -148,7 +148,7 @@ def test_all_files_are_checked_and_all_their_problems_told(
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     write(tmp_path / "syntax.toml", "name = ")
     result = memsieve(
-        "policies", "check", "broken.toml", "default", "binary.toml", "syntax.toml", "nothing"
+        "policy", "check", "broken.toml", "default", "binary.toml", "syntax.toml", "nothing"
     )
     assert result.code == 2
     assert result.out == f"ok  default: {policies.load('default').id}\n"
@@ -170,7 +170,7 @@ def test_all_files_are_checked_and_all_their_problems_told(
 def test_what_the_settings_lack_is_a_warning(
     name: str, keys: list[str], memsieve: Memsieve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = memsieve("policies", "check", name)
+    result = memsieve("policy", "check", name)
     assert result.code == 0
     warnings = result.err.splitlines()
     told = [line.partition(", but")[0].removeprefix(f"??  {name}: ") for line in warnings]
@@ -178,7 +178,7 @@ def test_what_the_settings_lack_is_a_warning(
     assert all("set llm.base_url and llm.model" in line for line in warnings)
     monkeypatch.setenv("MEMSIEVE_LLM__BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("MEMSIEVE_LLM__MODEL", "any")
-    assert memsieve("policies", "check", name).err == ""
+    assert memsieve("policy", "check", name).err == ""
 
 
 def test_a_warning_names_the_scope_that_asks_for_a_language_model(
@@ -186,14 +186,14 @@ def test_a_warning_names_the_scope_that_asks_for_a_language_model(
 ) -> None:
     override = '[scopes."acme/ana".judges]\nchain = ["built-in", "llm"]\n'
     write(tmp_path / "mine.toml", f"{ZORK}\n{override}")
-    result = memsieve("policies", "check", "mine.toml")
+    result = memsieve("policy", "check", "mine.toml")
     assert result.code == 0
     assert 'mine.toml: scopes."acme/ana".judges.chain names llm' in result.err
 
 
 def test_a_policy_for_another_model_is_a_warning(memsieve: Memsieve, tmp_path: Path) -> None:
     write(tmp_path / "mine.toml", ZORK.replace(MODEL, "BAAI/bge-small-en-v1.5"))
-    result = memsieve("policies", "check", "mine.toml")
+    result = memsieve("policy", "check", "mine.toml")
     assert result.code == 0
     assert "set embedder.model, or calibrate a policy for that model" in result.err
 
@@ -204,14 +204,14 @@ def test_two_policies_are_compared_key_by_key(memsieve: Memsieve, tmp_path: Path
     changed = changed.replace('date = "2026', 'date = "2027')
     mine = write(tmp_path / "mine.toml", f"{changed}\n[scopes.acme]\nenabled = false\n")
     ids = [policies.load(name).id for name in ("zork-semantic", str(mine))]
-    result = memsieve("policies", "diff", "zork-semantic", "mine.toml")
+    result = memsieve("policy", "compare", "zork-semantic", "mine.toml")
     assert result.out.splitlines() == [
         f"{ids[0]} → {ids[1]}",
         "bands.match: 0.95 → 0.98",
         'judges.chain: [] → ["llm"]',
         "scopes.acme.enabled: unset → false",
     ]
-    shown = memsieve("policies", "diff", "zork-semantic", "mine.toml", "--json").json()
+    shown = memsieve("policy", "compare", "zork-semantic", "mine.toml", "--json").json()
     assert [shown["a"], shown["b"]] == ids
     assert shown["differences"] == [
         {"key": "bands.match", "a": 0.95, "b": 0.98},
@@ -222,17 +222,17 @@ def test_two_policies_are_compared_key_by_key(memsieve: Memsieve, tmp_path: Path
 
 def test_policies_that_decide_alike_have_no_differences(memsieve: Memsieve, tmp_path: Path) -> None:
     write(tmp_path / "same.toml", ZORK.replace("0.95", "0.950").replace("# ", "#"))
-    result = memsieve("policies", "diff", "zork-semantic", "same.toml")
+    result = memsieve("policy", "compare", "zork-semantic", "same.toml")
     assert (result.code, result.err) == (0, "they decide alike\n")
 
 
 def test_what_is_shown_cannot_steer_a_terminal(memsieve: Memsieve, tmp_path: Path) -> None:
     write(tmp_path / "odd.toml", ZORK.replace("# ", "# \u202e", 1))
-    assert "\u202e" not in memsieve("policies", "show", "odd.toml").out
+    assert "\u202e" not in memsieve("policy", "show", "odd.toml").out
 
 
 def test_what_is_in_force_in_a_scope_is_a_policy_but_for_its_name(memsieve: Memsieve) -> None:
-    rules = memsieve("policies", "show", "adr-004", "--scope", "acme").out
+    rules = memsieve("policy", "show", "adr-004", "--scope", "acme").out
     head = f'name = "mine"\nmodel = "{MODEL}"\n'
     tail = '[calibration]\ndataset = ""\ndate = ""\ncommand = ""\n'
     mine = parse(f"{head}{rules}\n{tail}")
@@ -298,7 +298,7 @@ def test_a_file_of_ones_own_can_be_changed_like_one_that_ships(tmp_path: Path) -
 def test_a_key_that_cannot_be_changed_is_explained(
     memsieve: Memsieve, policy: str, told: str
 ) -> None:
-    refused = memsieve("policies", "show", policy)
+    refused = memsieve("policy", "show", policy)
     assert (refused.code, refused.out) == (2, "")
     assert told in refused.err
 
@@ -353,12 +353,12 @@ def test_a_policy_that_cannot_be_extended_is_one_line(
     (tmp_path / "other.toml").write_text('name = "other"\nextends = "mine.toml"\n', "utf-8")
     (tmp_path / "broken.toml").write_text("name =", "utf-8")
     for command in (("check", "mine.toml"), ("show", "mine.toml")):
-        told = memsieve("policies", *command)
+        told = memsieve("policy", *command)
         assert (told.code, told.err.count("\n")) == (2, 1)
         assert said in told.err
 
 
 def test_a_policy_that_extends_has_a_name_of_its_own(memsieve: Memsieve, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('extends = "default"\n', "utf-8")
-    told = memsieve("policies", "check", "mine.toml")
+    told = memsieve("policy", "check", "mine.toml")
     assert (told.code, "name is missing: write what decisions are to call" in told.err) == (2, True)

@@ -18,7 +18,7 @@ ROWS = (
 
 def policy(memsieve: Memsieve, **rules: str) -> None:
     lines = "".join(f'{name} = "{act}"\n' for name, act in rules.items())
-    default = memsieve("policies", "show", "default").out
+    default = memsieve("policy", "show", "default").out
     Path("mine.toml").write_text(f"{default}\n[privacy]\n{lines}", encoding="utf-8")
 
 
@@ -31,7 +31,7 @@ def run(memsieve: Memsieve) -> None:
 
 
 def texts(memsieve: Memsieve) -> list[str]:
-    return [one["text"] for one in memsieve("memories", "--store", "store", "--json").json()]
+    return [one["text"] for one in memsieve("memory", "list", "--store", "store", "--json").json()]
 
 
 def holding(word: str) -> list[str]:
@@ -48,7 +48,7 @@ def test_a_secret_is_in_no_file_of_the_store(memsieve: Memsieve) -> None:
     assert (holding(KEY), holding(MAIL)) == ([], [])
     told = memsieve("explain", "mail", "--store", "store").out
     assert "masked: e-mail address" in told
-    assert memsieve("verify", "--store", "store").code == 0
+    assert memsieve("check", "--full", "--store", "store").code == 0
 
 
 def test_the_same_event_is_masked_the_same_and_known_again(memsieve: Memsieve) -> None:
@@ -97,6 +97,6 @@ def test_what_was_kept_out_is_told_by_its_kind(memsieve: Memsieve) -> None:
 
 
 def test_nothing_is_looked_for_by_default(memsieve: Memsieve) -> None:
-    Path("mine.toml").write_text(memsieve("policies", "show", "default").out, encoding="utf-8")
+    Path("mine.toml").write_text(memsieve("policy", "show", "default").out, encoding="utf-8")
     run(memsieve)
     assert len(texts(memsieve)) == len(ROWS)

@@ -35,7 +35,7 @@ def kinds(memsieve: Memsieve, store: str = "store") -> Counter[str]:
 
 def texts(memsieve: Memsieve, store: str = "store") -> list[str]:
     """Return the texts of a store's live memories."""
-    return [m["text"] for m in memsieve("memories", "--store", store, "--json").json()]
+    return [m["text"] for m in memsieve("memory", "list", "--store", store, "--json").json()]
 
 
 @pytest.mark.covers("B123")
@@ -102,7 +102,7 @@ def test_csv_is_read_with_its_quotes_and_line_breaks(memsieve: Memsieve, tmp_pat
         encoding="utf-8",
     )
     memsieve("run", "facts.csv", "--store", "store")
-    [memory] = memsieve("memories", "--store", "store", "--json").json()
+    [memory] = memsieve("memory", "list", "--store", "store", "--json").json()
     assert memory["text"] == 'Ana likes "tea",\nnot coffee.'
     assert memory["turns"] == {"first": 3, "last": 3}
     assert memory["tags"] == ["drinks", "morning"]
@@ -235,7 +235,7 @@ def test_an_index_left_half_rebuilt_is_finished_before_anything_is_decided(
     more = memsieve("run", "more.jsonl", "--store", "store", "--json").json()
     assert more["decisions"]["replace"] == 1
     assert sorted(texts(memsieve)) == ["Ana likes tea.", "Ana lives in Bergen."]
-    assert memsieve("doctor", "--store", "store").code == 0
+    assert memsieve("check", "--store", "store").code == 0
 
 
 async def _rebuild_in_part(store: Path, *, decisions: int) -> None:
@@ -328,7 +328,7 @@ def test_without_a_scope_of_its_own_nothing_is_stored_and_two_scopes_share_nothi
     letters = memsieve("dead-letters", "list", "--store", "store", "--json").json()
     assert [one["origin"] for one in letters] == [f"facts.jsonl:{n}" for n in range(1, 6)]
     assert all("scope" in one["error"] for one in letters)
-    kept = memsieve("memories", "--store", "store", "--json").json()
+    kept = memsieve("memory", "list", "--store", "store", "--json").json()
     assert {one["scope"]: one["observation_count"] for one in kept} == {"acme/ana": 2, "acme/bo": 1}
     assert [one["text"] for one in kept] == [text, text]
 
@@ -344,7 +344,7 @@ def test_what_is_heard_again_changes_no_text_and_raises_the_counts(
         renamed = [row | {"event_id": f"{again}-{n}"} for n, row in enumerate(rows)]
         (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, renamed)), "utf-8")
         assert memsieve("run", "rows.jsonl", "--store", "store").code == 0
-        kept = memsieve("memories", "--store", "store", "--json").json()
+        kept = memsieve("memory", "list", "--store", "store", "--json").json()
         seen.append(({one["text"] for one in kept}, sum(one["observation_count"] for one in kept)))
     assert [known for known, _ in seen] == [seen[0][0]] * 3
     # of six, one is outdated by the next: "open" is history, whenever it is heard
@@ -409,7 +409,7 @@ def test_a_damaged_archive_keeps_what_was_read_before_the_damage(
     assert result.code == 6
     said = result.err.splitlines()[-1]
     assert said.startswith("memsieve: facts.jsonl.gz cannot be read: Compressed file ended")
-    assert memsieve("doctor", "--store", "store").code == 0
+    assert memsieve("check", "--store", "store").code == 0
     assert len(texts(memsieve)) % 256 == 0
 
 
@@ -438,7 +438,7 @@ def test_a_store_of_another_precision_is_refused_with_the_remedy(
     made = json.loads(manifest.read_text(encoding="utf-8"))
     fast = {**made, "model": f"{made['model']}@bf16"}
     manifest.write_text(json.dumps(fast), encoding="utf-8")
-    for command in (("run", "facts.jsonl"), ("doctor",)):
+    for command in (("run", "facts.jsonl"), ("check",)):
         result = memsieve(*command, "--store", "store")
         assert result.code == 3
         assert f"{fast['model']}, not {made['model']}: use the embedder.precision" in (
@@ -453,7 +453,7 @@ def test_a_store_that_claims_the_index_of_services_is_refused(
     memsieve("run", "facts.jsonl", "--store", "store", "--index", "exact")
     manifest = tmp_path / "store" / "memsieve.json"
     manifest.write_text(manifest.read_text("utf-8").replace('"exact"', '"qdrant"'), "utf-8")
-    result = memsieve("memories", "--store", "store")
+    result = memsieve("memory", "list", "--store", "store")
     assert (result.code, result.out) == (3, "")
     assert "memsieve.json cannot be read: restore it from a copy" in result.err
 
@@ -482,7 +482,7 @@ def test_a_damaged_log_is_refused(memsieve: Memsieve, tmp_path: Path) -> None:
     write_events(tmp_path / "facts.jsonl", *TEXTS)
     memsieve("run", "facts.jsonl", "--store", "store")
     (tmp_path / "store" / "log.sqlite3").write_bytes(b"junk" * 1_000)
-    for command in (("run", "facts.jsonl"), ("memories",), ("decisions",)):
+    for command in (("run", "facts.jsonl"), ("memory", "list"), ("decisions",)):
         result = memsieve(*command, "--store", "store")
         assert result.code == 3
         assert "damaged" in result.err
@@ -502,7 +502,7 @@ def test_what_the_index_has_lost_is_restored_from_the_log(
         path.rmdir() if path.is_dir() else path.unlink()
     again = memsieve("run", "facts.jsonl", "--store", "store", "--json").json()
     assert again["decisions"]["ignore"] == 3
-    assert "3 memories" in memsieve("doctor", "--store", "store").out
+    assert "3 memories" in memsieve("check", "--store", "store").out
     write_events(tmp_path / "more.jsonl", TEXTS[0].upper())
     more = memsieve("run", "more.jsonl", "--store", "store", "--json").json()
     assert more["decisions"]["reinforce"] == 1
@@ -569,7 +569,9 @@ def test_an_interrupted_run_goes_on_where_it_was(
     assert memsieve(*run).code == 0
     memsieve("run", "facts.jsonl", "--store", "whole")
     assert kinds(memsieve) == kinds(memsieve, "whole")
-    resumed, whole = (memsieve("memories", "--store", s, "--json") for s in ("store", "whole"))
+    resumed, whole = (
+        memsieve("memory", "list", "--store", s, "--json") for s in ("store", "whole")
+    )
     assert resumed.json() == whole.json()
 
 

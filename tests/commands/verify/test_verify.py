@@ -1,4 +1,4 @@
-"""`memsieve verify`: a clean store is found clean, and each damage is found and named."""
+"""`memsieve check --full`: a clean store is found clean, and each damage is found and named."""
 
 import asyncio
 import json
@@ -168,7 +168,7 @@ def store(sound: Path, tmp_path: Path) -> Store:
 
 
 def verified(memsieve: Memsieve, code: int = 0, store: str = "store") -> Any:
-    result = memsieve("verify", "--store", store, "--json")
+    result = memsieve("check", "--full", "--store", store, "--json")
     assert result.code == code, result.out + result.err
     return result.json()
 
@@ -222,7 +222,7 @@ def test_a_sound_store_is_found_sound(memsieve: Memsieve, store: Store) -> None:
 
 @pytest.mark.usefixtures("store")
 def test_people_get_a_line_per_check_and_a_table(memsieve: Memsieve) -> None:
-    result = memsieve("verify", "--store", "store")
+    result = memsieve("check", "--full", "--store", "store")
     assert (result.code, result.err) == (0, "")
     assert "ok  events      one decision each; 0 waiting\n" in result.out
     assert "events                8\n  insert              3\n" in result.out
@@ -358,7 +358,7 @@ def test_a_store_that_is_written_is_read_but_for_what_follows_the_log(
 
 
 def test_a_place_without_a_store_is_told(memsieve: Memsieve) -> None:
-    result = memsieve("verify", "--store", "none")
+    result = memsieve("check", "--full", "--store", "none")
     assert result.code == 3
     assert result.err.startswith("memsieve: none holds no store")
 
@@ -713,7 +713,7 @@ def test_each_damage_is_found_and_named(name: str, memsieve: Memsieve, store: St
 def test_people_are_told_what_was_found_and_what_to_do(memsieve: Memsieve, store: Store) -> None:
     index_without(store)
     identity = store.decision(CELLAR).memory.id
-    result = memsieve("verify", "--store", "store")
+    result = memsieve("check", "--full", "--store", "store")
     assert result.code == 8
     assert "!!  index       1 lacking\n" in result.out
     assert f"index: 1 lacking\n  {identity} the log has it, the copy has not\n" in result.out
@@ -730,7 +730,7 @@ def test_of_many_findings_the_first_are_shown(memsieve: Memsieve, tmp_path: Path
         shard.update(engine.UpdateOperation.delete_points(ids))
     [index] = [check for check in verified(memsieve, code=8)["checks"] if check["findings"]]
     assert (index["found"], len(index["findings"])) == ({"lacking": 30}, 20)
-    assert "and 10 more" in memsieve("verify", "--store", "store").out
+    assert "and 10 more" in memsieve("check", "--full", "--store", "store").out
 
 
 def again(store: Store) -> None:
@@ -765,7 +765,7 @@ def test_what_does_not_count_harms_nobody_and_is_noted(
     assert report["counts"]["refused"] == {"foreign": 0, "stale": 0, "again": 0, why: 1}
     [said] = report["notes"]
     assert said.startswith(note)
-    assert said in memsieve("verify", "--store", "store").out
+    assert said in memsieve("check", "--full", "--store", "store").out
 
 
 def test_what_waits_is_counted(memsieve: Memsieve, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""`memsieve web`, where it cannot be."""
+"""`memsieve service web`, where it cannot be."""
 
 import pytest
 
@@ -13,6 +13,6 @@ def test_without_its_extra_it_says_what_to_install(
         return name if name in there else None
 
     monkeypatch.setattr("streams.store.world.extras.find_spec", found)
-    refused = memsieve("web", "--store", "none")
+    refused = memsieve("service", "web", "--store", "none")
     told = f"the page needs an extra: pip install 'memsieve[web]' ({named} is missing)"
     assert (refused.code, refused.err) == (2, f"memsieve: {told}\n")

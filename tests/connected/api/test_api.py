@@ -1,4 +1,4 @@
-"""`memsieve api` as a process: over a store of its own, and beside the services on Kafka."""
+"""`memsieve service api` as a process: over a store of its own, and beside the services on Kafka."""
 
 import hashlib
 import json
@@ -74,7 +74,7 @@ def test_an_agent_writes_and_reads_and_finds_all_again_after_a_restart(tmp_path:
         assert "is being written by another memsieve" in busy
         assert api.stop() == 0
         assert not any(row["text"] in api.said for row in CROWDED)
-    assert len(here.json("memories", "--store", store)) == 7
+    assert len(here.json("memory", "list", "--store", store)) == 7
     assert len(here.json("decisions", "--store", store)) == 14  # the second time: ignored
     with here.running("api", "--store", store) as api:
         api.wait_until_ready()
@@ -99,15 +99,15 @@ def test_beside_the_services_it_publishes_to_kafka_and_searches_qdrant(
         api__port="0",
         policy=APART,
     )
-    here.memsieve("topics", "create", "--partitions", "2")
+    here.memsieve("service", "topics", "create", "--partitions", "2")
     with here.running("serve") as service:
         service.wait_until_ready()
         with here.running("api") as api:
             api.wait_until_ready()
             assert ask(api, "/v1/events", {"events": CROWDED}).status_code == 202
-            wait_until(lambda: len(here.json("memories")) == 7, "the events are decided on")
+            wait_until(lambda: len(here.json("memory", "list")) == 7, "the events are decided on")
             wait_until(lambda: entries(api) == expected(), "the memories can be found")
-            loaded = here.json("load", "--scope", "cafe/tyler", "--query", SEARCH["query"])
+            loaded = here.json("search", "--scope", "cafe/tyler", "--query", SEARCH["query"])
             assert len(loaded["entries"]) == 2
             fact = {"scope": "cafe/tyler", "text": "The cellar has a second door."}
             added = ask(api, "/v1/memories", fact).json()
@@ -122,6 +122,6 @@ def test_beside_the_services_it_publishes_to_kafka_and_searches_qdrant(
 
 def test_without_tokens_it_does_not_start(tmp_path: Path) -> None:
     here = alone(tmp_path)
-    said = here.memsieve("api", "--store", str(tmp_path / "store"), code=2)
+    said = here.memsieve("service", "api", "--store", str(tmp_path / "store"), code=2)
     assert "api.tokens is not set: name a TOML file of tokens with --tokens FILE" in said
     assert not (tmp_path / "store").exists()

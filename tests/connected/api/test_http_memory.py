@@ -1,4 +1,4 @@
-"""`HttpMemory` beside a real `memsieve api`: the whole life of a memory, from Python."""
+"""`HttpMemory` beside a real `memsieve service api`: the whole life of a memory, from Python."""
 
 import asyncio
 import hashlib

@@ -22,7 +22,7 @@ async def test_services_end_what_was_for_a_session_alone(
     tmp_path: Path, kafka_bootstrap: str, topic_prefix: str
 ) -> None:
     served = Installation.on(tmp_path, kafka_bootstrap, topic_prefix, logging__decisions="info")
-    served.memsieve("topics", "create", "--partitions", "3")
+    served.memsieve("service", "topics", "create", "--partitions", "3")
     with served.running("serve") as service:
         service.wait_until_ready()
         await publish(
@@ -32,17 +32,19 @@ async def test_services_end_what_was_for_a_session_alone(
             session=["3", "3", "3", "4"],
             persistence=["ephemeral", "permanent", "permanent", "ephemeral"],
         )
-        wait_until(lambda: len(served.json("memories")) == 3, "all are kept", seconds=60)
-        printed = served.memsieve("sessions", "end", "3", "--author", "game")
+        wait_until(lambda: len(served.json("memory", "list")) == 3, "all are kept", seconds=60)
+        printed = served.memsieve("memory", "sessions", "end", "3", "--author", "game")
         assert printed.startswith("ended         1   ephemeral")
         assert "\nstay          0   pinned" in printed
-        assert {one["text"] for one in served.json("memories")} == {KEY, LAMP}
+        assert {one["text"] for one in served.json("memory", "list")} == {KEY, LAMP}
         assert "duplicate found" in service.events
         assert not any(word in service.said for word in (THIEF, KEY, KEY.upper(), LAMP))
         assert "memsieve_decide_seconds_count" in service.get("/metrics")
         assert service.stop() == 0
-    unheard = served.memsieve("sessions", "end", "4", "--author", "game", "--wait", "1", code=7)
+    unheard = served.memsieve(
+        "memory", "sessions", "end", "4", "--author", "game", "--wait", "1", code=7
+    )
     assert unheard.startswith("ended         0   ephemeral")
     assert "\nasked         1   to end, of the services, which have not decided yet" in unheard
     assert "no owner has decided on 1 of 1 requests within 1 s" in unheard
-    assert "every reject has its dead letter" in served.memsieve("verify")
+    assert "every reject has its dead letter" in served.memsieve("check", "--full")

@@ -26,12 +26,12 @@ def served(tmp_path: Path, kafka_bootstrap: str, topic_prefix: str) -> Installat
     installation = Installation.on(
         tmp_path, kafka_bootstrap, topic_prefix, policy="joining.toml", reviews__author="cleo"
     )
-    installation.memsieve("topics", "create", "--partitions", str(PARTITIONS))
+    installation.memsieve("service", "topics", "create", "--partitions", str(PARTITIONS))
     return installation
 
 
 def live(installation: Installation) -> set[str]:
-    return {one["text"] for one in installation.json("memories")}
+    return {one["text"] for one in installation.json("memory", "list")}
 
 
 def revisions(installation: Installation) -> list[Any]:
@@ -62,19 +62,19 @@ async def test_a_decision_is_undone_while_the_service_decides(served: Installati
         twice = served.memsieve("undo", merge["decision_id"], code=2)
         assert f"is undone already, by decision {undo['decision_id']}" in twice
 
-        told = served.json("history", merge["memory"]["id"])
+        told = served.json("memory", "history", merge["memory"]["id"])
         assert [one["by"] for one in told["versions"]][1] is None
         assert "cleo" in {one["by"] for one in told["versions"]}
-        kept = served.json("pin", merge["memory"]["id"])
+        kept = served.json("memory", "pin", merge["memory"]["id"])
         assert [one["kind"] for one in kept["decisions"]] == ["revise"]
         assert (len(kept["published"]), kept["undecided"]) == (1, [])
-        served.memsieve("rate", merge["memory"]["id"], "--helpful", "2")
-        gone = ("retire", merge["memory"]["id"], "--reason", "invalid")
+        served.memsieve("memory", "rate", merge["memory"]["id"], "--helpful", "2")
+        gone = ("memory", "retire", merge["memory"]["id"], "--reason", "invalid")
         assert "  not " in served.memsieve(*gone, code=2)
-        [pinned] = [one for one in served.json("memories") if one["pinned"]]
+        [pinned] = [one for one in served.json("memory", "list") if one["pinned"]]
         assert pinned["feedback"]["helpful"] == 2
         assert service.stop() == 0
-    assert "every reject has its dead letter" in served.memsieve("verify")
+    assert "every reject has its dead letter" in served.memsieve("check", "--full")
 
 
 @pytest.mark.timeout(300)  # a dozen commands, each a process of its own
@@ -101,7 +101,7 @@ async def test_an_undo_that_comes_too_late_is_planned_anew(served: Installation)
     assert live(served) == {BEES, HIVES}
     reasons = [one["evidence"]["reason"] for one in served.json("decisions")]
     assert (reasons.count("out-of-date"), reasons.count("undone")) == (1, 1)
-    assert "every reject has its dead letter" in served.memsieve("verify")
+    assert "every reject has its dead letter" in served.memsieve("check", "--full")
 
 
 @pytest.mark.timeout(300)  # a dozen commands, each a process of its own
@@ -112,8 +112,8 @@ async def test_what_nobody_decides_in_time_stays_asked(served: Installation) -> 
         await publish(served, ANA, BEES)
         wait_until(lambda: len(served.json("decisions")) == 1, "it is decided", seconds=60)
         assert service.stop() == 0
-    [bees] = served.json("memories")
-    rate = ("rate", bees["id"], "--helpful")
+    [bees] = served.json("memory", "list")
+    rate = ("memory", "rate", bees["id"], "--helpful")
     place = f"memory.events/{partition_of(ANA, PARTITIONS)}"
 
     at_once = served.memsieve(*rate, "1", "--wait", "0")
@@ -135,6 +135,6 @@ async def test_what_nobody_decides_in_time_stays_asked(served: Installation) -> 
 
     with served.running("serve") as service:
         wait_until(lambda: len(revisions(served)) == 3, "all are decided on in their turn")
-        [rated] = served.json("memories")
+        [rated] = served.json("memory", "list")
         assert rated["feedback"]["helpful"] == 1 + 2 + 4
         assert service.stop() == 0

@@ -54,7 +54,7 @@ async def events(log: KafkaLog) -> int:
 
 
 def texts(installation: Installation) -> set[str]:
-    return {one["text"] for one in installation.json("memories")}
+    return {one["text"] for one in installation.json("memory", "list")}
 
 
 @pytest.mark.timeout(300)
@@ -76,7 +76,7 @@ async def test_the_service_joins_what_is_one_fact_though_it_is_killed_meanwhile(
             "MEMSIEVE_CONSOLIDATE__HOURS_MIN": "0",
         },
     )
-    served.memsieve("topics", "create", "--partitions", "3")
+    served.memsieve("service", "topics", "create", "--partitions", "3")
     with served.running("writer") as writer:
         with served.running("deduplicator", "--policy", "keep-both") as keeping:
             keeping.wait_until_ready()
@@ -100,7 +100,7 @@ async def test_the_service_joins_what_is_one_fact_though_it_is_killed_meanwhile(
             assert service.stop() == 0
         assert any("scopes consolidated" in line for line in service.events)
         assert not any(text in service.said for text in (*ORDER, *SET))
-    assert "every reject has its dead letter" in served.memsieve("verify")
+    assert "every reject has its dead letter" in served.memsieve("check", "--full")
 
 
 @pytest.mark.timeout(200)
@@ -108,7 +108,7 @@ def test_the_command_asks_the_services_and_tells_what_they_did(
     tmp_path: Path, kafka_bootstrap: str, topic_prefix: str
 ) -> None:
     served = Installation.on(tmp_path, kafka_bootstrap, topic_prefix)
-    served.memsieve("topics", "create", "--partitions", "2")
+    served.memsieve("service", "topics", "create", "--partitions", "2")
     with served.running("serve", "--policy", "keep-both") as keeping:
         keeping.wait_until_ready()
         served.memsieve("publish", write(tmp_path / "seven.jsonl"))

@@ -26,7 +26,7 @@ ELSEWHERE = ScopeName("acme/ben")
 def served(tmp_path: Path, kafka_bootstrap: str, topic_prefix: str) -> Installation:
     """Describe an installation with topics of three partitions, whose index is its own."""
     installation = Installation.on(tmp_path, kafka_bootstrap, topic_prefix)
-    installation.memsieve("topics", "create", "--partitions", str(PARTITIONS))
+    installation.memsieve("service", "topics", "create", "--partitions", str(PARTITIONS))
     return installation
 
 
@@ -93,8 +93,8 @@ async def test_dead_letters_are_requeued_mended_and_dropped_while_the_service_de
         mended = ("--with", "event.json")
         served.memsieve("dead-letters", "requeue", unreadable["id"], *mended)
         wait_for(served, ("decide", 2))
-        wait_until(lambda: len(served.json("memories")) == 2, "the mended event is a memory")
-        assert served.json("memories", "--scope", ELSEWHERE)[0]["text"] == "Ana keeps bees."
+        wait_until(lambda: len(served.json("memory", "list")) == 2, "the mended event is a memory")
+        assert served.json("memory", "list", "--scope", ELSEWHERE)[0]["text"] == "Ana keeps bees."
 
         served.memsieve("dead-letters", "drop", reused["id"])
         wait_for(served)

@@ -50,7 +50,7 @@ def write(path: Path, found: Sequence[Turn]) -> None:
 
 def installation(path: Path, kafka: str, prefix: str, **settings: str) -> Installation:
     made = Installation.on(path, kafka, prefix, service__session_seconds="6", **settings)
-    made.memsieve("topics", "create", "--partitions", str(PARTITIONS))
+    made.memsieve("service", "topics", "create", "--partitions", str(PARTITIONS))
     return made
 
 
@@ -125,7 +125,7 @@ async def test_turns_that_are_published_become_memories(
         await are_there(made, lambda found: len(found) == 12)
         decided_once(made, 12)
         assert in_order(await events(made))
-        assert "0 turns to extract from, 0 events to decide" in made.memsieve("doctor")
+        assert "0 turns to extract from, 0 events to decide" in made.memsieve("check")
         wait_until(lambda: extractor.metric("memsieve_turns_total") == 13, "the turns are counted")
         assert extractor.metric("memsieve_turns_total", outcome="untriggered") == 1
         assert extractor.metric("memsieve_turn_triggers_total", trigger="death") == 12

@@ -73,7 +73,7 @@ def kinds(installation: Installation) -> list[str]:
 
 
 def live(installation: Installation) -> dict[str, Any]:
-    return {one["text"]: one["id"] for one in installation.json("memories")}
+    return {one["text"]: one["id"] for one in installation.json("memory", "list")}
 
 
 @pytest.mark.timeout(400)  # a dozen commands, each a process of its own
@@ -90,7 +90,7 @@ async def test_the_brokers_files_hold_no_forgotten_word_in_the_end(tmp_path: Pat
             embedder__precision="exact",
         )
         connection = Connection(broker.bootstrap, "t.")
-        installation.memsieve("topics", "create", "--partitions", "1", "--replicas", "1")
+        installation.memsieve("service", "topics", "create", "--partitions", "1", "--replicas", "1")
         with installation.running("serve") as service:
             service.wait_until_ready()
             await publish(connection, VAULT, TEA, MEETING)
@@ -117,7 +117,7 @@ async def test_the_brokers_files_hold_no_forgotten_word_in_the_end(tmp_path: Pat
             service.wait_until_ready()
             assert {TEA, MEETING} <= set(live(installation))
             assert VAULT not in live(installation)
-            installation.memsieve("verify")
+            installation.memsieve("check", "--full")
 
 
 @pytest.mark.timeout(300)  # a dozen commands, each a process of its own
@@ -130,7 +130,7 @@ async def test_what_has_changed_since_it_was_planned_is_forgotten_all_the_same(
         tmp_path, kafka_bootstrap, topic_prefix, index__kind="exact", forget__key=KEY
     )
     connection = Connection(kafka_bootstrap, topic_prefix)
-    installation.memsieve("topics", "create", "--partitions", "1")
+    installation.memsieve("service", "topics", "create", "--partitions", "1")
     with installation.running("serve") as service:
         service.wait_until_ready()
         await publish(connection, VAULT, TEA)
@@ -153,7 +153,7 @@ async def test_what_has_changed_since_it_was_planned_is_forgotten_all_the_same(
     assert len(done["decisions"]) == len(done["published"]) == 1
     assert set(live(installation)) == {TEA}
     assert [kinds(installation).count(one) for one in ("erase", "ignore")] == [1, 2]
-    assert "every reject has its dead letter" in installation.memsieve("verify")
+    assert "every reject has its dead letter" in installation.memsieve("check", "--full")
 
 
 @pytest.mark.timeout(300)  # a dozen commands, each a process of its own
@@ -166,7 +166,7 @@ async def test_what_comes_again_while_it_is_asked_for_is_asked_for_too(
         tmp_path, kafka_bootstrap, topic_prefix, index__kind="exact", forget__key=KEY
     )
     connection = Connection(kafka_bootstrap, topic_prefix)
-    installation.memsieve("topics", "create", "--partitions", "1")
+    installation.memsieve("service", "topics", "create", "--partitions", "1")
     with installation.running("serve") as service:
         service.wait_until_ready()
         await publish(connection, VAULT, TEA)
@@ -185,7 +185,7 @@ async def test_what_comes_again_while_it_is_asked_for_is_asked_for_too(
     assert (done["forgotten"], done["undecided"]) == ([gone], [])
     assert [kinds(installation).count(one) for one in ("ignore", "erase")] == [1, 2]
     assert set(live(installation)) == {TEA}
-    installation.memsieve("verify")
+    installation.memsieve("check", "--full")
 
 
 def published(asking: subprocess.Popen[str]) -> bool:

@@ -403,8 +403,8 @@ def test_the_services_tell_in_one_line_what_is_wrong_with_their_server(
             qdrant__url=old.url,
             qdrant__prefer_grpc="false",
         )
-        installation.memsieve("topics", "create", "--partitions", "1")
-        said = installation.memsieve("writer", code=7)
+        installation.memsieve("service", "topics", "create", "--partitions", "1")
+        said = installation.memsieve("service", "writer", code=7)
     lines = [line for line in said.splitlines() if line.startswith("memsieve:")]
     assert lines == ["memsieve: Qdrant is version 1.18.0; memsieve needs 1.19 or newer"]
 
@@ -425,9 +425,9 @@ def test_doctor_compares_the_collection_with_the_log(
         qdrant__prefer_grpc="false",
         qdrant__collection_prefix=collection_prefix,
     )
-    installation.memsieve("topics", "create", "--partitions", "1")
-    assert "is gone: start memsieve" in installation.memsieve("doctor", code=3)
+    installation.memsieve("service", "topics", "create", "--partitions", "1")
+    assert "is gone: start memsieve" in installation.memsieve("check", code=3)
     with installation.running("writer") as writer:
         writer.wait_until_ready()
-    said = installation.memsieve("doctor")
+    said = installation.memsieve("check")
     assert "ok  index   0 memories, 0 retired, all as the log says" in said

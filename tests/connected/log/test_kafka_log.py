@@ -190,7 +190,7 @@ class TestRecords:
             await log.partitions("unheard.of")
         assert str(error.value) == (
             f"topic {connection.prefix}unheard.of does not exist at {connection.bootstrap}: "
-            "make it with memsieve topics create"
+            "make it with memsieve service topics create"
         )
 
     async def test_a_partition_that_is_not_there_is_fatal(self, log: KafkaLog) -> None:

@@ -141,7 +141,7 @@ class TestCreate:
         assert "\n" not in str(error.value)
 
 
-MISSING = "does not exist: memsieve topics create"
+MISSING = "does not exist: memsieve service topics create"
 COMPACTED = "is compacted: that deletes records; set cleanup.policy=delete"
 FORGETS = "forgets records, and it is the source of truth: set"
 REFUSES = "refuses large records: set max.message.bytes=16777216"

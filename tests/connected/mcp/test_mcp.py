@@ -1,4 +1,4 @@
-"""`memsieve mcp` as a process, asked by the clients of the MCP library itself."""
+"""`memsieve service mcp` as a process, asked by the clients of the MCP library itself."""
 
 import asyncio
 import hashlib
@@ -72,7 +72,7 @@ async def over_stdio(here: Installation, *options: str) -> AsyncGenerator[Agent]
     program, *arguments = COMMAND
     server = StdioServerParameters(
         command=program,
-        args=[*arguments, "mcp", "--store", "store", *options],
+        args=[*arguments, "service", "mcp", "--store", "store", *options],
         env=here.environment,
         cwd=here.directory,
     )
@@ -83,7 +83,7 @@ async def over_stdio(here: Installation, *options: str) -> AsyncGenerator[Agent]
 @contextmanager
 def served(here: Installation, *options: str) -> Generator[str]:
     """Serve HTTP on any port meanwhile; give the address."""
-    arguments = ("mcp", "--store", "store", "--http", "127.0.0.1:0", *options)
+    arguments = ("service", "mcp", "--store", "store", "--http", "127.0.0.1:0", *options)
     with here.asking(*arguments) as process:
         assert process.stderr is not None
         while not (found := re.search(r"MCP on port (\d+)", process.stderr.readline())):
@@ -296,20 +296,20 @@ def test_what_is_no_message_breaks_nothing_and_the_end_of_the_input_ends_it(
         '"\\ud800"',
         "\x00\xff" * 1_000,
     ]
-    with here.asking("mcp", "--store", "store", "--scope", ANA) as process:
+    with here.asking("service", "mcp", "--store", "store", "--scope", ANA) as process:
         out, err = process.communicate("\n".join(lines) + "\n", timeout=60)
     assert process.returncode == 0, err
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
     assert "Traceback" not in out + err
     assert "s3cret" not in err
-    assert here.json("memories", "--store", "store") == []
+    assert here.json("memory", "list", "--store", "store") == []
 
 
 async def test_a_second_server_of_a_store_says_who_has_it(tmp_path: Path) -> None:
     here = installation(tmp_path)
     async with over_stdio(here) as agent:
         await agent.call("remember", scope=ANA, text=TEA)
-        told = await asyncio.to_thread(here.memsieve, "mcp", "--store", "store", code=3)
+        told = await asyncio.to_thread(here.memsieve, "service", "mcp", "--store", "store", code=3)
         assert "is being written by another memsieve" in told
 
 
@@ -384,20 +384,24 @@ def on_the_page() -> Iterator[list[str]]:
 
 def test_a_server_that_others_reach_asks_for_tokens(tmp_path: Path) -> None:
     here = installation(tmp_path)
-    told = here.memsieve("mcp", "--store", "store", "--http", "0.0.0.0:0", code=2)
+    told = here.memsieve("service", "mcp", "--store", "store", "--http", "0.0.0.0:0", code=2)
     assert "api.tokens is not set: name a TOML file of tokens with --tokens FILE" in told
     for wrong in ("8765", "127.0.0.1:", ":8765", "127.0.0.1:99999"):
-        told = here.memsieve("mcp", "--store", "store", "--http", wrong, code=2)
+        told = here.memsieve("service", "mcp", "--store", "store", "--http", wrong, code=2)
         assert f"--http {wrong}: write HOST:PORT, like 127.0.0.1:8765" in told
-    assert "--scope holds the wildcard *" in here.memsieve("mcp", "--scope", "a/*", code=2)
-    assert "--tokens goes with --http" in here.memsieve("mcp", "--tokens", "t.toml", code=2)
+    assert "--scope holds the wildcard *" in here.memsieve(
+        "service", "mcp", "--scope", "a/*", code=2
+    )
+    assert "--tokens goes with --http" in here.memsieve(
+        "service", "mcp", "--tokens", "t.toml", code=2
+    )
     assert not (tmp_path / "store").exists()
 
 
 def test_without_its_library_one_line_says_what_to_install(tmp_path: Path) -> None:
     program = "import sys; sys.modules['mcp'] = None; from streams.main import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", program, "mcp"],
+        [sys.executable, "-c", program, "service", "mcp"],
         env=installation(tmp_path).environment,
         cwd=tmp_path,
         capture_output=True,

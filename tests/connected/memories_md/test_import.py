@@ -1,4 +1,4 @@
-"""`memsieve import` and `export-md` of a cluster: a Memories.md onto its topics, and out of them."""
+"""`memsieve memories-md import` and `export-md` of a cluster: a Memories.md onto its topics, and out of them."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ def served(tmp_path: Path, kafka_bootstrap: str, topic_prefix: str) -> Installat
     """Describe an installation with topics of two partitions, whose writer keeps a file."""
     kept = {"sinks__memories_md": "Kept.md", "sinks__memories_md_world": "coast"}
     installation = Installation.on(tmp_path, kafka_bootstrap, topic_prefix, **kept)
-    installation.memsieve("topics", "create", "--partitions", "2")
+    installation.memsieve("service", "topics", "create", "--partitions", "2")
     return installation
 
 
@@ -26,28 +26,30 @@ def test_a_file_is_published_decided_on_kept_and_exported(
     served: Installation, tmp_path: Path
 ) -> None:
     shutil.copy(EXAMPLE, tmp_path / "Memories.md")
-    imported = ("import", "Memories.md", "--world", "coast")
+    imported = ("memories-md", "import", "Memories.md", "--world", "coast")
     events = served.json(*imported, "--out", "events.jsonl")["events"]
     with served.running("serve") as service:
         service.wait_until_ready()
         assert served.json(*imported)["decisions"] == {"published": events}
         wait_until(lambda: decided(served) == events, "the events are decided on")
-        exported = served.json("export-md", "New.md", "--world", "coast")
+        exported = served.json("memories-md", "export", "New.md", "--world", "coast")
         assert exported == {"memories": 3, "changed": True, "left_alone": []}
         again = (tmp_path / "New.md").read_bytes()
         wait_until(lambda: same_entries(tmp_path), "the writer has brought its file up to date")
 
         assert served.json(*imported)["decisions"] == {"published": events}
         wait_until(lambda: decided(served) == 2 * events, "they are decided on once more")
-        assert served.json("export-md", "New.md", "--world", "coast")["changed"] is False
+        assert (
+            served.json("memories-md", "export", "New.md", "--world", "coast")["changed"] is False
+        )
         assert (tmp_path / "New.md").read_bytes() == again
         assert service.stop() == 0
-    check = {one["name"]: one for one in served.json("verify")["checks"]}["memories_md"]
+    check = {one["name"]: one for one in served.json("check", "--full")["checks"]}["memories_md"]
     assert check["healthy"], check
 
 
 def decided(served: Installation) -> int:
-    return sum(served.json("verify")["counts"]["decisions"].values())
+    return sum(served.json("check", "--full")["counts"]["decisions"].values())
 
 
 def same_entries(directory: Path) -> bool:

@@ -1,4 +1,4 @@
-"""`memsieve recall` of a cluster: what the services have decided, out of the log alone."""
+"""`memsieve search --block` of a cluster: what the services have decided, out of the log alone."""
 
 from pathlib import Path
 
@@ -15,14 +15,14 @@ EXAMPLE = Path("examples/trap-door.jsonl").absolute()
 def served(tmp_path: Path, kafka_bootstrap: str, topic_prefix: str) -> Installation:
     """Describe an installation with topics of two partitions, whose index is its own."""
     installation = Installation.on(tmp_path, kafka_bootstrap, topic_prefix)
-    installation.memsieve("topics", "create", "--partitions", "2")
+    installation.memsieve("service", "topics", "create", "--partitions", "2")
     return installation
 
 
 @pytest.mark.timeout(300)  # some commands, each a process of its own
 @pytest.mark.covers("S3.34")
 def test_a_cluster_recalls_what_a_store_recalls(served: Installation, tmp_path: Path) -> None:
-    asked = ("recall", "--scope", "dungeon/cellar")
+    asked = ("search", "--block", "--scope", "dungeon/cellar")
     run([EXAMPLE], tmp_path / "embedded")
     expected = served.memsieve(*asked, "--store", str(tmp_path / "embedded"))
     with served.running("serve") as service:

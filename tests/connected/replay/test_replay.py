@@ -21,7 +21,7 @@ def cluster(
     tmp_path: Path, kafka_bootstrap: str, topic_prefix: str, qdrant_url: str, collection_prefix: str
 ) -> Installation:
     made = on_qdrant(tmp_path, kafka_bootstrap, topic_prefix, qdrant_url, collection_prefix)
-    made.memsieve("topics", "create", "--partitions", "3")
+    made.memsieve("service", "topics", "create", "--partitions", "3")
     return made
 
 
@@ -68,12 +68,14 @@ async def test_what_a_cluster_decided_is_decided_again_in_a_store_of_its_own(
     with cluster.running("writer"), cluster.running("deduplicator"):
         cluster.memsieve("publish", str(path))
         await settled(cluster, 120)
-    told = cluster.json("replay", "redecide", "--into", "again")
+    told = cluster.json("store", "replay", "redecide", "--into", "again")
     assert (told["compared"], told["changed"]) == (120, 0)
     again = cluster.json("decisions", "--store", str(tmp_path / "again"))
     assert placeless(again) == placeless(cluster.json("decisions"))
-    memories = cluster.json("memories", "--retired")
-    assert cluster.json("memories", "--retired", "--store", str(tmp_path / "again")) == memories
+    memories = cluster.json("memory", "list", "--retired")
+    assert (
+        cluster.json("memory", "list", "--retired", "--store", str(tmp_path / "again")) == memories
+    )
 
 
 @pytest.mark.covers("B129")
@@ -87,16 +89,16 @@ async def test_a_second_run_decides_on_the_same_events_for_itself(
         "MEMSIEVE_POLICY": bolder(tmp_path),
     }
     second = Installation(tmp_path, variables)
-    second.memsieve("topics", "create", "--partitions", "3")
+    second.memsieve("service", "topics", "create", "--partitions", "3")
     with cluster.running("writer"), cluster.running("deduplicator"):
         cluster.memsieve("publish", str(path))
         await settled(cluster, 60)
     with second.running("writer"), second.running("deduplicator"):
         await settled(second, 60)
-    told = cluster.json("replay", "diff", "--run", "two")
+    told = cluster.json("store", "replay", "diff", "--run", "two")
     assert told["compared"] == 60
     assert told["changed"] > 0
-    assert len(second.json("memories")) < len(cluster.json("memories")) == 60
+    assert len(second.json("memory", "list")) < len(cluster.json("memory", "list")) == 60
 
 
 @pytest.mark.covers("B130")
@@ -108,13 +110,13 @@ async def test_a_collection_is_built_anew_and_swapped_beside_services_that_work(
         deduplicator.wait_until_ready()
         with started(cluster, "publish", str(path)) as publishing:
             for number in (2, 3):
-                rebuilt = cluster.json("replay", "rematerialise")
+                rebuilt = cluster.json("store", "replay", "rematerialise")
                 assert rebuilt["place"].endswith(f".{number}")
             assert publishing.wait(60) == 0
         await settled(cluster, 300)
         assert deduplicator.stop() == 0
         assert writer.stop() == 0
-    assert "all as the log says" in cluster.memsieve("doctor")
+    assert "all as the log says" in cluster.memsieve("check")
     decisions = cluster.json("decisions")
     assert len(decisions) == len({one["decision_id"] for one in decisions}) == 300
 
@@ -124,7 +126,7 @@ async def test_a_shadow_follows_the_cluster(cluster: Installation, tmp_path: Pat
     path = write_events(tmp_path / "events.jsonl", facts(40))
     with cluster.running("writer"), cluster.running("deduplicator"):
         said = tmp_path / "said"
-        arguments = ("shadow", "--policy", bolder(tmp_path), "--from", "0", "--json")
+        arguments = ("policy", "shadow", "--policy", bolder(tmp_path), "--from", "0", "--json")
         with started(cluster, *arguments) as shadow:
             cluster.memsieve("publish", str(path))
             wait_until(lambda: said.stat().st_size > 0, "a difference is told", seconds=60)

@@ -29,7 +29,7 @@ def served(tmp_path: Path, kafka_bootstrap: str, topic_prefix: str) -> Installat
     installation = Installation.on(
         tmp_path, kafka_bootstrap, topic_prefix, policy="asking.toml", reviews__author="cleo"
     )
-    installation.memsieve("topics", "create", "--partitions", str(PARTITIONS))
+    installation.memsieve("service", "topics", "create", "--partitions", str(PARTITIONS))
     return installation
 
 
@@ -96,11 +96,11 @@ async def test_questions_are_answered_while_the_service_decides(served: Installa
         refused = served.memsieve("reviews", "answer", ana["id"], "same", code=2)
         assert "is closed: answered refines by cleo" in refused
 
-        wait_until(lambda: len(served.json("memories")) == 3, "the answer is applied")
-        assert {one["text"] for one in served.json("memories")} == {HIVES, GOATS, SHEEP}
+        wait_until(lambda: len(served.json("memory", "list")) == 3, "the answer is applied")
+        assert {one["text"] for one in served.json("memory", "list")} == {HIVES, GOATS, SHEEP}
         assert "2 answered questions" in served.memsieve("reviews", "export")
         assert service.stop() == 0
-    assert "every reject has its dead letter" in served.memsieve("verify")
+    assert "every reject has its dead letter" in served.memsieve("check", "--full")
 
 
 BRAKED = (

@@ -50,7 +50,7 @@ class World:
 
         Half of the records are there when they come, half come when all of them have partitions.
         """
-        self._installation.memsieve("topics", "create", "--partitions", f"{PARTITIONS}")
+        self._installation.memsieve("service", "topics", "create", "--partitions", f"{PARTITIONS}")
         log = KafkaLog(self.connection)
         fleet = Fleet(self._installation, {"deduplicator": workers, "writer": 1}, self._command)
         try:

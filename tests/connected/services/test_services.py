@@ -38,7 +38,7 @@ GROUPS = {"memory.events": "memsieve-deduplicator", "memory.decisions": "memsiev
 def served(tmp_path: Path, kafka_bootstrap: str, topic_prefix: str) -> Installation:
     """Describe an installation with topics of three partitions, whose index is its own."""
     installation = Installation.on(tmp_path, kafka_bootstrap, topic_prefix)
-    installation.memsieve("topics", "create", "--partitions", "3")
+    installation.memsieve("service", "topics", "create", "--partitions", "3")
     return installation
 
 
@@ -48,7 +48,7 @@ def shared(
 ) -> Installation:
     """Describe an installation with topics of three partitions and a Qdrant server."""
     installation = on_qdrant(tmp_path, kafka_bootstrap, topic_prefix, qdrant_url, collection_prefix)
-    installation.memsieve("topics", "create", "--partitions", "3")
+    installation.memsieve("service", "topics", "create", "--partitions", "3")
     return installation
 
 
@@ -139,7 +139,7 @@ def once(decisions: Sequence[Any]) -> None:
 
 async def memories_of_a_run(files: Sequence[Path], installation: Installation, path: Path) -> Any:
     await asyncio.to_thread(run, files, path / "embedded")
-    return installation.json("memories", "--retired", "--store", str(path / "embedded"))
+    return installation.json("memory", "list", "--retired", "--store", str(path / "embedded"))
 
 
 @pytest.mark.covers("B113", "B122")
@@ -154,7 +154,7 @@ async def test_serve_comes_to_the_same_memories_as_an_embedded_run(
         assert service.get("/live") == '{"live": true}'
         assert service.stop() == 0
     assert "published 22 events" in published
-    assert served.json("memories", "--retired") == await memories_of_a_run(
+    assert served.json("memory", "list", "--retired") == await memories_of_a_run(
         EXAMPLES, served, tmp_path
     )
 
@@ -170,7 +170,7 @@ async def test_deduplicator_and_writer_come_to_the_same_memories_as_an_embedded_
         writer.wait_until_ready()
         assert deduplicator.metric("memsieve_decisions_total", kind="insert") == 10
         assert (deduplicator.stop(), writer.stop()) == (0, 0)
-    assert shared.json("memories", "--retired") == await memories_of_a_run(
+    assert shared.json("memory", "list", "--retired") == await memories_of_a_run(
         EXAMPLES, shared, tmp_path
     )
     explained = shared.memsieve("explain", "trap-3")
@@ -274,7 +274,7 @@ async def test_a_killed_worker_leaves_nothing_undone_and_nothing_done_twice(
     assert len(decisions) == 400
     once(decisions)
     expected = await memories_of_a_run([path], shared, tmp_path)
-    assert shared.json("memories", "--retired") == expected
+    assert shared.json("memory", "list", "--retired") == expected
 
 
 async def test_what_is_under_way_at_the_end_is_finished_or_left_whole(
@@ -299,7 +299,7 @@ async def test_a_broker_that_restarts_is_waited_for(
     installation = Installation.on(
         tmp_path, own_broker.bootstrap, topic_prefix, kafka__request_seconds="3"
     )
-    installation.memsieve("topics", "create", "--partitions", "2")
+    installation.memsieve("service", "topics", "create", "--partitions", "2")
     first, second = (
         write_events(tmp_path / f"{n}.jsonl", facts(50, first=50 * n)) for n in range(2)
     )
@@ -323,7 +323,7 @@ async def test_an_index_that_fails_is_waited_for(
     tmp_path: Path, kafka_bootstrap: str, topic_prefix: str, own_qdrant: StandIn
 ) -> None:
     installation = on_qdrant(tmp_path, kafka_bootstrap, topic_prefix, own_qdrant.url, "test")
-    installation.memsieve("topics", "create", "--partitions", "1")
+    installation.memsieve("service", "topics", "create", "--partitions", "1")
     path = write_events(tmp_path / "events.jsonl", facts(30))
     with installation.running("writer") as writer, installation.running("deduplicator") as other:
         other.wait_until_ready()
@@ -337,7 +337,7 @@ async def test_an_index_that_fails_is_waited_for(
         other.wait_until_ready()
         assert any("memory.events/0 waits: Qdrant at" in line for line in other.events)
         assert other.metric("memsieve_failures_total") > 0
-    assert len(installation.json("memories")) == 30
+    assert len(installation.json("memory", "list")) == 30
 
 
 @pytest.mark.timeout(200)
@@ -346,13 +346,13 @@ async def test_an_index_that_fails_is_not_waited_for_where_the_policy_says_so(
     tmp_path: Path, kafka_bootstrap: str, topic_prefix: str, own_qdrant: StandIn
 ) -> None:
     installation = on_qdrant(tmp_path, kafka_bootstrap, topic_prefix, own_qdrant.url, "test")
-    installation.memsieve("topics", "create", "--partitions", "1")
+    installation.memsieve("service", "topics", "create", "--partitions", "1")
     first = write_events(tmp_path / "first.jsonl", facts(4, scopes=1))
     second = write_events(tmp_path / "second.jsonl", [*facts(4, scopes=1), *facts(4, first=4)])
     lenient = "default {fail_open.enabled = true, fail_open.attempts = 2}"
 
     def unchecked() -> list[str]:
-        return [one["unchecked"] for one in installation.json("memories") if one["unchecked"]]
+        return [one["unchecked"] for one in installation.json("memory", "list") if one["unchecked"]]
 
     with (
         installation.running("writer") as writer,
@@ -378,8 +378,8 @@ async def test_an_index_that_fails_is_not_waited_for_where_the_policy_says_so(
         assert unchecked() == ["not-compared"] * 4
         installation.memsieve("consolidate", "--policy", lenient)
         assert unchecked() == []
-    assert len(installation.json("memories")) == 8
-    installation.memsieve("verify")
+    assert len(installation.json("memory", "list")) == 8
+    installation.memsieve("check", "--full")
 
 
 @pytest.mark.covers("B130")
@@ -387,7 +387,7 @@ async def test_an_index_that_was_lost_is_built_anew_before_it_is_relied_on(
     tmp_path: Path, kafka_bootstrap: str, topic_prefix: str, qdrant_url: str, collection_prefix: str
 ) -> None:
     before = on_qdrant(tmp_path, kafka_bootstrap, topic_prefix, qdrant_url, collection_prefix)
-    before.memsieve("topics", "create", "--partitions", "2")
+    before.memsieve("service", "topics", "create", "--partitions", "2")
     files = [str(path) for path in EXAMPLES]
     with before.running("writer"), before.running("deduplicator"):
         before.memsieve("publish", *files)
@@ -491,7 +491,7 @@ async def test_poison_is_set_aside_with_all_it_came_with_and_the_partition_moves
         assert letter["value_size"] == len(value)
     assert letters[3]["headers"] == [["who", "\\xff\\xfe"]]
     assert letters[4]["headers"] == [["who", None]]
-    assert [memory["text"] for memory in served.json("memories")] == ["Ana keeps cup 6."]
+    assert [memory["text"] for memory in served.json("memory", "list")] == ["Ana keeps cup 6."]
 
 
 @pytest.mark.covers("B122")
@@ -546,7 +546,7 @@ async def test_nothing_is_committed_whose_decision_is_not_on_the_topic(
     assert await left(log, "memory.events") == 20
     await log.close()
     assert served.json("decisions") == []
-    assert "set max.message.bytes=16777216" in served.memsieve("serve", code=3)
+    assert "set max.message.bytes=16777216" in served.memsieve("service", "serve", code=3)
     await set_size(served, "memory.decisions", REQUEST_BYTES_MAX)
     with served.running("serve"):
         await settled(served, 20)
@@ -623,7 +623,7 @@ async def test_a_record_that_no_client_can_read_ends_the_service_and_is_named(
         )
         assert service.wait() == 6
         assert "memory.events holds a record that Kafka's client cannot read" in service.said
-    assert [memory["text"] for memory in served.json("memories")] == ["Ana keeps cup 1."]
+    assert [memory["text"] for memory in served.json("memory", "list")] == ["Ana keeps cup 1."]
 
 
 async def test_an_events_topic_that_was_made_anew_is_not_taken_for_the_old_one(
@@ -639,9 +639,10 @@ async def test_an_events_topic_that_was_made_anew_is_not_taken_for_the_old_one(
     async with administered(connection) as admin:
         await admin.delete_topics([connection.named("memory.events")])
     wait_until(
-        lambda: "created" in served.memsieve("topics", "create", "--partitions", "3"), "made"
+        lambda: "created" in served.memsieve("service", "topics", "create", "--partitions", "3"),
+        "made",
     )
-    assert "events up to 3 were decided on" in served.memsieve("serve", code=6)
+    assert "events up to 3 were decided on" in served.memsieve("service", "serve", code=6)
 
 
 async def test_doctor_waits_for_what_is_not_applied_yet(
@@ -650,7 +651,7 @@ async def test_doctor_waits_for_what_is_not_applied_yet(
     with shared.running("deduplicator") as deduplicator:
         shared.memsieve("publish", str(write_events(tmp_path / "events.jsonl", facts(7))))
         wait_until(lambda: deduplicator.metric("memsieve_decisions_total") == 7, "all are decided")
-        said = shared.memsieve("doctor")
+        said = shared.memsieve("check")
     assert "0 events to decide, 10 records to apply" in said
     assert "10 records are still to be applied; not examined meanwhile" in said
 
@@ -659,10 +660,10 @@ def test_a_wrong_layout_is_refused_in_one_line(
     tmp_path: Path, kafka_bootstrap: str, topic_prefix: str
 ) -> None:
     installation = Installation.on(tmp_path, kafka_bootstrap, topic_prefix)
-    said = installation.memsieve("serve", code=3)
-    assert "memory.events does not exist: memsieve topics create" in said
-    installation.memsieve("topics", "create", "--partitions", "2")
-    said = installation.memsieve("topics", "create", "--partitions", "3", code=3)
+    said = installation.memsieve("service", "serve", code=3)
+    assert "memory.events does not exist: memsieve service topics create" in said
+    installation.memsieve("service", "topics", "create", "--partitions", "2")
+    said = installation.memsieve("service", "topics", "create", "--partitions", "3", code=3)
     assert "has 2 partitions and not 3" in said
 
 
@@ -670,18 +671,18 @@ def test_a_wrong_layout_is_refused_in_one_line(
 def test_two_processes_need_an_index_that_both_can_reach(
     served: Installation, service: str
 ) -> None:
-    said = served.memsieve(service, code=2)
+    said = served.memsieve("service", service, code=2)
     assert "index.kind edge is for one process" in said
 
 
 def test_a_service_without_a_broker_is_told_how_to_name_one(tmp_path: Path) -> None:
-    said = Installation(tmp_path).memsieve("serve", code=2)
+    said = Installation(tmp_path).memsieve("service", "serve", code=2)
     assert "kafka.bootstrap is not set: name a broker with --kafka HOST:PORT" in said
 
 
 def test_a_port_that_is_taken_is_named(served: Installation) -> None:
     with served.running("serve") as service:
         port = service.url.rsplit(":", 1)[1]
-        said = served.memsieve("serve", "--port", port, code=2)
+        said = served.memsieve("service", "serve", "--port", port, code=2)
     assert f"127.0.0.1:{port} cannot be used" in said
     assert json.loads(service.said.splitlines()[0])["service"] == "serve"

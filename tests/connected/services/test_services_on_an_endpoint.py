@@ -29,7 +29,7 @@ async def test_services_wait_for_their_endpoint_and_take_no_other_model(
         served.memsieve("publish", f"{texts[0][:3]}.jsonl")
 
     def kept() -> list[str]:
-        return sorted(one["text"] for one in served.json("memories"))
+        return sorted(one["text"] for one in served.json("memory", "list"))
 
     with LlmServer(reply) as server:
         served = Installation.on(
@@ -43,7 +43,7 @@ async def test_services_wait_for_their_endpoint_and_take_no_other_model(
             embedder__endpoint__attempts_max="1",
             retry__delay_max_seconds="0.2",
         )
-        served.memsieve("topics", "create", "--partitions", "1")
+        served.memsieve("service", "topics", "create", "--partitions", "1")
         with served.running("serve") as service:
             wait_until(lambda: "http 503" in str(service.waits_for()), "it waits for the endpoint")
             here.set()
@@ -59,8 +59,8 @@ async def test_services_wait_for_their_endpoint_and_take_no_other_model(
             assert service.stop() == 0
 
         variables = {**served.variables, "MEMSIEVE_EMBEDDER__MODEL": "memsieve/hashing-ngrams-v1"}
-        refused = Installation(tmp_path, variables).memsieve("serve", code=6)
+        refused = Installation(tmp_path, variables).memsieve("service", "serve", code=6)
         assert "holds vectors of endpoint:tiny, and this process makes those of memsieve" in refused
         variables = {**served.variables, "MEMSIEVE_EMBEDDER__FALLBACK": '["endpoint:other"]'}
-        refused = Installation(tmp_path, variables).memsieve("serve", code=2)
+        refused = Installation(tmp_path, variables).memsieve("service", "serve", code=2)
         assert "embedder.fallback would give the services of one log different models" in refused

@@ -1,4 +1,4 @@
-"""`memsieve verify` of a cluster: sound while and after services run; what is damaged is found."""
+"""`memsieve check --full` of a cluster: sound while and after services run; what is damaged is found."""
 
 import asyncio
 import json
@@ -33,12 +33,12 @@ def shared(
 ) -> Installation:
     """Describe an installation with topics of two partitions and a Qdrant server."""
     installation = on_qdrant(tmp_path, kafka_bootstrap, topic_prefix, qdrant_url, collection_prefix)
-    installation.memsieve("topics", "create", "--partitions", f"{PARTITIONS}")
+    installation.memsieve("service", "topics", "create", "--partitions", f"{PARTITIONS}")
     return installation
 
 
 def verified(installation: Installation, code: int = 0) -> Any:
-    printed = installation.memsieve("verify", "--json", code=code)
+    printed = installation.memsieve("check", "--full", "--json", code=code)
     report, _ = json.JSONDecoder().raw_decode(printed)
     return report
 
@@ -113,7 +113,7 @@ async def test_a_deleted_point_and_a_forged_decision_are_found(
         shared.memsieve("publish", *map(str, EXAMPLES))
         await settled(shared, 22)
         assert (deduplicator.stop(), writer.stop()) == (0, 0)
-    [first, *_] = [one["id"] for one in shared.json("memories")]
+    [first, *_] = [one["id"] for one in shared.json("memory", "list")]
     await delete_from_index(qdrant_url, collection_prefix, first)
     report = verified(shared, code=8)
     assert found(report) == {"index": {"lacking": 1}}
@@ -127,7 +127,7 @@ async def test_a_deleted_point_and_a_forged_decision_are_found(
         "counts": {"unequal": 1},
         "index": {"lacking": 1},
     }
-    told = shared.memsieve("verify", code=8)
+    told = shared.memsieve("check", "--full", code=8)
     assert f"memory.decisions/0/{offset} decides on memory.events/0/999, but the events" in told
 
 
@@ -135,8 +135,8 @@ async def test_an_index_of_one_process_is_not_examined(
     tmp_path: Path, kafka_bootstrap: str, topic_prefix: str
 ) -> None:
     served = Installation.on(tmp_path, kafka_bootstrap, topic_prefix)
-    served.memsieve("topics", "create", "--partitions", "1")
+    served.memsieve("service", "topics", "create", "--partitions", "1")
     report = verified(served)
     assert report["notes"] == [
-        "index: edge, in the directory of the one `memsieve serve`; not examined"
+        "index: edge, in the directory of the one `memsieve service serve`; not examined"
     ]

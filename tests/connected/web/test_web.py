@@ -1,4 +1,4 @@
-"""`memsieve web` as a process: over a store of its own, and beside the services on Kafka."""
+"""`memsieve service web` as a process: over a store of its own, and beside the services on Kafka."""
 
 import hashlib
 import re
@@ -76,7 +76,7 @@ def test_it_writes_a_store_of_its_own_and_tells_nobody_what_memories_say(tmp_pat
         assert web.metric("memsieve_api_requests_total", route="/review", status="200") == 2
         assert web.stop() == 0
         assert "roses" not in web.said
-    [memory] = here.json("memories", "--store", store)
+    [memory] = here.json("memory", "list", "--store", store)
     assert memory["text"] == "The garden has red roses and tulips."
 
 
@@ -99,11 +99,11 @@ def test_beside_the_services_answers_are_published_and_their_log_is_read(
         policy=asking(tmp_path),
         embedder__model="memsieve/hashing-ngrams-v1",
     )
-    here.memsieve("topics", "create", "--partitions", "2")
+    here.memsieve("service", "topics", "create", "--partitions", "2")
     with here.running("serve") as service:
         service.wait_until_ready()
         here.memsieve("publish", str(events))
-        wait_until(lambda: len(here.json("memories")) == 2, "the events are decided on")
+        wait_until(lambda: len(here.json("memory", "list")) == 2, "the events are decided on")
         with here.running("web") as web:
             web.wait_until_ready()
             with logged_in(web) as http:
@@ -124,6 +124,6 @@ def test_beside_the_services_answers_are_published_and_their_log_is_read(
 
 def test_without_tokens_it_does_not_start(tmp_path: Path) -> None:
     here = Installation(tmp_path, {"MEMSIEVE_EMBEDDER__CACHE_DIR": str(models_dir())})
-    said = here.memsieve("web", "--store", str(tmp_path / "store"), code=2)
+    said = here.memsieve("service", "web", "--store", str(tmp_path / "store"), code=2)
     assert "api.tokens is not set: name a TOML file of tokens with --tokens FILE" in said
     assert not (tmp_path / "store").exists()

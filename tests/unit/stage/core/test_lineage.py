@@ -302,7 +302,7 @@ async def test_what_people_asked_for_is_undone_and_told() -> None:
     memory_id = insert.memory.id
     rated = await request(story, Rate, memory_id=memory_id, helpful=3)
     pinned = await request(story, Pin, memory_id=memory_id, pinned=True)
-    with pytest.raises(CannotUndo, match=f"memory {memory_id} is pinned.*memsieve unpin"):
+    with pytest.raises(CannotUndo, match=f"memory {memory_id} is pinned.*memsieve memory unpin"):
         story.plan(insert)
     planned = story.plan(rated)
     assert planned.unsettled == [pinned]

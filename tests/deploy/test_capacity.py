@@ -1,6 +1,13 @@
+"""The script that reckons what a cluster takes."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
 import pytest
 
-from streams.lab.core.capacity import LOAD_MAX, Costs, plan
+from benchmarks.capacity import LOAD_MAX, Costs, main, plan
+from streams.embedding import HASHING
 
 COSTS = Costs(encode=0.003, decide=0.001, apply=0.0002, deduplicator=1_000, writer=500, memory=2)
 
@@ -38,3 +45,23 @@ def test_memory_grows_with_the_store() -> None:
 def test_more_than_one_cluster_can_do_is_refused() -> None:
     with pytest.raises(ValueError, match="several clusters"):
         plan(COSTS, 1_000_000.0, memories=0)
+
+
+@pytest.mark.process
+def test_what_is_measured_is_what_is_reckoned_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the embedder that needs no model."""
+    out = tmp_path / "capacity.json"
+    spelling = ("--policy", "default-hashing", "--model", HASHING)
+    main([*spelling, "--rate", "50", "--memories", "1000", "--repeats", "0.5", "--out", str(out)])
+    told = json.loads(out.read_text("utf-8"))
+    costs = Costs.model_validate(told["costs"])
+    assert min(costs.encode, costs.decide, costs.apply) > 0.0
+    assert told["plans"] == [asdict(plan(costs, 50.0, memories=1_000, repeats=0.5))]
+    assert "the index holds 1,000 memories" in capsys.readouterr().out
+
+
+def test_a_rate_that_no_cluster_has_partitions_for_is_refused() -> None:
+    with pytest.raises(ValueError, match="share the tenants out over several clusters"):
+        plan(COSTS, 1e8, memories=0)

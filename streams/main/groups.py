@@ -1,0 +1,86 @@
+"""Groups of commands, each of which is imported when it is called and not when it is listed."""
+
+from collections import UserDict
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
+from typer.main import get_group
+
+from streams.main.commands import MOVED, SECTIONS, Entry, Group, Table
+
+
+class LazyGroup(TyperGroup):
+    """The commands of tables, each table below its title; `path` is how the group is called."""
+
+    def __init__(self, path: str, tables: Mapping[str, Table], **given: Any) -> None:  # noqa: ANN401 - what typer gives any group
+        super().__init__(**given)
+        self._tables = tables
+        every = {name: entry for table in tables.values() for name, entry in table.items()}
+        self.commands = _Loaded(path, every)
+
+    def list_commands(self, ctx: object) -> list[str]:
+        """Return the names; the inherited way looks at the commands as well."""
+        del ctx
+        return list(self.commands)
+
+    def format_commands(self, ctx: object, formatter: Any) -> None:  # noqa: ANN401 - typer's own
+        """Write the tables."""
+        del ctx
+        width = formatter.width - 6 - max(map(len, self.commands))  # as the inherited way does
+        for title, table in self._tables.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (name, TyperCommand(name, help=entry.summary).get_short_help_str(width))
+                        for name, entry in table.items()
+                    ]
+                )
+
+
+class Commands(LazyGroup):
+    """All commands."""
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - what typer gives any group
+        super().__init__("memsieve", SECTIONS, **given)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:  # noqa: ANN401 - typer's own
+        """Find the command that is called. Raises TyperException where it has another name now."""
+        if args[0] in MOVED:
+            raise TyperException(f"{args[0]} is now `{MOVED[args[0]]}`")
+        return super().resolve_command(ctx, args)
+
+
+class _Loaded(UserDict[str, Any]):
+    """Commands by name, each made of its entry the first time it is asked for."""
+
+    def __init__(self, path: str, entries: Table) -> None:
+        super().__init__(entries)
+        self._path = path
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - typer's own kinds of commands
+        found, path = self.data[name], f"{self._path} {name}"
+        if isinstance(found, Entry):
+            self.data[name] = command(path, found)
+        elif isinstance(found, Group):
+            self.data[name] = LazyGroup(
+                path,
+                {"Commands": found.commands},
+                name=name,
+                help=found.summary,
+                no_args_is_help=True,
+                rich_markup_mode=None,
+            )
+        return self.data[name]
+
+
+def command(path: str, entry: Entry) -> Any:  # noqa: ANN401 - typer's own kind of command
+    """Import a command; its help ends with the example."""
+    function, name = entry.function.rpartition(":")[2], path.rpartition(" ")[2]
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    example = f"Example: {path} {entry.example}".rstrip()
+    app.command(name, epilog=example)(getattr(import_module(f"streams.{entry.module}"), function))
+    return get_group(app).commands[name]

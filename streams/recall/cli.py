@@ -1,0 +1,267 @@
+"""`memsieve search`: a scope searched, as a list or as a block for an agent's prompt."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from schemas.codec import EVENT
+from streams.recall.app import recalling
+from streams.recall.app.loading import (
+    LIMIT,
+    LIMIT_MAX,
+    Asked,
+    SearchResult,
+    ShownEntry,
+    hints,
+    loading,
+    thorough,
+)
+from streams.recall.core.patterns import SCOPES_MIN
+from streams.recall.core.recall import BUDGET, LASTING_MAX, RECENT_MAX, Block
+from streams.store.app.reading import LogTarget
+from streams.store.cli import options
+from streams.store.cli.conflicts import show_conflict
+from streams.store.cli.console import note, quoted, say, say_object
+from streams.store.cli.options import UsageError
+
+
+def search(
+    *,
+    scope: Annotated[
+        str | None, typer.Option("--scope", help="The one scope that is searched.")
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option("--query", help="What to search for, nearest first.")
+    ] = None,
+    block: Annotated[
+        bool,
+        typer.Option(
+            "--block", help="Print a block for a prompt; without --query what lasts and is new."
+        ),
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=1, max=LIMIT_MAX, help=f"Entries at most. [{LIMIT}]"),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            metavar="DISTANCE",
+            help="The greatest cosine distance of two that are asked about. [0.4]",
+        ),
+    ] = None,
+    deduplicate: Annotated[
+        bool | None,
+        typer.Option(
+            "--dedup/--no-dedup", help="Show memories of one fact as one, or each. [--dedup]"
+        ),
+    ] = None,
+    llm: Annotated[
+        bool,
+        typer.Option(
+            "--llm", help="Ask the language model whether two are one fact, and to word it."
+        ),
+    ] = False,
+    hybrid: Annotated[
+        float | None,
+        typer.Option(
+            "--hybrid",
+            metavar="WEIGHT",
+            help="How much the query's own words count beside nearness in meaning. [0]",
+        ),
+    ] = None,
+    hints_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--hints",
+            metavar="FILE",
+            help="Write what was found to be one fact as events that propose to join it.",
+        ),
+    ] = None,
+    across: Annotated[
+        str | None,
+        typer.Option(
+            "--across",
+            metavar="PREFIX",
+            help="With --block, in place of --scope: this scope and all below it. Without --query, "
+            "what several of them remember in the same words.",
+        ),
+    ] = None,
+    patterns: Annotated[
+        bool,
+        typer.Option(
+            "--patterns",
+            help=f"With --across: what {SCOPES_MIN} or more of them say in nearly the same words.",
+        ),
+    ] = False,
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", min=1, help=f"With --block: its tokens at most. [{BUDGET}]"),
+    ] = None,
+    lasting: Annotated[
+        int | None,
+        typer.Option(
+            "--lasting",
+            min=0,
+            help=f"With --block: how many core and permanent memories, and dangers. [{LASTING_MAX}]",
+        ),
+    ] = None,
+    recent: Annotated[
+        int | None,
+        typer.Option(
+            "--recent",
+            min=0,
+            help=f"With --block: how many of the others, the newest. [{RECENT_MAX}]",
+        ),
+    ] = None,
+    store: options.Store = None,
+    kafka: options.Kafka = None,
+    policy: options.Policy = None,
+    config: options.Config = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Search a scope; memories of one fact come as one result.
+
+    Guards and judges tell what is one fact, as when memories are stored. An entry's text says all
+    that its memories say. With --kafka the Qdrant server is searched, where the services keep their
+    memories in one.
+
+    With --block dangers and failures come first, what is uncertain last, below a warning. No memory
+    is cut: what does not fit is left out and counted. With --query as many as --lasting and
+    --recent together are shown. Tokens are those of the embedding model's tokenizer.
+    """
+    of_list = {
+        "--limit": limit,
+        "--threshold": threshold,
+        "--dedup": deduplicate,
+        "--llm": llm or None,
+        "--hybrid": hybrid,
+        "--hints": hints_file,
+        "--policy": policy,
+    }
+    of_block = {
+        "--across": across,
+        "--patterns": patterns or None,
+        "--budget": budget,
+        "--lasting": lasting,
+        "--recent": recent,
+    }
+    if block:
+        _require_none(of_list, "goes without --block")
+        given = {
+            "scope": scope if across is None else across.removesuffix("/"),
+            "across": across is not None,
+            "patterns": patterns,
+            "query": query,
+            "budget": BUDGET if budget is None else budget,
+            "lasting": LASTING_MAX if lasting is None else lasting,
+            "recent": RECENT_MAX if recent is None else recent,
+        }
+        _print_block(scope, given, options.source(config, store, kafka), as_json=as_json)
+        return
+    _require_none(of_block, "goes with --block")
+    flags: dict[str, Any] = {"load__verify": "llm"} if llm else {}
+    source = options.source(config, store, kafka, policy=policy, **flags)
+    if scope is None or query is None:
+        raise UsageError("give --scope and --query, or --block for what a scope has to say")
+    given = {
+        "scope": scope,
+        "query": query,
+        "limit": LIMIT if limit is None else limit,
+        "threshold": threshold,
+        "deduplicate": deduplicate,
+        "lexical_weight": hybrid,
+    }
+    _list(given, source, hints_file, as_json=as_json)
+
+
+def _require_none(given: Mapping[str, object], why: str) -> None:
+    for option, value in given.items():
+        if value is not None:
+            raise UsageError(f"{option} {why}")
+
+
+def _print_block(
+    scope: str | None, given: Mapping[str, Any], source: LogTarget, *, as_json: bool
+) -> None:
+    across = given["across"]
+    if (scope is None) != across:
+        raise UsageError("name one scope with --scope, or several with --across PREFIX")
+    if given["patterns"] and (not across or given["query"] is not None):
+        raise UsageError("--patterns goes with --across PREFIX, and without --query")
+    asked = options.asked(recalling.Asked, given, {"scope": "--across"} if across else {})
+    made = asyncio.run(_recall(source, asked))
+    if not made.text:
+        raise UsageError(
+            f"--budget {asked.budget}: without a single memory the block takes "
+            f"{made.tokens_min} tokens"
+        )
+    if as_json:
+        say_object({**asked.model_dump(mode="json"), **made.as_json()})
+        return
+    for line in made.text.split("\n"):
+        say(line)
+
+
+async def _recall(source: LogTarget, asked: recalling.Asked) -> Block:
+    async with recalling.recalling(source, report=note) as recaller:
+        return await recaller.recall(asked)
+
+
+def _list(
+    given: Mapping[str, Any], source: LogTarget, hints_file: Path | None, *, as_json: bool
+) -> None:
+    asked = options.asked(Asked, given, {"lexical_weight": "--hybrid"})
+    result = asyncio.run(_load(source, asked))
+    if hints_file is not None:
+        _write_hints(hints_file, asked, result)
+    if as_json:
+        say_object({**asked.model_dump(mode="json"), **result.model_dump(mode="json")})
+    else:
+        _show(result)
+
+
+async def _load(source: LogTarget, asked: Asked) -> SearchResult:
+    target = replace(source, settings=thorough(source.settings))
+    async with loading(target, report=note) as opened:
+        return await opened.search(asked)
+
+
+def _write_hints(path: Path, asked: Asked, result: SearchResult) -> None:
+    proposals = hints(asked.scope, result)
+    lines = [EVENT.encode(proposal).decode() for proposal in proposals]
+    options.write("--hints", path, "".join(f"{line}\n" for line in lines))
+    note(f"{len(proposals):,} proposals written to {path}")
+
+
+def _show(result: SearchResult) -> None:
+    for entry in result.entries:
+        count = len(entry.members)
+        similarity = entry.members[0].similarity or 0.0
+        told = f"  ({count} memories)" if count > 1 else ""
+        told += "  unchecked" if any(one.memory.unchecked for one in entry.members) else ""
+        say(f"{similarity:.2f}  {quoted(entry.text)}{told}")
+        if (wording := entry.members[0].wording) is not None:
+            say(f"      found as {quoted(wording)}", style="dim")
+        _show_conflicts(entry)
+    if not result.entries:
+        say("nothing found")
+    if result.beyond:
+        note(f"{result.beyond:,} more memories were near: raise --limit to see them")
+    for silent in result.degraded:
+        note(f"no answer from {silent}", style="yellow")
+
+
+def _show_conflicts(entry: ShownEntry) -> None:
+    """Tell when what an entry says was last seen, and what says otherwise, where something does."""
+    conflicts = {one.memory_id: one for member in entry.members for one in member.conflicts}
+    if conflicts:
+        seen = max(member.memory.last_seen_at for member in entry.members)
+        say(f"      last seen {seen:%Y-%m-%d}", style="dim")
+    for conflict in conflicts.values():
+        show_conflict(conflict, "      ")

@@ -1,1 +1,0 @@
-"""Its commands: they parse, and print."""
