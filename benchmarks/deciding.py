@@ -12,6 +12,7 @@ from schemas.codec import EVENT
 from schemas.events import Event, Remember
 from schemas.topics import EVENTS, TOPICS
 from streams.judges.built_in import BuiltInVerifier
+from streams.judges.language import foreign_language
 from streams.judges.lexicons import english
 from streams.log.consumer import Consumer
 from streams.log.failures import RetryPolicy
@@ -59,7 +60,7 @@ class Deciding:
         embedder: Embedder,
         key: Key | None = None,
     ) -> None:
-        readings = Readings(english())
+        readings = Readings(english(), foreign_language)
         judging = Judging(readings, {"built-in": BuiltInVerifier(readings)})
         deduplicator = Deduplicator(embedder, index, decided, POLICY, judging, key)
         owner = Owner(deduplicator, log, index, lambda _: None, token="bench", clock=_Standing())

@@ -99,7 +99,7 @@ def contradicting(found: Iterable[Stored], ids: Sequence[MemoryId]) -> dict[Memo
     held: dict[MemoryId, list[Stored]] = {}
     wanted = set(ids)
     for stored in found:
-        for identity, _ in stored.contradicted:
+        for identity in dict.fromkeys(identity for identity, _ in stored.contradicted):
             if identity in wanted:
                 held.setdefault(identity, []).append(stored)
     return held

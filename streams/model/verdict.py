@@ -9,7 +9,7 @@ from schemas.events import Remember
 from schemas.memories import Memory
 from streams.model.merge import contains
 from streams.model.neighbours import Neighbour
-from streams.model.policy import Judges
+from streams.model.policy import JOINING, Act, Judges, Rules
 from streams.text.guards.registry import OF_RECORDS
 from streams.text.judge.weighing import ONE_MEMORY
 from streams.text.reading import Reading
@@ -60,6 +60,10 @@ class Judgement:
     opinion: Opinion | None = None
     findings: tuple[Finding, ...] = ()
     degraded: tuple[str, ...] = ()
+
+
+FOREIGN = "language "
+"""Begins the judge of a pair that is not in English and that nobody settled; the code follows."""
 
 
 def by_sentences(event: Remember, neighbour: Neighbour) -> Judgement | None:
@@ -129,6 +133,17 @@ def objection(findings: Sequence[Finding]) -> str | None:
 def vetoed(near: Compared) -> bool:
     """Return whether a guard separated a pair without a judge weighing it."""
     return near.judge.startswith("guard ") and near.probabilities is None
+
+
+def unsettled(judgement: Judgement, band: Band, rules: Rules) -> Act:
+    """Return the policy's action for a pair that nobody settled.
+
+    Texts in another language than English are never joined by similarity alone: the guards that
+    would object do not understand them.
+    """
+    act = rules.without_verdict.act(band)
+    joins_foreign = act in JOINING and judgement.judge.startswith(FOREIGN)
+    return "keep-both" if joins_foreign else act
 
 
 def contradicts(judgement: Judgement, least: float) -> bool:

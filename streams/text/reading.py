@@ -7,6 +7,7 @@ be read. What is uncertain is left out, so a reading may miss facts but states f
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
+from typing import TypeAlias
 
 from streams.text.function_words import (
     ARTICLES,
@@ -47,6 +48,14 @@ _SHOUTED_WORDS_MIN = 3
 _READINGS = 4_096
 """The cache size for readings: several batches with all their neighbours, a few KiB each."""
 
+ForeignLanguage: TypeAlias = Callable[[str], str | None]
+"""Returns the code of a text's language if that is surely not English; None if it is or may be."""
+
+
+def english_alone(text: str) -> None:
+    """Take every text for English."""
+    del text
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -57,6 +66,12 @@ class Reading:
 
     text: str
     lexicon: Lexicon = field(repr=False, compare=False)
+    tell: ForeignLanguage = field(default=english_alone, repr=False, compare=False)
+
+    @cached_property
+    def foreign(self) -> str | None:
+        """The code of the text's language if that is surely not English."""
+        return self.tell(self.text)
 
     @cached_property
     def keywords(self) -> frozenset[str]:
@@ -148,15 +163,16 @@ class Reading:
 class Readings:
     """A cache of readings: it keeps those of the newest texts."""
 
-    def __init__(self, lexicon: Lexicon) -> None:
+    def __init__(self, lexicon: Lexicon, tell: ForeignLanguage = english_alone) -> None:
         self.lexicon = lexicon
-        self.of: Callable[[str], Reading] = lru_cache(_READINGS)(partial(read, lexicon=lexicon))
+        reading = partial(read, lexicon=lexicon, tell=tell)
+        self.of: Callable[[str], Reading] = lru_cache(_READINGS)(reading)
         """Return the reading of a text."""
 
 
-def read(text: str, lexicon: Lexicon) -> Reading:
+def read(text: str, lexicon: Lexicon, tell: ForeignLanguage = english_alone) -> Reading:
     """Read a text; the same text and lexicon give the same reading."""
-    return Reading(text, lexicon)
+    return Reading(text, lexicon, tell)
 
 
 def _pieces(found: Sequence[Token], text: str, lexicon: Lexicon) -> Iterator[Piece]:

@@ -27,6 +27,7 @@ _forks.set_forkserver_preload(
         "streams.index.qdrant",
         "streams.log.kafka.log",
         "streams.log.kafka.topics",
+        "tests.support.warm",
     ]
 )
 

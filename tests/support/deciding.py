@@ -8,6 +8,7 @@ from schemas.decisions import Change, Decision, Verdict
 from schemas.events import Event, Remember
 from schemas.memories import Memory, Standing
 from streams.index.exact import ExactIndex
+from streams.judges.language import foreign_language
 from streams.judges.lexicons import english
 from streams.model import wordings
 from streams.model.embedding import Vector
@@ -75,7 +76,7 @@ class World:
             self._index,
             NothingBefore(),
             self.policy,
-            Judging(Readings(lexicon()), verifiers, self.writer),
+            Judging(Readings(lexicon(), foreign_language), verifiers, self.writer),
         )
 
     async def hear(self, *events: Event) -> list[Decision]:

@@ -10,6 +10,7 @@ import pytest
 
 from schemas.memories import Memory
 from streams.judges.built_in import BuiltInVerifier
+from streams.judges.language import foreign_language
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
 from streams.store.app.dry_run import DryRunClient, Means
@@ -25,7 +26,7 @@ PENDING = pytest.mark.xfail(
 
 async def kept(texts: Sequence[str], policy: str = "default") -> list[Memory]:
     """Return what a policy keeps of texts of one scope: the real model, the judge that we ship."""
-    readings = Readings(lexicon())
+    readings = Readings(lexicon(), foreign_language)
     judging = Judging(readings, {"built-in": BuiltInVerifier(readings)})
     client = DryRunClient(policies.load(policy), Means(default_embedder(), judging))
     said = [

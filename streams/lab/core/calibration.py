@@ -13,7 +13,7 @@ from streams.lab.core.grading import APART, ONE_FACT, Truth
 from streams.lab.core.measures import Rate, needed
 from streams.model.bands import Bands
 from streams.model.policy import JOINING, Policy, Rules
-from streams.model.verdict import objection, of_one_memory, vetoed
+from streams.model.verdict import FOREIGN, objection, of_one_memory, vetoed
 from streams.text.judge.weighing import ONE_MEMORY
 
 Marks = NDArray[np.bool_]
@@ -32,7 +32,8 @@ class Sample:
     """A labelled pair as judge and guards saw it, whatever its similarity.
 
     `settled`: the verdict from the sentences alone. `vetoed`: a guard separated the pair.
-    `objected`: a guard found a difference, which counts if no verdict is sure.
+    `objected`: a guard found a difference, or the texts are not in English, which counts if no
+    verdict is sure.
     """
 
     truth: Truth
@@ -53,7 +54,7 @@ def sample(truth: Truth, similarity: float, compared: Compared | None) -> Sample
         similarity,
         settled=compared.verdict if silent and compared.verdict is not Verdict.UNSURE else None,
         vetoed=vetoed(compared),
-        objected=objection(compared.findings) is not None,
+        objected=objection(compared.findings) is not None or compared.judge.startswith(FOREIGN),
         probabilities=compared.probabilities,
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, ValidationError
@@ -21,6 +22,7 @@ from schemas.base import (
     Text,
     Unit,
 )
+from schemas.memories import Memory
 from streams.api.app.access import Right
 from streams.forget.app.forgetting import Wanted, Wish
 from streams.inspect.app import Told, ToldVersion
@@ -28,6 +30,7 @@ from streams.memory.app.embedded_store import EmbeddedStore
 from streams.memory.app.problems import first_problem
 from streams.recall.app import loading, recalling
 from streams.recall.app.loading import ShownEntry, Verify
+from streams.store.app.conflicts import Conflict
 from streams.store.app.failures import NotFound, UsageError
 
 AUTHOR = "mcp"
@@ -119,6 +122,14 @@ class Searching(InScope):
     ] = None
 
 
+class Disputing(InScope):
+    """Whose conflicts are listed."""
+
+    limit: Annotated[
+        int, Field(ge=1, le=loading.LIMIT_MAX, description="The most conflicts to return.")
+    ] = loading.LIMIT
+
+
 class Explaining(Record):
     """What is to be explained."""
 
@@ -165,8 +176,19 @@ class Decided(Record):
     text: str | None
 
 
+class Statement(Record):
+    """What a memory says, and when that was last said."""
+
+    memory_id: MemoryId
+    text: str
+    last_seen_at: Moment
+
+
 class Fact(Record):
-    """One fact that was found: `wordings` are others of it, `memory_ids` all that say it."""
+    """One fact that was found: `wordings` are others of it, `memory_ids` all that say it.
+
+    `conflicts` are memories that contradict it, the newest first; none of them is known to be wrong.
+    """
 
     text: str
     score: float
@@ -174,6 +196,7 @@ class Fact(Record):
     memory_ids: tuple[MemoryId, ...]
     wordings: tuple[str, ...]
     last_seen_at: Moment
+    conflicts: tuple[Statement, ...]
 
 
 class Found(Record):
@@ -184,6 +207,20 @@ class Found(Record):
 
     results: tuple[Fact, ...]
     degraded: tuple[str, ...]
+
+
+class Dispute(Record):
+    """Two memories that cannot both be true now."""
+
+    newer: Statement
+    older: Statement
+
+
+class Disputes(Record):
+    """The conflicts of a scope, the newest first; `total` counts those beyond the limit as well."""
+
+    conflicts: tuple[Dispute, ...]
+    total: Count
 
 
 class Version(Record):
@@ -310,6 +347,18 @@ async def _search(call: Call, asked: Searching) -> Found:
     return Found(results=tuple(map(_fact, found.entries)), degraded=found.degraded)
 
 
+async def _conflicts(call: Call, asked: Disputing) -> Disputes:
+    call.require("read", asked.scope)
+    pairs = {
+        tuple(sorted((_stated(memory), _statement(conflict)), key=_age))
+        for memory in await call.store.memories(asked.scope)
+        for conflict in memory.conflicts
+    }
+    found = [Dispute(newer=newer, older=older) for older, newer in pairs]
+    found.sort(key=lambda one: (_age(one.newer), _age(one.older)), reverse=True)
+    return Disputes(conflicts=tuple(found[: asked.limit]), total=len(found))
+
+
 async def _explain(call: Call, asked: Explaining) -> Story:
     await call.require_id("read", asked.id)
     return Story(story=tuple(await call.store.explain(asked.id)))
@@ -348,6 +397,7 @@ def _decided(told: Told) -> Decided:
 
 
 def _fact(entry: ShownEntry) -> Fact:
+    against = {one.memory_id: one for member in entry.members for one in member.conflicts}
     return Fact(
         text=entry.text,
         score=round(entry.score, 4),
@@ -355,7 +405,21 @@ def _fact(entry: ShownEntry) -> Fact:
         memory_ids=entry.memory_ids,
         wordings=entry.wordings,
         last_seen_at=entry.last_seen_at,
+        conflicts=tuple(_statement(one) for one in against.values()),
     )
+
+
+def _statement(conflict: Conflict) -> Statement:
+    return Statement(**dict(conflict))
+
+
+def _stated(memory: Memory) -> Statement:
+    return Statement(memory_id=memory.id, text=memory.text, last_seen_at=memory.last_seen_at)
+
+
+def _age(said: Statement) -> tuple[datetime, MemoryId]:
+    """Return what orders statements by when they were last seen, also those seen at one time."""
+    return said.last_seen_at, said.memory_id
 
 
 def _version(told: ToldVersion) -> Version:
@@ -401,10 +465,21 @@ TOOLS = {
             "Search memories",
             "Find the facts of a scope that are nearest to a question, with their ids. Memories "
             "that say one fact come as one result. The nearest are returned even where none is "
-            "about the question: look at the scores and texts.",
+            "about the question: look at the scores and texts. `conflicts` of a fact are memories "
+            "that contradict it: do not rely on either without asking.",
             Searching,
             Found,
             _search,
+        ),
+        Tool(
+            "conflicts",
+            "List contradictions",
+            "List the pairs of memories of a scope that cannot both be true now: both texts, when "
+            "each was last said, and which is the newer. Ask which is right, then `remember` that "
+            "in full, or `forget` what is wrong.",
+            Disputing,
+            Disputes,
+            _conflicts,
         ),
         Tool(
             "explain",

@@ -18,7 +18,7 @@ from streams.model.identity import decision_id, memory_id, proposal_id
 from streams.model.merge import Joined
 from streams.model.neighbours import Neighbour, Stored, rank
 from streams.model.policy import JOINING, BetterRule, Policy, Rules
-from streams.model.verdict import Judgement
+from streams.model.verdict import Judgement, unsettled
 from streams.stage.core import survivorship
 from streams.stage.core.cannot_link import are_apart
 from streams.stage.core.case import Encoded, Unworded
@@ -133,7 +133,7 @@ def joinable(related: Related, rules: Rules) -> bool:
     if is_stronger(older, newer) and not _covers(older, related, rules):
         return False
     if related.judgement.verdict is Verdict.UNSURE:
-        return rules.without_verdict.act(related.older.band) in JOINING
+        return unsettled(related.judgement, related.older.band, rules) in JOINING
     return related.judgement.verdict in _ALIKE
 
 
@@ -141,7 +141,7 @@ def _covers(memory: Memory, related: Related, rules: Rules) -> bool:
     """Return whether one of two memories says all that the other says, so it can stand for both."""
     verdict = related.judgement.verdict
     if verdict is Verdict.UNSURE:
-        return rules.without_verdict.act(related.older.band) in JOINING - {"merge"}
+        return unsettled(related.judgement, related.older.band, rules) in JOINING - {"merge"}
     says_more = Verdict.REFINES if memory.id == related.newer.id else Verdict.REFINED_BY
     return verdict in {Verdict.SAME, says_more}
 

@@ -48,7 +48,7 @@ from streams.model.merge import Joined, Part, alone
 from streams.model.neighbours import Neighbour
 from streams.model.observed import is_unlikely
 from streams.model.policy import Act, Policy
-from streams.model.verdict import Judgement, contradicts
+from streams.model.verdict import Judgement, contradicts, unsettled
 from streams.model.wordings import form_of
 from streams.stage.core import survivorship
 from streams.stage.core.cannot_link import compatible
@@ -258,7 +258,7 @@ class _Deciding:
         if overlapping := self._with(Verdict.OVERLAPS):
             return self._overlapping(overlapping[0][0].memory)
         if unsure := self._with(Verdict.UNSURE):
-            return self._unsure(unsure[0][0])
+            return self._unsure(*unsure[0])
         far = not self._pairs or self._pairs[0][0].band is Band.NONE
         return self._kept_both(Reason.NOTHING_NEAR if far else Reason.DISTINCT)
 
@@ -335,7 +335,7 @@ class _Deciding:
         history = survivorship.retired(inserted.memory, superseded)
         return inserted.model_copy(update={"memory": history.model_copy(update={"version": 1})})
 
-    def _unsure(self, neighbour: Neighbour) -> Change | Unworded:
+    def _unsure(self, neighbour: Neighbour, judgement: Judgement) -> Change | Unworded:
         """Apply the policy's action for pairs without a verdict.
 
         An event with a higher persistence becomes its own memory unless both are worded alike.
@@ -345,7 +345,7 @@ class _Deciding:
             form_of(event.text) != form_of(memory.text)
         ):
             return self._kept_both(Reason.UNSURE)
-        act = self._rules.without_verdict.act(neighbour.band)
+        act = unsettled(judgement, neighbour.band, self._rules)
         return self._act(act, neighbour, Reason.NEARLY_IDENTICAL)
 
     def _act(self, act: Act, neighbour: Neighbour, reason: Reason) -> Change | Unworded:
@@ -384,7 +384,7 @@ class _Deciding:
                 continue
             if self._is_stronger(neighbour.memory):
                 continue
-            act = self._rules.without_verdict.act(neighbour.band)
+            act = unsettled(judgement, neighbour.band, self._rules)
             preference = self._preference(neighbour.memory)
             if act == "keep-better" and (preference.winner, preference.by) == ("event", "status"):
                 return neighbour.memory

@@ -25,7 +25,7 @@ from schemas.decisions import (
 )
 from schemas.memories import Memory, Standing
 from streams.model.policy import Act, Policy, Rules
-from streams.model.verdict import of_one_memory
+from streams.model.verdict import FOREIGN, of_one_memory
 from streams.model.wordings import other_than_shown
 from streams.text.judge.weighing import ONE_MEMORY
 
@@ -251,9 +251,18 @@ def opinions(near: Compared) -> list[str]:
     """Return a neighbour's assessment: its band and verdict, guard findings and probabilities."""
     return [
         f"{_BAND[near.band]}; {_VERDICT[near.verdict]} ({near.judge})",
+        *_language(near),
         *(_objection(finding) for finding in near.findings),
         *_likelihood(near),
     ]
+
+
+def _language(near: Compared) -> list[str]:
+    """Return that the texts are not in English, if therefore nobody settled the pair."""
+    if not near.judge.startswith(FOREIGN):
+        return []
+    language = near.judge.removeprefix(FOREIGN)
+    return [f"not in English ({language}): only equal sentences, values and names are compared"]
 
 
 def _objection(finding: Finding) -> str:

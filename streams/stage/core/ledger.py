@@ -26,7 +26,7 @@ from schemas.decisions import (
     Revision,
     Verdict,
 )
-from schemas.events import Remember, Undo
+from schemas.events import Answer, Remember, Undo
 from schemas.memories import Memory, Standing, Superseded, Target
 from streams.model.embedding import Vector, unpack
 from streams.model.identity import content_key, event_key
@@ -79,7 +79,8 @@ def effects(decision: Decision) -> list[Effect]:
             reinforced = Stored(decision.memory, None, _decided(decision), _wording_of(decision))
             return [replace(reinforced, contradicted=_contradicted(decision))]
         case Revise():
-            return [_revised(Stored, one, _decided(decision)) for one in decision.memories]
+            found = [_revised(Stored, one, _decided(decision)) for one in decision.memories]
+            return [replace(one, contradicted=_settled(one.memory, decision)) for one in found]
         case Erase():
             return [_revised(Restated, one, _decided(decision)) for one in decision.memories]
         case Ignore() | Reject() | Forward() | Block():
@@ -224,12 +225,18 @@ def _conflicting(before: Stored, effect: Stored) -> Stored:
     after = effect.after(before)
     if after.memory.content_key != before.memory.content_key:
         return replace(after, worded_at=after.memory.version)
-    known = dict(before.contradicted)
-    for identity, version in effect.contradicted:
-        known.pop(identity, None)
-        known[identity] = version
-    contradicted = tuple(known.items())[-CONTRADICTED_MAX:]
+    known = {_link(one): one for one in before.contradicted}
+    for one in effect.contradicted:
+        known.pop(_link(one), None)
+        known[_link(one)] = one
+    contradicted = tuple(known.values())[-CONTRADICTED_MAX:]
     return replace(after, contradicted=contradicted, worded_at=before.worded_at)
+
+
+def _link(contradicted: tuple[MemoryId, int]) -> tuple[MemoryId, bool]:
+    """Return what a later link replaces: that of the same memory and sort, found or settled."""
+    identity, version = contradicted
+    return identity, version < 0
 
 
 def _whole(after: Stored) -> Stored:
@@ -301,6 +308,14 @@ def _contradicted(decision: Change) -> tuple[tuple[MemoryId, int], ...]:
         if near.verdict is Verdict.CONTRADICTS and near.memory_id not in changed
     )
     return tuple(found)[:CONTRADICTED_MAX]
+
+
+def _settled(memory: Memory, decision: Revise) -> tuple[tuple[MemoryId, int], ...]:
+    """Return the memories that an answer found to be right beside this one, as Stored has them."""
+    if not isinstance(decision.event, Answer):
+        return ()
+    others = (one.memory for one in decision.memories if one.memory.id != memory.id)
+    return tuple((other.id, -other.version) for other in others)
 
 
 def _decided(decision: Change | Revision) -> tuple[tuple[DecisionId, ContentKey]]:

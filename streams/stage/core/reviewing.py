@@ -15,9 +15,10 @@ from schemas.decisions import (
     Reason,
     Replace,
     Revise,
+    Revised,
 )
 from schemas.events import Answer, Seen, Undo
-from schemas.memories import Target
+from schemas.memories import Memory, Target
 from schemas.outcomes import Review
 from streams.model.embedding import pack
 from streams.model.identity import decision_id, review_id
@@ -58,12 +59,12 @@ def answered(
     newer: Stored | None,
     older: Stored | None,
     model: ModelId,
-) -> Replace | Ignore:
+) -> Replace | Revise | Ignore:
     """Apply an answer to the current states of the two memories; None if a memory is gone.
 
     One memory survives, with the counts and labels of both if they are one fact; the other is
-    retired. If they are distinct, or that one is pinned, nothing changes. `model` computed the
-    vectors.
+    retired. If they are distinct, both stay, each with a version that says so. If the one to be
+    retired is pinned, nothing changes. `model` computed the vectors.
     """
     if not (_is(newer, answer.newer) and _is(older, answer.older)):
         return ignore(answer, source, policy, Reason.ANSWERED_TOO_LATE)
@@ -72,7 +73,7 @@ def answered(
     survivor, retired = stays.memory, goes.memory
     match answer.verdict:
         case "distinct":
-            return ignore(answer, source, policy, Reason.ANSWERED)
+            return _both_right(answer, source, policy, (newer.memory, older.memory))
         case "same" | "refined-by" | "refines":
             memory = survivorship.united(survivor, retired)
         case "contradicts":
@@ -93,6 +94,22 @@ def answered(
         ),
     )
     return with_vectors(replaced, {**goes.wordings, **stays.wordings}, model)
+
+
+def _both_right(
+    answer: Answer, source: Position, policy: Policy, memories: Iterable[Memory]
+) -> Revise:
+    """Keep both, each with a version whose decision says that they are in no conflict."""
+    return Revise(
+        decision_id=decision_id(answer.scope, answer.event_id),
+        event=answer,
+        source=source,
+        policy_id=policy.id,
+        evidence=Evidence(reason=Reason.ANSWERED),
+        memories=tuple(
+            Revised(memory=one.model_copy(update={"version": one.version + 1})) for one in memories
+        ),
+    )
 
 
 def _is(held: Stored | None, seen: Seen) -> bool:
@@ -135,7 +152,7 @@ class Question:
 
     @property
     def answerable(self) -> bool:
-        """Whether an answer may still change something: "distinct" has left both as they were."""
+        """Whether an answer may still change something: "distinct" has left both live."""
         kept_both = self.settled is not None and self.settled.answer.verdict == "distinct"
         return self.state == "open" or (self.state == "answered" and kept_both)
 

@@ -16,6 +16,7 @@ from streams.model.neighbours import Neighbour
 from streams.model.policy import JudgeName, Rules
 from streams.model.ports import NoAnswer, Verifier, Wording
 from streams.model.verdict import (
+    FOREIGN,
     Judgement,
     Opinion,
     Pair,
@@ -130,14 +131,25 @@ class Judging:
             return told
         texts = self.readings.of(event.text), self.readings.of(memory.text)
         judges = question.rules.judges
-        if apart := by_words(*texts, question.neighbour.similarity, judges):
+        apart = by_words(*texts, question.neighbour.similarity, judges)
+        if apart and not ("llm" in judges.chain and self._foreign(question)):
             return apart
         findings = ()
         if question.rules.guards:
             said, known = of_event(event, texts[0]), of_memory(memory, texts[1])
             findings = examine(said, known, self.readings.lexicon)
-        apart = by_guards(findings, judges)
-        return apart or Judgement(Verdict.UNSURE, "guards" if findings else "bands", None, findings)
+        if apart := by_guards(findings, judges):
+            return apart
+        knows_english = question.rules.guards or "built-in" in judges.chain
+        language = self._foreign(question) if knows_english else None
+        judge = FOREIGN + language if language else "guards" if findings else "bands"
+        return Judgement(Verdict.UNSURE, judge, None, findings)
+
+    def _foreign(self, question: Question) -> str | None:
+        """Return the language of a pair of which a text is surely not in English."""
+        texts = (question.event.text, question.neighbour.memory.text)
+        told = (self.readings.of(text).foreign for text in texts)
+        return next((language for language in told if language), None)
 
     def _settled(self, judgement: Judgement, asked: _Asked, question: Question) -> Judgement:
         """Take a judge's opinion over.
@@ -171,7 +183,10 @@ class Judging:
     async def _ask(
         self, questions: Sequence[Question], findings: Sequence[tuple[Finding, ...]]
     ) -> list[_Asked]:
-        """Ask one judge after the other, each about what is still open and for it to settle."""
+        """Ask one judge after the other, each about what is still open and for it to settle.
+
+        The built-in judge is not asked about other languages than English.
+        """
         asked = [_Asked() for _ in questions]
         for turn in range(max((len(q.rules.judges.chain) for q in questions), default=0)):
             for name in _NAMES:
@@ -180,6 +195,7 @@ class Judging:
                     for at, question in enumerate(questions)
                     if asked[at].opinion is None
                     and question.rules.judges.chain[turn : turn + 1] == (name,)
+                    and not (name == "built-in" and self._foreign(question))
                 ]
                 answers = await self._answers(
                     name, [_pair(questions[at], findings[at]) for at in open_at]

@@ -443,10 +443,11 @@ def screener(policy: Policy) -> Screener | None:
 async def judging(settings: Settings, clock: Clock) -> AsyncGenerator[Judging]:
     """Open the judges that the settings configure; a policy chooses which of them are asked."""
     from streams.judges.built_in import BuiltInVerifier
+    from streams.judges.language import foreign_language
     from streams.judges.lexicons import english
     from streams.text.reading import Readings
 
-    readings = Readings(english())
+    readings = Readings(english(), foreign_language)
     verifiers: dict[JudgeName, Verifier] = {"built-in": BuiltInVerifier(readings)}
     model = llm_verifier(settings.llm, clock)
     if model is not None:

@@ -10,8 +10,8 @@ from streams.model.neighbours import Stored
 def conflicts(stored: Iterable[Stored]) -> dict[MemoryId, list[Memory]]:
     """Return what each of these memories is in conflict with, the last seen first.
 
-    Both of a pair have to be there. A conflict lasts while both are live and the one that was
-    contradicted shows the text that was judged.
+    Both of a pair have to be there. A conflict lasts while both are live, the one that was
+    contradicted shows the text that was judged, and no person has found both right.
     """
     by_id = {one.memory.id: one for one in stored}
     found: dict[MemoryId, dict[MemoryId, Memory]] = {}
@@ -26,9 +26,12 @@ def _contradicted(one: Stored, by_id: Mapping[MemoryId, Stored]) -> Iterable[Mem
     """Yield the memories that one was found to contradict, and does still."""
     if not one.memory.live:
         return
+    settled_at = {identity: -version for identity, version in one.contradicted if version < 0}
     for identity, seen_at in one.contradicted:
         other = by_id.get(identity)
-        if other is not None and other.memory.live and other.worded_at <= seen_at:
+        if other is None or not other.memory.live:
+            continue
+        if settled_at.get(identity, 0) < other.worded_at <= seen_at:
             yield other.memory
 
 

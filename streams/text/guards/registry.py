@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from schemas.decisions import SAID_MAX, Finding
-from streams.text.guards import modes, polarity, records, roles, things, values
+from streams.text.guards import foreign, modes, polarity, records, roles, things, values
 from streams.text.guards.statement import (
     COMPATIBLE,
     Answer,
@@ -38,7 +38,7 @@ OF_RECORDS: Mapping[str, Guard] = {
     "attribution": Guard(records.attribution),
     "wholeness": Guard(records.wholeness),
 }
-OF_TEXTS: Mapping[str, Guard] = {
+OF_VALUES: Mapping[str, Guard] = {
     "numbers": Guard(values.numbers),
     "amounts": Guard(values.amounts),
     "dates": Guard(values.dates),
@@ -47,6 +47,9 @@ OF_TEXTS: Mapping[str, Guard] = {
     "versions": Guard(values.versions),
     "identifiers": Guard(values.identifiers),
     "placeholders": Guard(values.placeholders),
+}
+OF_TEXTS: Mapping[str, Guard] = {
+    **OF_VALUES,
     "negation": Guard(polarity.negation, of_one_thing=True),
     "opposites": Guard(polarity.opposites, of_one_thing=True),
     "names": Guard(things.names),
@@ -64,12 +67,15 @@ OF_TEXTS: Mapping[str, Guard] = {
 }
 GUARDS: Mapping[str, Guard] = {**OF_RECORDS, **OF_TEXTS}
 """Every guard by name. Decisions carry the names as evidence, so names never change."""
+IN_ANY_LANGUAGE: Mapping[str, Guard] = {**OF_RECORDS, **OF_VALUES, "names": Guard(foreign.names)}
+"""The guards for texts that are not in English: the others know its words alone."""
 
 
 def examine(event: Statement, memory: Statement, lexicon: Lexicon) -> tuple[Finding, ...]:
     """Return what stands against merging an event into a memory, in the guards' order."""
     sides = Sides(event, memory, lexicon)
-    guards = OF_RECORDS if sides.worded_alike else GUARDS
+    of_language = IN_ANY_LANGUAGE if sides.foreign else GUARDS
+    guards = OF_RECORDS if sides.worded_alike else of_language
     answers = ((name, guard.ask(sides)) for name, guard in guards.items())
     return tuple(_finding(name, answer) for name, answer in answers if answer is not COMPATIBLE)
 

@@ -96,6 +96,11 @@ class Sides:
     def readings(self) -> tuple[Reading, Reading]:
         return self.event.reading, self.memory.reading
 
+    @property
+    def foreign(self) -> bool:
+        """Whether one of the texts is surely not in English."""
+        return any(reading.foreign for reading in self.readings)
+
     @cached_property
     def alignment(self) -> Alignment:
         return align(self.event.reading, self.memory.reading, self.lexicon)

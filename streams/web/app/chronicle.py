@@ -23,7 +23,7 @@ from schemas.decisions import (
 from schemas.topics import DECISIONS
 from streams.memory.app.lifecycle import Past
 from streams.model.identity import review_id
-from streams.model.verdict import of_one_memory
+from streams.model.verdict import FOREIGN, of_one_memory
 from streams.stage.core.explain import RATHER_ONE
 from streams.stage.core.ledger import stated
 from streams.stage.core.reviewing import Settlements
@@ -166,7 +166,8 @@ def doubts_of(near: Compared) -> tuple[str, ...]:
         return (CONTRADICTION,)
     if near.verdict is Verdict.UNSURE:
         guards = dict.fromkeys(f"guard {finding.guard}" for finding in near.findings)
-        return tuple(guards) or ("nobody could tell",)
+        nobody = near.judge if near.judge.startswith(FOREIGN) else "nobody could tell"
+        return tuple(guards) or (nobody,)
     is_apart = near.verdict not in ONE_MEMORY and near.probabilities is not None
     rather = is_apart and of_one_memory(near.probabilities or {}) >= RATHER_ONE
     return ("rather one memory",) if rather else ()

@@ -139,7 +139,7 @@ async def test_an_answer_is_decided_and_index_and_sinks_follow(
 async def test_distinct_memories_are_kept_and_the_answer_is_in_the_log(bench: Bench) -> None:
     review = await asked(bench)
     [settled] = await bench.say(answering(review, "distinct"))
-    assert (settled.kind, evidence_of(settled).reason) == ("ignore", Reason.ANSWERED)
+    assert (settled.kind, evidence_of(settled).reason) == ("revise", Reason.ANSWERED)
     await bench.apply()
     assert set(await bench.live()) == {COFFEE, BLACK}
 

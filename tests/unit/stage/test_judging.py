@@ -1,17 +1,19 @@
 """Sentences, guards, judges in turn: who is asked about what, and what their answers are good for."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from schemas.decisions import Band, Verdict
 from schemas.events import Remember
+from streams.judges.language import foreign_language
 from streams.judges.lexicons import english
 from streams.model.neighbours import Neighbour
-from streams.model.policy import JudgeName
+from streams.model.policy import JudgeName, WithoutVerdict
 from streams.model.ports import NoAnswer, Verifier
-from streams.model.verdict import Judgement, Opinion, Pair
+from streams.model.verdict import Judgement, Opinion, Pair, unsettled
 from streams.stage.flow.judging import Judging, Question
 from streams.text.reading import Readings
 from tests.builders import event, identity, memory, policy, stored, unit, worded
@@ -37,7 +39,8 @@ def question(
 
 def judging(**verifiers: Verifier) -> Judging:
     names: dict[str, JudgeName] = {"llm": "llm", "built_in": "built-in"}
-    return Judging(Readings(english()), {names[name]: one for name, one in verifiers.items()})
+    readings = Readings(english(), foreign_language)
+    return Judging(readings, {names[name]: one for name, one in verifiers.items()})
 
 
 def always(said: Said) -> ScriptedVerifier:
@@ -294,3 +297,75 @@ async def test_what_says_more_than_a_variant_is_held_against_the_shown_text() ->
         (GRAPES, 0.95),
         (FOND, 0.8),
     ]
+
+
+OPEN = "Le pont est ouvert aux camions."
+CLOSED = "Le pont est fermé aux camions."
+
+
+async def test_the_built_in_judge_is_not_asked_about_another_language() -> None:
+    built_in = ScriptedVerifier(lambda _: sure(Verdict.SAME, 0.99), name="built-in")
+    made = await judged(
+        judging(built_in=built_in),
+        question(OPEN, CLOSED, **rules("built-in")),
+        question(GRAPES, FOND, **rules("built-in")),
+    )
+    assert [(one.verdict, one.judge) for one in made] == [
+        (Verdict.UNSURE, "language fr"),
+        (Verdict.SAME, "built-in"),
+    ]
+    assert [pair.event.text for pair in built_in.asked] == [GRAPES]
+    assert made[0].degraded == ()
+
+
+@pytest.mark.parametrize("chain", [("llm",), ("llm", "built-in"), ("built-in", "llm")])
+@pytest.mark.parametrize(
+    ("said", "known", "verdict"),
+    [
+        (OPEN, CLOSED, Verdict.CONTRADICTS),
+        ("Der Laden schließt um neun.", "Das Geschäft macht um neun zu.", Verdict.SAME),
+        ("我妹妹住在上海的老城区。", "上海老城区是我妹妹住的地方。", Verdict.SAME),
+    ],
+)
+async def test_a_language_model_settles_texts_judging(
+    chain: tuple[JudgeName, ...], said: str, known: str, verdict: Verdict
+) -> None:
+    llm, built_in = always(verdict), ScriptedVerifier({}, name="built-in")
+    asked = question(said, known, **rules(*chain))
+    far = replace(asked, neighbour=replace(asked.neighbour, similarity=0.6))
+    for one in (asked, far):
+        [made] = await judged(judging(llm=llm, built_in=built_in), one)
+        assert (made.verdict, made.judge) == (verdict, "llm")
+
+
+async def test_a_language_model_is_not_believed_against_another_number_judging() -> None:
+    llm = always(Verdict.SAME)
+    asked = question(
+        "Hugo a commandé 3 pizzas.", "Hugo a commandé 5 pizzas.", **rules("built-in", "llm")
+    )
+    [made] = await judged(judging(llm=llm), asked)
+    assert (made.verdict, made.judge) == (Verdict.DISTINCT, "guard numbers")
+
+
+async def test_equal_sentences_are_known_judging() -> None:
+    made = await judged(
+        judging(),
+        question(OPEN, "le pont est  OUVERT aux camions", **rules("built-in")),
+        question(OPEN, f"{OPEN} Il date de 1911.", **rules("built-in")),
+    )
+    assert [one.verdict for one in made] == [Verdict.SAME, Verdict.REFINED_BY]
+
+
+async def test_no_similarity_alone_joins_another_language_unless_guards_are_off() -> None:
+    joining = WithoutVerdict(match="reinforce", review="review")
+    asked = question(OPEN, CLOSED, **rules(without_verdict=joining.model_dump()))
+    [guarded] = await judged(judging(), asked)
+    assert [unsettled(guarded, band, asked.rules) for band in Band] == [
+        "keep-both",
+        "review",
+        "keep-both",
+        "keep-both",
+    ]
+    free = replace(asked, rules=asked.rules.model_copy(update={"guards": False}))
+    [unguarded] = await judged(judging(), free)
+    assert unsettled(unguarded, Band.MATCH, free.rules) == "reinforce"

@@ -2,8 +2,9 @@
 
 import pytest
 
-from schemas.base import MemoryId, Position
+from schemas.base import EventId, MemoryId, Position
 from schemas.decisions import Band, Compared, Evidence, Insert, Reason, Reinforce, Revise, Verdict
+from schemas.events import Answer, Seen
 from schemas.memories import Memory, Superseded
 from streams.model.embedding import pack
 from streams.model.neighbours import CONTRADICTED_MAX, Stored
@@ -11,6 +12,7 @@ from streams.stage.core import survivorship
 from streams.stage.core.case import Case, Encoded
 from streams.stage.core.decide import recognise, rename
 from streams.stage.core.ledger import fold
+from streams.stage.core.reviewing import answered
 from streams.store.core.conflicts import conflicts
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
 
@@ -144,6 +146,51 @@ def test_a_known_fact_that_is_said_again_beside_its_contradiction_is_in_conflict
         target={"memory_id": EIGHT.id, "version": 1},  # pyright: ignore[reportArgumentType] - read as one
     )
     fold(state, again)
+    assert texts(state) == BOTH
+
+
+def both_right(newer: Memory, older: Memory) -> Revise:
+    """Return the decision on the answer of a person who found two memories distinct."""
+    said = Answer(
+        event_id=EventId("answer"),
+        scope=newer.scope,
+        review_id="r1",
+        newer=Seen(memory_id=newer.id, content_key=newer.content_key),
+        older=Seen(memory_id=older.id, content_key=older.content_key),
+        verdict="distinct",
+        author="cleo",
+        occurred_at=later(9),
+    )
+    held = (Stored(newer, unit(1)), Stored(older, unit(1)))
+    decision = answered(said, case(newer.text).source, policy(), *held, MODEL)
+    assert isinstance(decision, Revise)
+    return decision
+
+
+def test_it_ends_where_a_person_finds_both_right_whatever_a_judge_thinks_later() -> None:
+    state = made()
+    fold(state, both_right(EIGHT, NINE))
+    assert texts(state) == {}
+    again = recognise(case(EIGHT.text, 10), state[EIGHT.id].memory)
+    fold(state, again.model_copy(update={"evidence": evidence(state[NINE.id].memory)}))
+    assert texts(state) == {}
+
+
+def test_it_is_back_where_the_other_says_something_else_that_contradicts() -> None:
+    state = made()
+    fold(state, both_right(EIGHT, NINE))
+    words = Encoded(at_cosine(0.2), pack(at_cosine(0.2), MODEL), truncated=False)
+    said = case("The office opens at ten.", 10)
+    fold(state, rename(said, state[NINE.id].memory, words))
+    again = recognise(case(EIGHT.text, 11), state[EIGHT.id].memory)
+    fold(state, again.model_copy(update={"evidence": evidence(state[NINE.id].memory)}))
+    assert texts(state) == {said.event.text: [EIGHT.text], EIGHT.text: [said.event.text]}
+
+
+def test_an_answer_about_another_pair_ends_nothing() -> None:
+    state = made()
+    fold(state, insert(SEVEN, Evidence(reason=Reason.NOTHING_NEAR)))
+    fold(state, both_right(SEVEN, NINE))
     assert texts(state) == BOTH
 
 

@@ -266,6 +266,15 @@ def test_what_guards_and_judge_found_is_told_in_plain_words() -> None:
     ]
 
 
+def test_it_is_told_that_texts_are_not_in_english() -> None:
+    foreign = NEAR.model_copy(update={"verdict": Verdict.UNSURE, "judge": "language de"})
+    lines = explain(insert(because(Reason.UNSURE, foreign)), VERSIONS, policy())
+    at = lines.index('         "Ana likes tea."')
+    assert lines[at + 2] == (
+        "         not in English (de): only equal sentences, values and names are compared"
+    )
+
+
 def test_the_wording_that_was_near_is_told() -> None:
     known = worded(Stored(TEA, unit(1)), ("Tea is what Ana likes.", unit(0, 1))).memory
     near = NEAR.model_copy(update={"wording": known.variants[0].content_key})

@@ -90,7 +90,7 @@ def settle(
     verdict: str = "same",
     newer: Held | None = (NEWER, V_NEWER),
     older: Held | None = (OLDER, V_OLDER),
-) -> Replace | Ignore:
+) -> Replace | Revise | Ignore:
     return answered(answer(verdict), PLACE, policy(), known(newer), known(older), MODEL)
 
 
@@ -129,10 +129,13 @@ def test_each_verdict_says_which_memory_goes_on(
     assert made.decision_id == decision_id(made.event.scope, made.event.event_id)
 
 
-def test_two_that_are_distinct_are_both_kept_as_they_are() -> None:
+def test_two_that_are_distinct_are_both_kept_with_what_they_say() -> None:
     made = settle("distinct")
-    assert isinstance(made, Ignore)
+    assert isinstance(made, Revise)
     assert made.evidence.reason is Reason.ANSWERED
+    assert [one.memory for one in made.memories] == [
+        one.model_copy(update={"version": one.version + 1}) for one in (NEWER, OLDER)
+    ]
 
 
 @pytest.mark.parametrize("verdict", ["same", "refined-by", "refines"])
@@ -366,7 +369,7 @@ def test_an_audit_finds_nothing_wrong_with_an_answer(world: World, verdict: str)
     for offset, decision in enumerate((*world.log, world.answered(verdict))):
         audit.decision(decision, Position(topic="memory.decisions", partition=0, offset=offset))
     for offset, decision in enumerate((*world.log, world.answered(verdict))):
-        assert isinstance(decision, Insert | Replace | Ignore)
+        assert isinstance(decision, Insert | Replace | Revise)
         audit.pairings[0].event(offset, lambda said=decision.event: said)
     audit.pairings[0].close(0, 3)
     for found in (audit.log, audit.numbers, audit.events, audit.fold):

@@ -1,0 +1,41 @@
+"""Tells a text that is surely not in English, by the model of py3langid."""
+# ruff: noqa: SIM905 - a class of words is read as a line
+
+import re
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+_CERTAIN = 0.15
+"""English must be less likely than this share of the likeliest language. So .17 % of 72,388 English
+notes are taken for foreign, and 98 % of German, French and Spanish texts of 3 to 12 words are
+recognised (decision 43)."""
+
+_ENGLISH_ALONE = frozenset("the and with from that this their they she its which not".split())
+"""Words that hardly any other language has; no translation that was measured has one."""
+
+_EACH_WORD = 10.0
+"""How much likelier one of them makes English: "The trap door is open" is almost Dutch without."""
+
+_CHARACTERS = 1_000
+"""As much of a text is looked at; more changes nothing and takes time."""
+
+_DECIMALS = 4
+"""Enough to compare, and no more than arithmetic on another processor reproduces."""
+
+
+def foreign_language(text: str) -> str | None:
+    """Return the ISO 639 code of a text's language if that is surely not English; None otherwise."""
+    beginning = text[:_CHARACTERS]
+    told: list[tuple[str, float]] = _identifier().rank(beginning)
+    language, likeliest = told[0]
+    words = _ENGLISH_ALONE.intersection(re.findall(r"[a-z]+", beginning.lower()))
+    english = dict(told)["en"] / likeliest * _EACH_WORD ** len(words)
+    return language if round(english, _DECIMALS) <= _CERTAIN else None
+
+
+@cache
+def _identifier() -> Any:  # noqa: ANN401 - the library has no types
+    """Load the model; it takes half a second and 80 MB, so only where texts are judged."""
+    langid: Any = import_module("py3langid.langid")
+    return langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
