@@ -163,7 +163,7 @@ async def test_an_agent_is_told_what_contradicts_what_and_which_is_the_newer(
     tmp_path: Path, way: str
 ) -> None:
     async with WAYS[way](installation(tmp_path)) as agent:
-        nothing = {"conflicts": [], "total": 0}
+        nothing: dict[str, object] = {"conflicts": [], "total": 0}
         nine = await agent.call(
             "remember", scope=ANA, text=NINE, occurred_at="2026-03-02T00:00:00Z"
         )

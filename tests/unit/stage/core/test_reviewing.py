@@ -250,7 +250,9 @@ class World:
     def log(self) -> list[Decision]:
         return [self.older, self.asking]
 
-    def answered(self, verdict: str, number: int = 2, author: str = "cleo") -> Replace | Ignore:
+    def answered(
+        self, verdict: str, number: int = 2, author: str = "cleo"
+    ) -> Replace | Revise | Ignore:
         said = answer(
             verdict,
             event_id=answer_id(self.review.id, verdict, author),
