@@ -87,6 +87,35 @@ async def test_the_same_paraphrase_by_the_real_model() -> None:
     await is_one(["Window is ajar", "Window slightly open"])
 
 
+NINE = (
+    "Trap door bars after descending",
+    "Trap door bars itself after descending.",
+    "The trap door bars after descending.",
+    "Trap door bars after you descend.",
+    "After descending, the trap door bars.",
+    "After descending the trap door bars itself.",
+    "The trap door bars itself after you descend.",
+    "Trap door bars after one descends.",
+    "The trap door bars behind you after descending.",
+)
+WINDOW = ("Window is ajar", "The window is ajar.", "Window is slightly ajar.")
+
+
+@pytest.mark.covers("S0.2", "S0.47")
+@pytest.mark.parametrize(
+    ("policy", "sightings"),
+    [
+        pytest.param("default", NINE, id="9 of the trap door at location 193"),
+        pytest.param("zork-semantic", NINE, id="the same, by the document's own rules"),
+        pytest.param("zork-semantic", WINDOW, id="the window at location 81"),
+    ],
+)
+async def test_what_motivated_the_document_is_one_memory_where_one_agent_words_it(
+    policy: str, sightings: tuple[str, ...]
+) -> None:
+    await is_one(sightings, policy)
+
+
 @PENDING
 @pytest.mark.covers("S0.2", "S0.47")
 @pytest.mark.parametrize(
@@ -112,7 +141,9 @@ async def test_the_same_paraphrase_by_the_real_model() -> None:
         ),
     ],
 )
-async def test_what_motivated_the_document_is_one_memory(sightings: list[str]) -> None:
+async def test_what_motivated_the_document_is_one_memory_in_whatever_words(
+    sightings: list[str],
+) -> None:
     """It tells what the entries say, and not how they are worded: no two are worded alike here."""
     await is_one(sightings)
 

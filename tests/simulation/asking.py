@@ -20,7 +20,7 @@ from streams.stage.core.lineage import Wish
 from streams.stage.flow.decisions import DecisionsReader
 from tests.builders import judging, later
 from tests.simulation.cluster import at_once
-from tests.simulation.stream import KEY, POLICY, Asked, embedder
+from tests.simulation.stream import KEY, STRICT, Asked, embedder
 
 _ALL = 1_000_000
 _NEAREST = 0.8
@@ -56,7 +56,7 @@ def record(event: Request, partitions: int) -> Outgoing:
 
 def forgetting(identity: MemoryId, log: MemoryLog, hours: float) -> list[Request]:
     """Return what `memsieve forget` would ask for now, of a memory that the log knows or knew."""
-    means = Means(KEY, POLICY, embedder(), judging())
+    means = Means(KEY, STRICT.policy, embedder(), judging())
     wish = Wish("cleo", later(hours))
     try:
         found = at_once(plans(log, Wanted(memory=identity), means, wish))

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from schemas.base import MemoryId
+from schemas.decisions import Decision, Insert, Replace
 from schemas.topics import TOPICS
 from streams.index.exact import ExactIndex
 from streams.model.fences import Reached
@@ -18,6 +19,7 @@ from streams.model.ports import Committed, Followed, Outgoing, Transient
 from streams.stage.flow.decisions import KIND_HEADER
 from streams.stage.flow.writer import WRITER_GROUP
 from tests.simulation.remembering import RememberingLog
+from tests.simulation.stream import Rule
 
 Answer = TypeVar("Answer")
 
@@ -102,9 +104,9 @@ class Tenure:
 
 @dataclass
 class Cluster:
-    """Log, index and groups.
+    """Log, index and groups, and the rule that all of them decide by.
 
-    `room` is how many memories may wait for the writer. `turns` counts what was done so far,
+    `away` is until which turn the index, or the embedder, answers nobody. `room` is how many memories may wait for the writer. `turns` counts what was done so far,
     `changes` what it changed. `indexes` counts the indexes there have been, `asked` is the one
     that whoever acts is connected to. `kept` are the commits of the writers, by partition. `story`
     tells what happened, `happened` how often.
@@ -114,10 +116,12 @@ class Cluster:
     rates: Rates
     partitions: int
     room: int
+    rule: Rule
     log: RememberingLog = field(default_factory=RememberingLog)
     index: ExactIndex = field(default_factory=ExactIndex)
     tenures: dict[tuple[str, int], Tenure] = field(default_factory=dict[tuple[str, int], Tenure])
     arrivals: list[Arrival] = field(default_factory=list[Arrival])
+    away: dict[str, int] = field(default_factory=dict[str, int])
     kept: dict[int, list[Committed]] = field(default_factory=dict[int, list[Committed]])
     story: list[str] = field(default_factory=list[str])
     happened: Counter[str] = field(default_factory=Counter[str])
@@ -154,8 +158,25 @@ class Cluster:
         if self.happens(self.rates.late):
             self.arrivals.append(arrival)
 
+    def go_away(self, what: str, turns: int) -> None:
+        self.away[what] = self.turns + turns
+        self.happened[f"the {what} was away"] += 1
+        self.tell(f"the {what} answers nobody until {self.away[what]}")
+
+    def require_there(self, who: str, what: str) -> None:
+        """Raise Transient where index or embedder answer nobody for now."""
+        if self.turns < self.away.get(what, 0):
+            self.tell(f"{who}: the {what} is away")
+            raise Transient(f"the {what} is away")
+
+    def observe(self, decisions: Sequence[Decision]) -> None:
+        made = [one.memory for one in decisions if isinstance(one, Insert | Replace)]
+        if any(memory.unchecked for memory in made):
+            self.happened["something was stored unchecked"] += 1
+
     def require_index(self, who: str) -> None:
-        """Raise Transient where the index is gone that was asked before."""
+        """Raise Transient where the index is away, or gone that was asked before."""
+        self.require_there(who, "index")
         if self.asked != self.indexes:
             self.tell(f"{who}: the index does not answer")
             raise Transient("the index does not answer")

@@ -29,7 +29,8 @@ def play(seed: int, *, leg: Leg | None = None, harder: bool = False) -> Played:
     try:
         with without(leg):
             schedule.run()
-        kinds = check(cluster.log, cluster.index, fenced=leg is None or leg.fenced)
+        fenced = leg is None or leg.fenced
+        kinds = check(cluster.log, cluster.index, cluster.rule, fenced=fenced)
     except Divergence as divergence:
         wrong = str(divergence)
     return Played(cluster.story, cluster.happened, kinds, wrong)

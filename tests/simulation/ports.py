@@ -208,4 +208,8 @@ class SimulatedEmbedder:
         return self._embedder.dimension
 
     async def embed(self, texts: Sequence[str]) -> list[Embedded]:
-        return await _asked(self._cluster, self._who, "embed", lambda: self._embedder.embed(texts))
+        def answer() -> Awaitable[list[Embedded]]:
+            self._cluster.require_there(self._who, "embedder")
+            return self._embedder.embed(texts)
+
+        return await _asked(self._cluster, self._who, "embed", answer)

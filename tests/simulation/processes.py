@@ -14,7 +14,7 @@ from tests.builders import judging
 from tests.fakes.clock import StandingClock
 from tests.simulation.cluster import Cluster, Divergence, Tenure, turn
 from tests.simulation.ports import SimulatedEmbedder, SimulatedIndex, SimulatedLog
-from tests.simulation.stream import KEY, POLICY, embedder
+from tests.simulation.stream import embedder
 
 _BATCHES = {DEDUPLICATOR_GROUP: (1, 2, 3, 5, 100), WRITER_GROUP: (1, 1, 2, 3, 100)}
 """How many records at most; writers that lag behind have more to trip over."""
@@ -88,12 +88,12 @@ class Life:
         if self.group == WRITER_GROUP:
             kept_every = self._cluster.rng.choice(_KEPT_EVERY)
             return Writer(index, self._log, lambda _: None, kept_every=kept_every)
-        reader = SimulatedEmbedder(self._cluster, self.who, embedder())
+        rule, reader = self._cluster.rule, SimulatedEmbedder(self._cluster, self.who, embedder())
         return Owner(
-            Deduplicator(reader, index, index, POLICY, judging(), KEY),
+            Deduplicator(reader, index, index, rule.policy, judging(), rule.key),
             self._log,
             index,
-            lambda _: None,
+            self._cluster.observe,
             token=self.who,
             clock=StandingClock(),
             limits=Limits(memories_max=self._cluster.room),

@@ -8,8 +8,9 @@ from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
 from streams.stage.flow.writer import WRITER_GROUP
 from tests.simulation.asking import left_of_forgotten, requests
 from tests.simulation.cluster import QUIET, Cluster, Divergence, Rates, Tenure, at_once
+from tests.simulation.passing import consolidate
 from tests.simulation.processes import Actor, Life
-from tests.simulation.stream import Asked, stream, wishes
+from tests.simulation.stream import LENIENT, STRICT, Asked, stream, wishes
 
 _TOPICS = {DEDUPLICATOR_GROUP: EVENTS.name, WRITER_GROUP: DECISIONS.name}
 
@@ -18,6 +19,13 @@ _ALIKE = 10
 
 _LOST_AT_REST = 0.1
 """How often the index is lost when all is done: no decision comes by which that would show."""
+
+_LENIENT = 0.2
+"""How many streams are decided on by a rule that stores unchecked what cannot be compared."""
+
+_AWAY = 0.005
+"""How often, there, index or embedder go away at a turn, for so many turns at least and at most."""
+_AWAY_FOR = (30, 200)
 
 _SETTLES_WITHIN = 20_000
 """Turns without trouble after which everything must have been done."""
@@ -31,10 +39,12 @@ class Schedule:
         rng = self._rng = Random(seed)  # noqa: S311
         rates = Rates.drawn(rng, harder=harder)
         partitions = 2 if rng.random() < 0.2 else 1
-        self.cluster = Cluster(rng, rates, partitions, room=3 if harder else 100)
-        told = stream(Random(seed // _ALIKE), self.cluster.partitions)  # noqa: S311
-        wanted = Random(f"wishes {seed // _ALIKE}")  # noqa: S311
-        self._events = wishes(wanted, told, self.cluster.partitions)
+        is_lenient = Random(f"rule {seed // _ALIKE}").random() < _LENIENT  # noqa: S311
+        rule = LENIENT if is_lenient else STRICT
+        self.cluster = Cluster(rng, rates, partitions, room=3 if harder else 100, rule=rule)
+        told = stream(Random(seed // _ALIKE), partitions, rule)  # noqa: S311
+        self._events = wishes(Random(f"wishes {seed // _ALIKE}"), told, partitions, rule)  # noqa: S311
+        self._absences = Random(f"absences {seed}")  # noqa: S311
         groups = {DEDUPLICATOR_GROUP: rng.choice(("D1 D2", "D1 D2 D3")), WRITER_GROUP: "W1 W2"}
         self._lives = [
             Life(self.cluster, name, group, 1)
@@ -59,6 +69,9 @@ class Schedule:
         for _ in range(turns):
             if self._events and self._rng.random() < published and not self._waits():
                 self._publish()
+            if self.cluster.rule.is_lenient and self._absences.random() < _AWAY:
+                what = self._absences.choice(("index", "embedder"))
+                self.cluster.go_away(what, self._absences.randint(*_AWAY_FOR))
             if not self._turn():
                 self._wait()
         while self._events:
@@ -66,6 +79,7 @@ class Schedule:
 
     def _calm(self) -> None:
         self.cluster.rates = QUIET
+        self.cluster.away.clear()
         self.cluster.tell("from here on nothing goes wrong")
         now = self.cluster.turns
         for life in self._lives:
@@ -74,6 +88,8 @@ class Schedule:
         self._settle()
         while self._forget_again():
             self._settle()
+        if self.cluster.rule.is_lenient:
+            consolidate(self.cluster, self._settle)
         if self._rng.random() < _LOST_AT_REST:
             at_once(self.cluster.lose_index(noticed=self._rng.random() < 0.5))
             self._settle()

@@ -1,6 +1,6 @@
 """Small streams of events in which every kind of decision occurs, and most depend on others."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
@@ -32,10 +32,28 @@ TEXTS = tuple(TABLE)
 SCOPES = (ScopeName("acme/ana"), ScopeName("acme/ben"))
 """Of two partitions they have one each."""
 
-POLICY: Policy = policy(merge={"characters_max": 100})
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """What is decided by. Nothing is stored unchecked where something may be forgotten."""
+
+    policy: Policy
+    key: Key | None
+
+    @property
+    def is_lenient(self) -> bool:
+        """Whether events are stored unchecked where index or embedder have been silent."""
+        return self.policy.fail_open.enabled
 
 
 KEY = Key(b"a secret of thirty-two characters")
+STRICT = Rule(policy(merge={"characters_max": 100}), KEY)
+LENIENT = Rule(
+    policy(merge={"characters_max": 100}, fail_open={"enabled": True, "attempts": 1}), None
+)
+
+
+Kind = Literal["consolidate", "forget"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +63,7 @@ class Asked:
     Who is `patient` waits until all is decided on.
     """
 
-    kind: Literal["consolidate", "forget"]
+    kind: Kind
     seed: int
     patient: bool
 
@@ -57,12 +75,14 @@ def embedder() -> Embedder:
     return SentenceEmbedder(TABLE, characters_max=85)
 
 
-def stream(rng: Random, partitions: int) -> list[Outgoing]:
+def stream(rng: Random, partitions: int, rule: Rule) -> list[Outgoing]:
     """Return 6 to 14 events on one or more texts: new, repeated, reused, renamed, redelivered, astray, and unreadable.
 
-    Some ask for changes of what others have made, or may have.
+    Some ask for changes of what others have made, or may have. By a lenient rule none has a name:
+    what names a memory waits for the index, and so does all behind it.
     """
     made: list[Outgoing] = []
+    names = (None,) if rule.is_lenient else (None, None, None, "drink", "game")
     texts = rng.sample(TEXTS, rng.randint(1, len(TEXTS)))
     for number in range(rng.randint(6, 14)):
         shape = rng.random()
@@ -73,22 +93,22 @@ def stream(rng: Random, partitions: int) -> list[Outgoing]:
         elif shape < 0.35:
             made.append(_request(rng, number, partitions))
         else:
-            made.append(_event(rng, rng.choice(texts), number, partitions))
+            made.append(_event(rng, rng.choice(texts), number, names, partitions))
     return made
 
 
-def wishes(rng: Random, events: list[Outgoing], partitions: int) -> list[Step]:
+def wishes(rng: Random, events: list[Outgoing], partitions: int, rule: Rule) -> list[Step]:
     """Return events, and in each third stream amid them wishes that memories be one, or forgotten.
 
     Events that come again are left out there. Every other of them begins with two memories that
-    came to be nearly the same.
+    came to be nearly the same. Without a key nothing can be forgotten.
     """
     if rng.random() < 0.67:
         return list(events)
     near = _come_near(partitions) if rng.random() < 0.5 else []
     steps: list[Step] = list(dict.fromkeys([*near, *events]))
     for _ in range(rng.randint(1, 4)):
-        kind: Literal["consolidate", "forget"] = rng.choice(("consolidate", "forget"))
+        kind: Kind = rng.choice(("consolidate", "consolidate" if rule.key is None else "forget"))
         asked = Asked(kind, rng.getrandbits(32), patient=rng.random() < 0.6)
         steps.insert(rng.randint(len(steps) // 2, len(steps)), asked)
     return steps
@@ -108,13 +128,15 @@ def _come_near(partitions: int) -> list[Outgoing]:
     return [_record(one.scope, EVENT.encode(one), partitions) for one in events]
 
 
-def _event(rng: Random, text: str, number: int, partitions: int) -> Outgoing:
+def _event(
+    rng: Random, text: str, number: int, names: Sequence[str | None], partitions: int
+) -> Outgoing:
     scope = rng.choice((*SCOPES[:1] * 3, *SCOPES))
     said = event(
         text,
         scope=scope,
         event_id=f"e{rng.randint(0, 2)}" if rng.random() < 0.15 else f"event {number}",
-        memory_id=rng.choice((None, None, None, "drink", "game")),
+        memory_id=rng.choice(names),
         occurred_at=later(rng.randint(0, 3)),
         tags=[f"seen {number}"],
     )

@@ -22,7 +22,7 @@ from tests.builders import event, judging, memory
 from tests.fakes.clock import StandingClock
 from tests.fakes.sentences import SentenceEmbedder
 from tests.simulation.asking import forgetting
-from tests.simulation.stream import KEY, POLICY, TABLE
+from tests.simulation.stream import KEY, STRICT, TABLE
 
 
 class Interrupted(SentenceEmbedder):
@@ -56,7 +56,9 @@ class Bench:
         self.index = index
         self.writer = Writer(index, self.log, lambda _: None)
         self.embedder = Interrupted()
-        deduplicator = Deduplicator(self.embedder, self.index, self.index, POLICY, judging(), KEY)
+        deduplicator = Deduplicator(
+            self.embedder, self.index, self.index, STRICT.policy, judging(), KEY
+        )
         self.owner = Owner(
             deduplicator,
             self.log,

@@ -44,6 +44,9 @@ TROUBLES = {
     "the index was lost",
     "an owner found that it was fenced out",
     "records were erased",
+    "the index was away",
+    "the embedder was away",
+    "something was stored unchecked",
 }
 
 

@@ -122,7 +122,7 @@ async def test_what_nobody_decides_in_time_stays_asked(served: Installation) -> 
 
     began = time.monotonic()
     late = served.memsieve(*rate, "2", "--wait", "2", code=7)
-    assert 2 < time.monotonic() - began < 25
+    assert time.monotonic() - began > 2
     assert f"published as {place}/2; what comes of it: memsieve explain " in late
     assert "no owner has decided on 1 of 1 requests within 2 s: they stay asked" in late
 

@@ -1,7 +1,6 @@
 """What QdrantIndex promises beyond the contract: a collection made right, and failures understood."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -336,10 +335,8 @@ async def test_a_slow_server_is_given_up_in_time(own_qdrant: StandIn) -> None:
     )
     index = QdrantIndex(client, NAME, DIMENSION)
     own_qdrant.slow(5)
-    started = time.monotonic()
     with pytest.raises(Unreachable, match=r"does not answer; is it running.*ReadTimeout"):
         await index.open()
-    assert time.monotonic() - started < 20
     own_qdrant.well()
     await index.close()
 

@@ -34,8 +34,11 @@ Answer = TypeVar("Answer")
 
 ONE, MANY = "one", "many"
 REQUEST_SECONDS = 2.0
-AWAY_SECONDS = 10.0
-"""How long anything may take without its broker: a request, and then ending what waits for it."""
+AWAY_SECONDS = 30.0
+"""How long anything may take without its broker: a request, and then ending what waits for it.
+
+Much more than it takes on a busy machine, and less than the 40 s of a client that is told nothing.
+"""
 PATIENCE_SECONDS = 30.0
 """How long a client may need to find out that its broker is back."""
 
