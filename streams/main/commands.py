@@ -25,6 +25,10 @@ GROUPS = {
             "store.cli.run",
             "Decide on every row of the files, and keep the memories in a store.",
         ),
+        "try": Entry(
+            "lab.cli.trying",
+            "Show what each preset would make of a file, and find the one that agrees with you.",
+        ),
         "publish": Entry("publish.cli", "Publish the rows of files as events."),
         "model": Entry("maintain.cli.models", "Install and check the embedding model."),
         "policies": Entry("store.cli.policies", "List, show, check and compare policies."),

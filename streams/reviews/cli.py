@@ -5,7 +5,6 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,14 +18,11 @@ from streams.stage.core.explain import opinions, outcome, why
 from streams.stage.core.reviewing import Question, Questions
 from streams.store.app.awaiting import Asking
 from streams.store.app.requests import Decider, author_of
-from streams.store.cli import options
+from streams.store.cli import asking, options
 from streams.store.cli.console import more, note, quoted, say, say_json, say_line, say_object
 from streams.store.cli.replies import places
 
 _TEXT_WIDTH = 36
-_COLUMN = 46
-_KEYS = {"y": "same", "n": "distinct", "+": "refines", "-": "refined-by", "c": "contradicts"}
-_ASKED = "y same, n distinct, + newer says more, - older says more, c contradicts, s skip, q quit"
 
 _app = typer.Typer(help="List and answer questions about pairs in doubt.", no_args_is_help=True)
 
@@ -193,10 +189,10 @@ def _in_turn(desk: _Desk, source: options.Source, scope: str | None) -> None:
         done.add(question.review.id)
         for line in _told(question):
             say(line)
-        key = _key()
+        key = asking.key()
         if key == "q":
             return
-        if key != "s" and (decision := desk.answer(question, _KEYS[key])) is not None:
+        if key != "s" and (decision := desk.answer(question, asking.KEYS[key])) is not None:
             questions.decided(decision)
         say()
     note("no more open questions")
@@ -212,18 +208,6 @@ def _next(questions: Questions, scope: str | None, done: set[str]) -> Question |
         and options.below(one.review.scope, scope)
     )
     return next(still, None)
-
-
-def _key() -> str:
-    """Return the key that a person types; the end of what is typed is "q"."""
-    while True:
-        say(f"the newer is to the older: {_ASKED}")
-        typed = sys.stdin.readline()
-        key = typed.strip().lower()
-        if not typed:
-            return "q"
-        if key in {*_KEYS, "s", "q"}:
-            return key
 
 
 def question_json(question: Question) -> dict[str, Any]:
@@ -251,7 +235,7 @@ def _told(question: Question) -> Iterator[str]:
     yield f"asked      {review.asked_at:%Y-%m-%d %H:%M:%S} UTC, by decision {review.decision_id}"
     yield f"state      {_state(question)}"
     yield ""
-    yield from _beside(_column("newer", review.newer), _column("older", review.older))
+    yield from asking.beside(_column("newer", review.newer), _column("older", review.older))
     yield ""
     yield f"similarity {review.compared.similarity:.3f}  {review.compared.band.value}"
     yield from (f"           {line}" for line in opinions(review.compared))
@@ -270,18 +254,13 @@ def _state(question: Question) -> str:
 
 def _column(title: str, memory: Memory) -> list[str]:
     """Return what is told of a memory, each line narrow enough to stand beside another."""
-    lines = [title, "", *textwrap.wrap(" ".join(memory.text.split()), _COLUMN), ""]
+    lines = [title, "", *textwrap.wrap(" ".join(memory.text.split()), asking.WIDTH), ""]
     facts = [memory.id, f"version {memory.version}, seen {memory.observation_count}x"]
     facts.append(f"{memory.created_at:%Y-%m-%d} to {memory.last_seen_at:%Y-%m-%d}")
     if memory.sources:
         facts.append(f"said by {', '.join(memory.sources)}")
     facts += [f"merged from {identity}" for identity in memory.merged_from]
-    return lines + [line for fact in facts for line in textwrap.wrap(fact, _COLUMN)]
-
-
-def _beside(left: Sequence[str], right: Sequence[str]) -> Iterator[str]:
-    for one, other in zip_longest(left, right, fillvalue=""):
-        yield f"{one:<{_COLUMN}}  {other}".rstrip()
+    return lines + [line for fact in facts for line in textwrap.wrap(fact, asking.WIDTH)]
 
 
 def _require_open(question: Question) -> None:
