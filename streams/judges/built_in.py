@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import NamedTuple, Self
 
-from schemas.decisions import Verdict
+from schemas.decisions import Finding, Verdict
 from streams.judges.cross_encoder import CrossEncoder
 from streams.judges.models import PACKAGED, cheap
 from streams.model.ports import NoAnswer
@@ -26,6 +27,10 @@ development pairs that become one are among them. Reading a pair costs as much a
 
 _PREPARED = 2_048
 """The cache size for prepared texts, at about 25 KB each."""
+
+_KEPT = 4_096
+"""The cache size for opinions, at about 1.5 KB each: enough for a batch of rows that is decided on
+under several policies, which ask about the same pairs."""
 
 _LONGEST = 2_000
 """The longest text that is judged, in characters: the models were trained on sentences, and the
@@ -47,31 +52,32 @@ class BuiltInVerifier:
         self._readings = readings
         self._folder = folder
         self._prepared = lru_cache(_PREPARED)(self._prepare)
+        self._kept = lru_cache(_KEPT)(self._judge)
 
     async def verify(self, pairs: Sequence[Pair]) -> list[Opinion | NoAnswer]:
         opinions: list[Opinion | NoAnswer] = []
         for pair in pairs:
-            opinions.append(self._judge(pair))
+            opinions.append(self._kept(_Read.of(pair)))
             await asyncio.sleep(0)  # reading takes milliseconds: let other tasks run
         return opinions
 
     async def close(self) -> None:
         await asyncio.sleep(0)
 
-    def _judge(self, pair: Pair) -> Opinion:
-        if max(len(pair.event.text), len(pair.memory.text)) > _LONGEST:
+    def _judge(self, pair: "_Read") -> Opinion:
+        if max(len(pair.event), len(pair.memory)) > _LONGEST:
             return Opinion(Verdict.UNSURE, self.name)
         decision = cheap(self._folder).decision
         told = Told(pair.similarity, self._trees(pair), None, pair.findings)
         probabilities = decision.cheap.probabilities(told)
         if pair.deep and one_memory(probabilities) >= _OPEN:
-            cross = self._cross_encoder.logits(pair.event.text, pair.memory.text)
+            cross = self._cross_encoder.logits(pair.event, pair.memory)
             if cross is not None:
                 probabilities = decision.deep.probabilities(replace(told, cross=cross))
         return _opinion(probabilities)
 
-    def _trees(self, pair: Pair) -> Row:
-        event, memory = self._prepared(pair.event.text), self._prepared(pair.memory.text)
+    def _trees(self, pair: "_Read") -> Row:
+        event, memory = self._prepared(pair.event), self._prepared(pair.memory)
         row = features(event, memory, pair.similarity, self._readings.lexicon)
         # One pair per run: a pair's result never depends on the other pairs asked.
         [told] = cheap(self._folder).trees.run(["probabilities"], {"features": row})
@@ -83,6 +89,20 @@ class BuiltInVerifier:
     @cached_property
     def _cross_encoder(self) -> CrossEncoder:
         return CrossEncoder(self._folder)
+
+
+class _Read(NamedTuple):
+    """What the judge reads of a pair, and nothing else: all that its opinion depends on."""
+
+    event: str
+    memory: str
+    similarity: float
+    findings: tuple[Finding, ...]
+    deep: bool
+
+    @classmethod
+    def of(cls, pair: Pair) -> Self:
+        return cls(pair.event.text, pair.memory.text, pair.similarity, pair.findings, pair.deep)
 
 
 def _opinion(row: Row) -> Opinion:

@@ -34,6 +34,11 @@ START: Table = {
         "Decide on every row of the files, and keep the memories in a store.",
         "facts.jsonl --store store",
     ),
+    "try": Entry(
+        "lab.cli.trying:try_",
+        "Show what each preset would make of a file, and find the one that agrees with you.",
+        "facts.jsonl --ask",
+    ),
     "publish": Entry(
         "publish.cli:publish",
         "Publish the rows of files as events.",

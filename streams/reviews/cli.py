@@ -6,7 +6,6 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
-from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,14 +22,11 @@ from streams.store.app.cluster_client import NO_WAITING
 from streams.store.app.embedding import chosen_for
 from streams.store.app.reading import LogTarget
 from streams.store.app.requests import author_of, open_client
-from streams.store.cli import options
+from streams.store.cli import asking, options
 from streams.store.cli.console import more, note, quoted, say, say_json, say_line, say_object
 from streams.store.cli.replies import places
 
 _TEXT_WIDTH = 36
-_COLUMN = 46
-_KEYS = {"y": "same", "n": "distinct", "+": "refines", "-": "refined-by", "c": "contradicts"}
-_ASKED = "y same, n distinct, + newer says more, - older says more, c contradicts, s skip, q quit"
 
 
 def list_(
@@ -187,10 +183,10 @@ def _in_turn(desk: _Desk, source: LogTarget, scope: str | None) -> None:
         done.add(question.review.id)
         for line in _told(question):
             say(line)
-        key = _key()
+        key = asking.key()
         if key == "q":
             return
-        if key != "s" and (decision := desk.answer(question, _KEYS[key])) is not None:
+        if key != "s" and (decision := desk.answer(question, asking.KEYS[key])) is not None:
             questions.decided(decision)
         say()
     note("no more open questions")
@@ -206,18 +202,6 @@ def _next(questions: Questions, scope: str | None, done: set[str]) -> Question |
         and options.below(one.review.scope, scope)
     )
     return next(still, None)
-
-
-def _key() -> str:
-    """Return the key that a person types; the end of what is typed is "q"."""
-    while True:
-        say(f"the newer is to the older: {_ASKED}")
-        typed = sys.stdin.readline()
-        key = typed.strip().lower()
-        if not typed:
-            return "q"
-        if key in {*_KEYS, "s", "q"}:
-            return key
 
 
 def question_json(question: Question) -> dict[str, Any]:
@@ -245,7 +229,7 @@ def _told(question: Question) -> Iterator[str]:
     yield f"asked      {review.asked_at:%Y-%m-%d %H:%M:%S} UTC, by decision {review.decision_id}"
     yield f"state      {_state(question)}"
     yield ""
-    yield from _beside(_column("newer", review.newer), _column("older", review.older))
+    yield from asking.beside(_column("newer", review.newer), _column("older", review.older))
     yield ""
     yield f"similarity {review.compared.similarity:.3f}  {review.compared.band.value}"
     yield from (f"           {line}" for line in opinions(review.compared))
@@ -264,18 +248,13 @@ def _state(question: Question) -> str:
 
 def _column(title: str, memory: Memory) -> list[str]:
     """Return what is told of a memory, each line narrow enough to stand beside another."""
-    lines = [title, "", *textwrap.wrap(" ".join(memory.text.split()), _COLUMN), ""]
+    lines = [title, "", *textwrap.wrap(" ".join(memory.text.split()), asking.WIDTH), ""]
     facts = [memory.id, f"version {memory.version}, seen {memory.observation_count}x"]
     facts.append(f"{memory.created_at:%Y-%m-%d} to {memory.last_seen_at:%Y-%m-%d}")
     if memory.sources:
         facts.append(f"said by {', '.join(memory.sources)}")
     facts += [f"merged from {identity}" for identity in memory.merged_from]
-    return lines + [line for fact in facts for line in textwrap.wrap(fact, _COLUMN)]
-
-
-def _beside(left: Sequence[str], right: Sequence[str]) -> Iterator[str]:
-    for one, other in zip_longest(left, right, fillvalue=""):
-        yield f"{one:<{_COLUMN}}  {other}".rstrip()
+    return lines + [line for fact in facts for line in textwrap.wrap(fact, asking.WIDTH)]
 
 
 def _require_open(question: Question) -> None:

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 
 from schemas.decisions import Marker, OnEvent
-from schemas.events import Consolidate
+from schemas.events import Consolidate, Event
 from schemas.topics import DECISIONS
 from streams.consolidate.app.consolidating import Asked, Consolidation
 from streams.consolidate.world import Passes
 from streams.model.ports import Index
 from streams.stage.flow.decisions import DecisionsReader
+from streams.store.app.client import Response
 from streams.store.app.product_settings import ConsolidateSettings
 from tests.builders import judging
 from tests.fakes.clock import StandingClock
@@ -29,7 +30,9 @@ def consolidate(cluster: Cluster, settle: Callable[[], None]) -> None:
 
 
 class _AtRest:
-    """Implements Place over processes that are at rest."""
+    """Implements Client over processes that are at rest."""
+
+    attempts_left = 0
 
     def __init__(self, cluster: Cluster, settle: Callable[[], None]) -> None:
         self._cluster = cluster
@@ -38,12 +41,13 @@ class _AtRest:
     async def index(self) -> Index:
         return self._cluster.index
 
-    async def decide(self, proposals: Sequence[Consolidate]) -> list[OnEvent | None]:
-        asked = [record(one, self._cluster.partitions) for one in proposals]
+    async def submit(self, events: Sequence[Event]) -> list[Response]:
+        wishes = [one for one in events if isinstance(one, Consolidate)]
+        asked = [record(one, self._cluster.partitions) for one in wishes]
         await self._cluster.append("consolidation", asked)
         self._settle()
         made = await self._decided()
-        return [made.get(one.event_id) for one in proposals]
+        return [Response(one, made.get(one.event_id)) for one in events]
 
     async def _decided(self) -> dict[str, OnEvent]:
         """Return the newest decision that counts on each event id."""

@@ -22,6 +22,8 @@ from streams.store.core.toml import as_toml
 
 ANSWERS_MIN = 30
 """Fewer answers reflect the people who answered rather than the model."""
+HIDDEN_RATE_MAX = 0.5
+"""Whoever hides more facts than that might toss a coin."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,12 @@ def calibrate(
     *,
     hidden_rate: Annotated[
         float,
-        typer.Option("--hidden-rate", min=0.0001, max=0.5, help="Of two facts, hidden at most."),
+        typer.Option(
+            "--hidden-rate",
+            min=0.0001,
+            max=calibrating.HIDDEN_RATE_MAX,
+            help="Of two facts, hidden at most.",
+        ),
     ] = 0.01,
     name: Annotated[str, typer.Option("--name", help="The policy's name.")] = "calibrated",
     out: Annotated[

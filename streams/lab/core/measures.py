@@ -45,6 +45,11 @@ def needed(upper: float) -> int:
     return int(np.ceil(_Z**2 * (1 - upper) / upper))
 
 
+def shown(rows: int) -> float:
+    """Return the least rate that so many rows without a failure show: the inverse of `needed`."""
+    return _Z**2 / (rows + _Z**2)
+
+
 def auc(positive: Sequence[float], negative: Sequence[float]) -> float | None:
     """Return the area under the ROC curve; ties count half; None if a class is empty."""
     if not positive or not negative:

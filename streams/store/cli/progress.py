@@ -99,9 +99,13 @@ class Meter:
     """Progress of work that is counted: a bar on a terminal, else a line now and then."""
 
     def __init__(self, what: str) -> None:
-        """Count `what`, as in "1,000 events"."""
+        """Count `what`, as in "1,000 events".
+
+        The first line comes some seconds after the first step: a small file gets one at its end.
+        """
         self._what = what
-        self._started = self._told = time.perf_counter()
+        self._started = time.perf_counter()
+        self._told: float | None = None
         self._done = self._total = 0
         self._progress = _bar() if err.is_terminal else None
         self._task: TaskID | None = None
@@ -127,6 +131,8 @@ class Meter:
         self._done, self._total = done, max(total, done)
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=done, total=self._total, rate=self._rate)
+        elif self._told is None:
+            self._told = time.perf_counter()
         elif time.perf_counter() - self._told >= _PLAIN_SECONDS:
             self._tell()
 

@@ -1,11 +1,6 @@
 """`memsieve reviews`: questions are listed, shown, answered, and exported as labels."""
 
 import json
-import os
-import pty
-import select
-import subprocess
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,6 +9,7 @@ import pytest
 
 from streams.store.world.store_directory import StoreDirectory
 from tests.commands.conftest import COMMAND, Memsieve, Result, write_events
+from tests.support.terminal import Terminal
 
 POLICY = """
 name = "asking"
@@ -263,39 +259,9 @@ def test_what_was_published_cannot_steer_the_terminal(memsieve: Memsieve, tmp_pa
     assert "\x1b" not in shown + reviews(memsieve, "list").out
 
 
-class Terminal:
-    """A command on a terminal, and a person who types."""
-
-    def __init__(self, *arguments: str) -> None:
-        self._ours, theirs = pty.openpty()
-        self._process = subprocess.Popen(
-            [*COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL
-        )
-        os.close(theirs)
-        self.printed = ""
-
-    def wait_for(self, text: str, *, seconds: float = 25) -> None:
-        """Read until something was printed behind all that was waited for before."""
-        end = time.monotonic() + seconds
-        while text not in self.printed:
-            ready, _, _ = select.select([self._ours], [], [], end - time.monotonic())
-            assert ready, f"not printed: {text}\n{self.printed}"
-            self.printed += os.read(self._ours, 65_536).decode()
-        self.printed = self.printed.partition(text)[2]
-
-    def type(self, keys: str) -> None:
-        os.write(self._ours, keys.encode())
-
-    def ended(self) -> int:
-        try:
-            return self._process.wait(20)
-        finally:
-            os.close(self._ours)
-
-
 @pytest.mark.covers("B40")
 def test_a_person_answers_one_question_after_the_other(memsieve: Memsieve) -> None:
-    terminal = Terminal("reviews", "answer", *STORE)
+    terminal = Terminal(*COMMAND, "reviews", "answer", *STORE)
     terminal.wait_for("q quit")
     terminal.type("what?\n")
     terminal.wait_for("q quit")
@@ -305,7 +271,7 @@ def test_a_person_answers_one_question_after_the_other(memsieve: Memsieve) -> No
     terminal.wait_for("answered  ")
     assert terminal.ended() == 0
     assert len(listed(memsieve)) == 1
-    terminal = Terminal("reviews", "answer", *STORE)
+    terminal = Terminal(*COMMAND, "reviews", "answer", *STORE)
     terminal.wait_for("q quit")
     terminal.type("q\n")
     assert terminal.ended() == 0

@@ -74,6 +74,15 @@ def test_a_pair_is_judged_alike_whatever_is_asked_beside_it(texts: list[tuple[st
     assert together == alone[::-1]
 
 
+def test_a_pair_is_read_once_however_often_it_is_asked_about() -> None:
+    asked = pair("Ana rows at dawn.", "Ana rows every day at dawn.")
+    [first], [again] = opinions([asked]), opinions([replace(asked, memory=asked.memory)])
+    assert again is first
+    [shallow] = opinions([replace(asked, deep=False)])
+    [nearer] = opinions([replace(asked, similarity=0.9)])
+    assert first not in (shallow, nearer)
+
+
 @pytest.mark.parametrize(
     ("said", "known", "verdict"),
     [
