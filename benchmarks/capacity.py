@@ -178,7 +178,7 @@ def plan(costs: Costs, rate: float, *, memories: int, repeats: float = 0.0) -> P
     if partitions is None:
         raise ValueError(
             f"{rate:,.0f} events/s take {deduplicators:,} deduplicators, and more than "
-            f"{_PARTITIONS[-1]:,} partitions: share the tenants out over several clusters"
+            f"{_PARTITIONS[-1]:,} partitions: distribute the tenants over several clusters"
         )
     held = deduplicators * costs.deduplicator + writers * costs.writer + memories * costs.memory
     return Plan(rate, deduplicators, writers, partitions, deduplicators + writers, held)

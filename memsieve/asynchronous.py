@@ -214,7 +214,7 @@ class AsyncMemory:
         """Tell how often a memory helped, misled or was read. See `Memory.rate`."""
         counts = {"helpful": helpful, "harmful": harmful, "accessed": accessed}
         if not any(valid(_Counts, counts).model_dump().values()):
-            raise InvalidRequest("nothing to tell: give helpful, harmful or accessed")
+            raise InvalidRequest("nothing to record: give helpful, harmful or accessed")
         store = await self._opened()
         wish = _wish(store, author, note)
         with translated():
@@ -266,7 +266,7 @@ class AsyncMemory:
 
     async def _opened(self) -> EmbeddedStore:
         if self._closed:
-            raise StoreError(f"{self._settings.store} was closed: make another Memory of it")
+            raise StoreError(f"{self._settings.store} was closed: open another Memory for it")
         async with self._opening:
             if self._store is None:
                 with translated():
@@ -317,7 +317,7 @@ def _wanted(memory_id: str | None, scope: str | None, tenant: str | None) -> Wan
     given = {"memory_id": memory_id, "scope": scope, "tenant": tenant}
     named = {name: value for name, value in given.items() if value is not None}
     if len(named) != 1:
-        raise InvalidRequest("say what to forget: memory_id, scope or tenant, and one of them")
+        raise InvalidRequest("give exactly one of memory_id, scope and tenant")
     [(name, value)] = named.items()
     if not value:
         raise InvalidRequest(f"{name}: is empty; say what to forget", name)

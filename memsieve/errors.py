@@ -25,7 +25,7 @@ class InvalidRequest(MemsieveError, ValueError):
 
 
 class ConflictError(InvalidRequest):
-    """An id was used for another text, or what is asked for does not fit what a memory is by now."""
+    """An id was used for another text, or a request does not fit a memory's current state."""
 
 
 class NotAllowed(MemsieveError):
@@ -70,7 +70,7 @@ _CLASSES: Mapping[Failure, type[MemsieveError]] = {
 }
 
 
-_UNKNOWN = "is no field here; schemas/events.py has those of an event"
+_UNKNOWN = "is not a known field; schemas/events.py has those of an event"
 
 
 @contextmanager

@@ -95,7 +95,7 @@ class HttpMemory(Caller):
         )
 
     def add_many(self, memories: Sequence[Mapping[str, object]]) -> records.Results:
-        """Add many, each with a status of its own; one that is refused keeps no other back."""
+        """Add many, each with its own status; a refused one does not affect the others."""
         return self._ask(records.Results, "POST", "/v1/memories/batch", body={"memories": memories})
 
     def search(
@@ -136,7 +136,7 @@ class HttpMemory(Caller):
         lasting: int | None = None,
         recent: int | None = None,
     ) -> records.Block:
-        """Return what an agent is to be reminded of, as a block for its prompt."""
+        """Return the memories that an agent needs, as a block for its prompt."""
         return self._ask(
             records.Block,
             "POST",
@@ -207,7 +207,7 @@ class HttpMemory(Caller):
     ) -> records.Changes:
         """Let a new text take a memory's place; the old one is retired, and keeps its text.
 
-        The new memory has an id of its own. To take it back, undo the first of the decisions.
+        The new memory has its own id. To reverse the change, undo the first of the decisions.
         """
         return self._ask(
             records.Changes,
@@ -232,7 +232,7 @@ class HttpMemory(Caller):
         )
 
     def history(self, memory_id: str) -> records.Life:
-        """Show every version of a memory: who made it, why, and from what."""
+        """Show every version of a memory, with its author, reason and sources."""
         return self._ask(
             records.Life, "GET", f"/v1/memories/{segment(memory_id=memory_id)}/history"
         )
@@ -299,7 +299,7 @@ class HttpMemory(Caller):
         )
 
     def reviews(self, *, scope: str, every: bool | None = None) -> records.QuestionsTold:
-        """List what people are asked about a scope: two memories that nobody could settle."""
+        """List the questions about a scope: pairs of memories that no judge could settle."""
         return self._ask(
             records.QuestionsTold, "GET", "/v1/reviews", query={"scope": scope, "every": every}
         )
@@ -311,7 +311,7 @@ class HttpMemory(Caller):
         *,
         note: str | None = None,
     ) -> records.Changes:
-        """Settle a question: one memory goes on for both, the newer one stands, or both are kept."""
+        """Settle a question: one memory stands for both, the newer one stands, or both are kept."""
         return self._ask(
             records.Changes,
             "POST",
@@ -395,7 +395,7 @@ class AsyncHttpMemory(AsyncCaller):
         )
 
     async def add_many(self, memories: Sequence[Mapping[str, object]]) -> records.Results:
-        """Add many, each with a status of its own; one that is refused keeps no other back."""
+        """Add many, each with its own status; a refused one does not affect the others."""
         return await self._ask(
             records.Results, "POST", "/v1/memories/batch", body={"memories": memories}
         )
@@ -438,7 +438,7 @@ class AsyncHttpMemory(AsyncCaller):
         lasting: int | None = None,
         recent: int | None = None,
     ) -> records.Block:
-        """Return what an agent is to be reminded of, as a block for its prompt."""
+        """Return the memories that an agent needs, as a block for its prompt."""
         return await self._ask(
             records.Block,
             "POST",
@@ -509,7 +509,7 @@ class AsyncHttpMemory(AsyncCaller):
     ) -> records.Changes:
         """Let a new text take a memory's place; the old one is retired, and keeps its text.
 
-        The new memory has an id of its own. To take it back, undo the first of the decisions.
+        The new memory has its own id. To reverse the change, undo the first of the decisions.
         """
         return await self._ask(
             records.Changes,
@@ -534,7 +534,7 @@ class AsyncHttpMemory(AsyncCaller):
         )
 
     async def history(self, memory_id: str) -> records.Life:
-        """Show every version of a memory: who made it, why, and from what."""
+        """Show every version of a memory, with its author, reason and sources."""
         return await self._ask(
             records.Life, "GET", f"/v1/memories/{segment(memory_id=memory_id)}/history"
         )
@@ -601,7 +601,7 @@ class AsyncHttpMemory(AsyncCaller):
         )
 
     async def reviews(self, *, scope: str, every: bool | None = None) -> records.QuestionsTold:
-        """List what people are asked about a scope: two memories that nobody could settle."""
+        """List the questions about a scope: pairs of memories that no judge could settle."""
         return await self._ask(
             records.QuestionsTold, "GET", "/v1/reviews", query={"scope": scope, "every": every}
         )
@@ -613,7 +613,7 @@ class AsyncHttpMemory(AsyncCaller):
         *,
         note: str | None = None,
     ) -> records.Changes:
-        """Settle a question: one memory goes on for both, the newer one stands, or both are kept."""
+        """Settle a question: one memory stands for both, the newer one stands, or both are kept."""
         return await self._ask(
             records.Changes,
             "POST",

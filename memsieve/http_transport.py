@@ -35,7 +35,7 @@ def segment(**named: str) -> str:
     """Return an id as a part of a path. Raises InvalidRequest or NotFound for what can be none."""
     [(name, value)] = named.items()
     if not value:
-        raise InvalidRequest(f"{name}: is empty; say what is meant", name)
+        raise InvalidRequest(f"{name}: is empty; give a value", name)
     if "/" in value:  # servers and proxies take it for a step of the path, however it is written
         raise NotFound(f"nothing has the id {value}")
     return quote(value, safe="")

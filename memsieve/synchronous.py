@@ -156,7 +156,7 @@ class Memory:
         return self._loop.run(self._memory.memories(scope, retired=retired))
 
     def explain(self, id: str) -> list[str]:  # noqa: A002 - what it is
-        """Tell, line by line, why something was decided: what it was compared with, and by which rule.
+        """Show, line by line, why something was decided: what it was compared with, and by which rule.
 
         The id is that of a decision, an event or a memory. Raises NotFound.
         """
@@ -258,7 +258,7 @@ class Memory:
         """Forget a memory, or all of a scope or a tenant: nothing that is kept says it any more.
 
         This cannot be undone. What else was merged into such a memory is decided again without it.
-        The store's files are written anew, which takes a while where they are large; `later` leaves
+        The store's files are rewritten, which takes a while if they are large; `later` leaves
         that to `memsieve store scrub`.
         """
         return self._loop.run(

@@ -14,14 +14,14 @@ def api(
     *,
     tokens: Annotated[
         Path | None,
-        typer.Option("--tokens", metavar="FILE", help="The tokens that may be used, as TOML."),
+        typer.Option("--tokens", metavar="FILE", help="The accepted tokens, as TOML."),
     ] = None,
     host: Annotated[
-        str | None, typer.Option("--host", help="Where it is served. [127.0.0.1]")
+        str | None, typer.Option("--host", help="Address to serve on. [127.0.0.1]")
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", min=0, max=65_535, help="Its port; 0: any. [8090]"),
+        typer.Option("--port", min=0, max=65_535, help="The port; 0: any. [8090]"),
     ] = None,
     store: options.Store = None,
     kafka: options.Kafka = None,

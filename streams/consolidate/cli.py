@@ -25,14 +25,14 @@ def consolidate(
     kafka: options.Kafka = None,
     scope: options.ScopeBelow = None,
     now: Annotated[
-        bool, typer.Option("--now", help="Also scopes that are small, or not due yet.")
+        bool, typer.Option("--now", help="Include scopes that are small or not due yet.")
     ] = False,
     anyway: Annotated[
         bool,
-        typer.Option("--anyway", help="Also where more would go than the policy's brake allows."),
+        typer.Option("--anyway", help="Allow more removals than the policy's brake does."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be joined.")
+        bool, typer.Option("--dry-run", help="Only show what would be joined.")
     ] = False,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Write what --json prints.")
@@ -116,7 +116,7 @@ def _close(told: dict[str, Any]) -> None:
             f"{told['checked']:,} memories that were stored unchecked are compared with the others now"
         )
     for why, count in told["skipped"].items():
-        say(f"{count:,} scopes left alone: {MEANS[why]}")
+        say(f"{count:,} scopes skipped: {MEANS[why]}")
     for alert in told["alerts"]:
         note(alert, style="red")
     if told["dry_run"]:

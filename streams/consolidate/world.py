@@ -69,7 +69,7 @@ class Passes:
         self._db.close()
 
     def _unusable(self, error: sqlite3.Error) -> NoStore:
-        return NoStore(f"{self._place} cannot be used to remember passes: {error}; delete it")
+        return NoStore(f"{self._place} cannot be used to record passes: {error}; delete it")
 
 
 def _digest(scope: ScopeName) -> str:

@@ -22,17 +22,15 @@ _SHOWN_MAX = 4_000
 
 
 Identities = Annotated[
-    list[str] | None, typer.Argument(metavar="ID", help="Of dead letters; or its beginning.")
+    list[str] | None, typer.Argument(metavar="ID", help="Dead letter ids, or id prefixes.")
 ]
-AllOpen = Annotated[bool, typer.Option("--all-open", help="All that are open.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; do nothing.")]
+AllOpen = Annotated[bool, typer.Option("--all-open", help="All open dead letters.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 
 
 def list_(
     *,
-    all_: Annotated[
-        bool, typer.Option("--all", help="Also those that were requeued or dropped.")
-    ] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Include requeued and dropped ones.")] = False,
     store: options.Store = None,
     kafka: options.Kafka = None,
     limit: options.Limit = None,
@@ -55,7 +53,7 @@ def list_(
 
 def show(
     identity: Annotated[
-        str, typer.Argument(metavar="ID", help="Of a dead letter; or its beginning.")
+        str, typer.Argument(metavar="ID", help="The dead letter's id, or an id prefix.")
     ],
     *,
     store: options.Store = None,
@@ -73,7 +71,7 @@ def show(
     if value and as_json:
         raise options.UsageError("--value and --json are two ways to print: give one of them")
     if value and sys.stdout.isatty():
-        raise options.UsageError("--value writes bytes as they are: send them to a file, > FILE")
+        raise options.UsageError("--value writes raw bytes: redirect them to a file, > FILE")
     letter = asyncio.run(_letter(options.source(config, store, kafka), identity))
     if value:
         _write_value(letter)
@@ -191,7 +189,7 @@ def _named(identities: Sequence[str] | None, *, all_open: bool) -> list[str]:
 
 def _mended(path: Path, named: Sequence[str], inputs: Inputs) -> Readable:
     if len(named) != 1:
-        raise options.UsageError("--with mends one dead letter: give one ID")
+        raise options.UsageError("--with replaces one dead letter: give one ID")
     try:
         with path.open("rb") as file:
             found = readable(file.read(EVENT_BYTES_MAX + 1), inputs)

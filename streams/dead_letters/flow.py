@@ -113,7 +113,7 @@ def again(
     kinds of records that consumers read there.
     """
     if letter.state == "requeued":
-        return Poison("was requeued already; should it fail again, it is open again")
+        return Poison("was requeued already; it is reopened if it fails again")
     return mended or _unchanged(letter.content, inputs)
 
 
@@ -122,17 +122,17 @@ def _unchanged(letter: DeadLetter, inputs: Inputs) -> Readable | Poison:
     if letter.value_size > len(value):
         return Poison(
             f"only the first {len(value):,} of its {letter.value_size:,} bytes were kept; publish "
-            "it from where it came, or give the whole record --with FILE"
+            "it again from its source, or give the whole record --with FILE"
         )
     found = readable(value, inputs)
     if isinstance(found, Readable):
         return found
     if letter.stage is Stage.READ:
         return Poison(
-            "is a row of a file and no event; mend the file and run it again, or give an event "
+            "is a row of a file, not an event; mend the file and run it again, or give an event "
             "--with FILE"
         )
-    return Poison(f"would only fail again: {found}; mend it, and give it --with FILE")
+    return Poison(f"would fail again: {found}; correct it and give it --with FILE")
 
 
 def given_up(letter: Letter) -> Poison | None:

@@ -55,7 +55,7 @@ def dedupe(
     ] = False,
     from_collection: Annotated[
         str | None,
-        typer.Option("--from-collection", help="Of Qdrant: which one. [the only one]"),
+        typer.Option("--from-collection", help="The Qdrant collection. [the only one]"),
     ] = None,
     collection: Annotated[
         str | None,
@@ -74,7 +74,7 @@ def dedupe(
         typer.Option("--lower", min=0, max=1, help="Where `review` begins. [the policy's]"),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell, whatever else is asked for.")
+        bool, typer.Option("--dry-run", help="Only report, whatever else is given.")
     ] = False,
     text_field: rows.TextField = None,
     scope_field: rows.ScopeField = None,
@@ -204,7 +204,7 @@ def _with_vectors(done: Deduped) -> list[tuple[dict[str, Any], Vector]]:
     if len(found) < len(copies):
         raise UsageError(
             f"{len(copies) - len(found):,} points cannot be read, such as {done.refused[0].name}: "
-            f"{done.refused[0].said}; name their columns, or write --out FILE, which has them as "
+            f"{done.refused[0].said}; name their columns, or write --out FILE, which keeps them as "
             "they are"
         )
     return found
@@ -272,8 +272,8 @@ def _show(told: dict[str, Any]) -> None:
         style="bold",
     )
     if (told["removal_rate"] or 0.0) > ALERT:
-        note("more than half of the rows would go: look at the groups closely", style="yellow")
+        note("more than half of the rows would be removed: check the groups", style="yellow")
     if told["written"] is None:
         note("nothing was written: --out FILE or --collection NAME writes a copy")
     else:
-        note(f"written to {told['written']}; the source is as it was")
+        note(f"written to {told['written']}; the source is unchanged")

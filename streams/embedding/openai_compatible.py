@@ -30,7 +30,7 @@ _REMEDIES: Mapping[int | None, str] = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: _SMALLER,
     HTTPStatus.UNPROCESSABLE_ENTITY: f"{_SMALLER} or tokens_max",
 }
-_REMEDY = "set embedder.endpoint.base_url, which mostly ends in /v1, and the model's name"
+_REMEDY = "set embedder.endpoint.base_url, which usually ends in /v1, and the model's name"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class EndpointEmbedder:
         if vectors and (given := vectors[0].shape[0]) != self._dimension:
             raise NoServer(
                 f"{_place(self._endpoint)} gives {given} dimensions now, and gave "
-                f"{self._dimension} before: it serves another model under this name; set it back"
+                f"{self._dimension} before: it serves another model under this name; restore it"
             )
         embedded = {
             text: Embedded(vector, truncated=read != text.strip())
@@ -128,7 +128,7 @@ async def _ask(
             answer = await repeatedly(send, endpoint, limit)
     except TimeoutError as error:
         raise Unreachable(
-            f"{_place(endpoint)} gave no vectors within {endpoint.timeout_seconds:g} s"
+            f"{_place(endpoint)} returned no vectors within {endpoint.timeout_seconds:g} s"
         ) from error
     if isinstance(answer, Failed):
         _raise(endpoint, answer)
@@ -138,9 +138,9 @@ async def _ask(
 def _raise(endpoint: EmbeddingEndpoint, failed: Failed) -> Never:
     """Raise Unreachable if a retry may help, NoServer if a person must act."""
     if failed.again:
-        raise Unreachable(f"{_place(endpoint)} gives no vectors now: {failed.reason}")
+        raise Unreachable(f"{_place(endpoint)} returns no vectors now: {failed.reason}")
     remedy = _REMEDIES.get(failed.status, _REMEDY)
-    raise NoServer(f"{_place(endpoint)} gives no vectors: {failed.reason}; {remedy}")
+    raise NoServer(f"{_place(endpoint)} returns no vectors: {failed.reason}; {remedy}")
 
 
 class _Item(BaseModel):
@@ -158,12 +158,12 @@ def _read(endpoint: EmbeddingEndpoint, content: bytes, count: int) -> list[Vecto
         items = sorted(_Answer.model_validate_json(content).data, key=lambda item: item.index)
     except ValidationError as error:
         raise NoServer(
-            f"{_place(endpoint)} answers with something else than vectors: {_REMEDY}"
+            f"{_place(endpoint)} answers with something other than vectors: {_REMEDY}"
         ) from error
     if [item.index for item in items] != list(range(count)):
         raise NoServer(
             f"{_place(endpoint)} gives {len(items)} vectors for {count} texts, or numbers them "
-            "wrongly: see to the server"
+            "wrongly: check the server"
         )
     return [_unit(endpoint, item.embedding) for item in items]
 
@@ -172,7 +172,7 @@ def _unit(endpoint: EmbeddingEndpoint, values: list[float]) -> Vector:
     exact = np.array(values, np.float64)
     if not (exact.any() and np.isfinite(exact).all()):
         raise NoServer(
-            f"{_place(endpoint)} gives a vector that is zero, empty or not finite: see to the server"
+            f"{_place(endpoint)} gives a vector that is zero, empty or not finite: check the server"
         )
     [vector] = units(exact[np.newaxis] / np.abs(exact).max())  # else its square may overflow
     vector.flags.writeable = False

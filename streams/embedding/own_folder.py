@@ -41,7 +41,7 @@ def described(folder: Path) -> DenseModelDescription:
         _present(folder, (name,), "not all of its tokenizer")
     pooling, dimension = _pooling(folder), _json(folder / "config.json").get("hidden_size")
     if not isinstance(dimension, int) or dimension < 1:
-        raise NoModel(f"{folder / 'config.json'} does not tell hidden_size, the vectors' dimension")
+        raise NoModel(f"{folder / 'config.json'} does not give hidden_size, the vectors' dimension")
     name = f"folder/{re.sub(r'[^A-Za-z0-9._-]+', '-', folder.name)}-{_digest(folder, graph)}"
     source, known = ModelSource(url=folder.as_uri()), TextEmbedding.list_supported_models()
     if name not in {str(one["model"]) for one in known}:  # two folders may hold the same files
@@ -105,5 +105,5 @@ def _json(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise NoModel(f"{path} is not JSON: {error}") from error
     if not isinstance(told, dict):
-        raise NoModel(f"{path} is no JSON object")
+        raise NoModel(f"{path} is not a JSON object")
     return cast("dict[str, Any]", told)

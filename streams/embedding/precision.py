@@ -41,5 +41,5 @@ def _hindrance(model: DenseModelDescription) -> str | None:
     from streams.embedding import bf16  # noqa: PLC0415 - only who is fast needs the extra
 
     if not bf16.is_supported():
-        return f"needs a processor with bf16, which this one has not: {EXACT_HINT}"
+        return f"requires a processor with bf16: {EXACT_HINT}"
     return None

@@ -47,30 +47,30 @@ def extract(
         typer.Option(
             "--out",
             metavar="FILE",
-            help="Add the events to this file; those that are there are not made again. - prints.",
+            help="Append the events to this file; existing ones are not repeated. - prints.",
         ),
     ] = _STDOUT,
     scope: rows.TurnsScope = None,
     llm: Annotated[
-        bool, typer.Option("--llm", help="Let the language model of the settings word memories.")
+        bool, typer.Option("--llm", help="Let the configured language model write memories.")
     ] = False,
     model: Annotated[
         str | None,
-        typer.Option("--model", help="Ask this model of llm.base_url. [extraction.model]"),
+        typer.Option("--model", help="The model to use at llm.base_url. [extraction.model]"),
     ] = None,
     store: Annotated[
         Path | None,
-        typer.Option("--store", help="A store whose memories the model is to see."),
+        typer.Option("--store", help="A store whose memories the model may see."),
     ] = None,
     rejects: Annotated[
         Path | None,
         typer.Option(
             "--rejects",
-            help="Write turns that were set aside here, as dead letters. [OUT.rejects.jsonl]",
+            help="Write turns set aside to this file, as dead letters. [OUT.rejects.jsonl]",
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Tell which triggers fire; make no events.")
+        bool, typer.Option("--dry-run", help="Only show which triggers fire; make no events.")
     ] = False,
     config: options.Config = None,
     as_json: options.AsJson = False,
@@ -88,7 +88,7 @@ def extract(
     if not settings.extraction.llm and (model is not None or store is not None):
         raise UsageError("--model and --store are for a language model: give --llm, too")
     if as_json and out == _STDOUT and not dry_run:
-        raise UsageError("--json and the events both want standard output: give --out FILE")
+        raise UsageError("--json and the events both use standard output: give --out FILE")
     wanted = rows.turns_scope(scope)
     [source] = rows.sources([file], "jsonl")
     rejected: Path | None = None
@@ -204,7 +204,7 @@ def _output(stack: ExitStack, out: str, rejects: Path | None) -> _Output:
     if out == _STDOUT:
         return _Output(None, None if rejects is None else SetAside(rejects))
     if out.endswith(".gz"):
-        raise UsageError(f"--out {out}: events are added as they are; name it without .gz")
+        raise UsageError(f"--out {out}: events are appended uncompressed; name it without .gz")
     lines = stack.enter_context(EventLines(Path(out)))
     return _Output(lines, SetAside(rejects or Path(f"{out}.rejects.jsonl")))
 
@@ -218,9 +218,9 @@ def _show(counts: Counts, tell: Callable[[str], None]) -> None:
     tell(f"events     {counts.events:>8,}   taken now")
     tell(f"known      {counts.known:>8,}   taken before")
     tell(f"declined   {counts.declined:>8,}   the model found nothing to remember")
-    tell(f"set aside  {counts.refused:>8,}   could not be used; give the command again to retry")
+    tell(f"set aside  {counts.refused:>8,}   could not be used; run the command again to retry")
 
 
 def _show_rejects(file: Path | None, tell: Callable[[str], None]) -> None:
-    where = "are kept nowhere: name a file with --rejects" if file is None else f"lie in {file}"
+    where = "are not kept: name a file with --rejects" if file is None else f"lie in {file}"
     tell(f"{'':<21}they {where}")

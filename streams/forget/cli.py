@@ -29,7 +29,7 @@ Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="A directory for
 
 def forget(
     identity: Annotated[
-        str | None, typer.Argument(metavar="ID", help="Of a memory; or its beginning.")
+        str | None, typer.Argument(metavar="ID", help="A memory id, or its prefix.")
     ] = None,
     *,
     scope: Annotated[
@@ -39,13 +39,11 @@ def forget(
         str | None, typer.Option("--tenant", help="All memories of all scopes of a tenant.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be forgotten.")
+        bool, typer.Option("--dry-run", help="Only show what would be forgotten.")
     ] = False,
     later: Annotated[
         bool,
-        typer.Option(
-            "--later", help="Leave it to memsieve store scrub to write index and log anew."
-        ),
+        typer.Option("--later", help="Leave it to memsieve store scrub to rewrite index and log."),
     ] = False,
     author: options.Author = None,
     note_: options.Note = "",
@@ -56,7 +54,7 @@ def forget(
     wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
-    """Forget a memory, and erase everything that says what it said.
+    """Forget a memory, and erase every text that states it.
 
     What stands for it now goes as well, and whatever else was said in that is decided on again,
     without it. A tombstone keeps it from coming back, and tells nothing. This cannot be undone. A
@@ -83,7 +81,7 @@ def forget(
     require_decided(forgot.responses, wait)
     decided = decisions_of(forgot.responses)
     if any(isinstance(one, Marker) or is_out_of_date(one) for one in decided):
-        raise options.UsageError("not all of it is forgotten: give the command again")
+        raise options.UsageError("not everything was forgotten: run the command again")
 
 
 def scrub(
@@ -98,12 +96,12 @@ def scrub(
     if as_json:
         say_object({"records": taken})
     else:
-        say(f"records {taken:,} taken from the log; log and index are rewritten")
+        say(f"records {taken:,} removed from the log; log and index are rewritten")
 
 
 def export(
     *,
-    tenant: Annotated[str, typer.Option("--tenant", help="The first segment of its scopes.")],
+    tenant: Annotated[str, typer.Option("--tenant", help="First segment of its scopes.")],
     out: Out,
     store: options.Store = None,
     kafka: options.Kafka = None,
@@ -174,7 +172,7 @@ def _planned(plan: Plan, *, with_words: bool) -> Iterator[str]:
         yield f"stays   {quoted(event.text, _TEXT_WIDTH)}"
     yield (
         f"memories {len(plan.kin.gone):,} forgotten, "
-        f"{len(plan.kin.every) - len(plan.kin.gone):,} decided anew from "
+        f"{len(plan.kin.every) - len(plan.kin.gone):,} decided again from "
         f"{len(plan.again):,} events; records {plan.decisions:,} erased"
     )
 

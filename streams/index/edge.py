@@ -37,7 +37,7 @@ from streams.model.neighbours import Known, Stored
 from streams.model.ports import FLOAT32_SLACK, Followed, Level, NoStore, Query
 
 _LEVEL = TypeAdapter(Level)
-_REMEDY = "delete this directory, and the next run builds it anew from the log"
+_REMEDY = "delete this directory, and the next run rebuilds it from the log"
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SEARCH_BATCH = 64
 """Queries per call: the engine holds the GIL for a whole call, about 0.2 ms per query."""

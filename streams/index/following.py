@@ -33,6 +33,6 @@ def require_followed(partition: int, kept: Followed, since: Followed) -> None:
         return
     raise Transient(
         f"the index has followed {DECISIONS.name}/{partition} to {kept.reached.offset:,}, and is "
-        f"not the one that had to {since.reached.offset:,}: it was made anew or swapped; what it "
+        f"not the one that had to {since.reached.offset:,}: it was rebuilt or replaced; what it "
         "lacks is applied first"
     )

@@ -77,7 +77,7 @@ def from_payload(payload: Mapping[str, Any] | None, vectors: object) -> Stored:
         worded_at = int(fields.get(_WORDED_AT, 1))
     except (KeyError, TypeError, ValueError, ValidationError) as error:
         raise NoStore(
-            "the index holds a point that memsieve did not write: give memsieve one of its own"
+            "the index holds a point that memsieve did not write: give memsieve a separate one"
         ) from error
     return Stored(memory, vector, decided, variants, contradicted, worded_at)
 

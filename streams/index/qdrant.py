@@ -175,7 +175,7 @@ class QdrantIndex:
         aliases = (await self._ask(self._client.get_aliases)).aliases
         found = [one.collection_name for one in aliases if one.alias_name == self._name]
         if not found:
-            raise NoStore(f"{self._name} of Qdrant is no alias: memsieve did not make it")
+            raise NoStore(f"{self._name} of Qdrant is not an alias: memsieve did not create it")
         return found[0]
 
     async def _make_whole(self) -> None:
@@ -339,7 +339,7 @@ class QdrantIndex:
             found = (await self._ask(self._client.info)).version
         except _Misunderstood as error:
             raise NoServer(
-                f"what answers at {self._place} is no Qdrant: check qdrant.url"
+                f"the server at {self._place} is not Qdrant: check qdrant.url"
             ) from error
         numbers = re.match(r"(\d+)\.(\d+)", found)
         if numbers is None or (int(numbers[1]), int(numbers[2])) < VERSION_MIN:
@@ -417,7 +417,7 @@ class QdrantIndex:
             return await call()
         except ResponseHandlingException as error:
             if isinstance(error.source, ValueError):
-                raise _Misunderstood(f"{self._place} answers as no Qdrant does") from error
+                raise _Misunderstood(f"{self._place} does not answer like Qdrant") from error
             raise self._silent(error.source) from error
         except ResourceExhaustedResponse as error:
             raise Unreachable(f"Qdrant is overloaded: {_line(error)}") from error
@@ -433,11 +433,11 @@ class QdrantIndex:
         if status in _OVERLOADED:
             return self._silent(reason)
         if status in _REFUSED:
-            return NoServer(f"Qdrant refuses us ({reason}): check qdrant.api_key")
+            return NoServer(f"Qdrant rejects us ({reason}): check qdrant.api_key")
         if status == _NOT_FOUND:
             return _Gone(
                 f"collection {self._name} of Qdrant is gone: start memsieve again, and the writer "
-                "makes it anew from the log"
+                "rebuilds it from the log"
             )
         if status == _CONFLICT:
             return _AlreadyThere(reason)

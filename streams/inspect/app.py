@@ -107,7 +107,7 @@ async def _memory(
         for variant in memory.variants:
             yield f'also       "{variant.text}" (seen {variant.seen}x)'
         if memory.folded:
-            yield f"           and {memory.folded:,} more wordings that only the log has"
+            yield f"           and {memory.folded:,} more wordings, kept only in the log"
         yield f"version    {memory.version}, seen {memory.observation_count}x"
         if memory.superseded:
             yield f"retired    superseded by {memory.superseded.by}: {memory.superseded.reason}"

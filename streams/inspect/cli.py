@@ -34,7 +34,7 @@ def memories(
     kafka: options.Kafka = None,
     scope: options.ScopeBelow = None,
     retired: Annotated[
-        bool, typer.Option("--retired", help="Show superseded memories, too.")
+        bool, typer.Option("--retired", help="Include superseded memories.")
     ] = False,
     limit: options.Limit = None,
     config: options.Config = None,
@@ -90,7 +90,7 @@ def explain(
         str,
         typer.Argument(
             metavar="ID",
-            help="Of a decision, an event, a memory or a dead letter; or its beginning.",
+            help="The id, or its prefix, of a decision, event, memory or dead letter.",
         ),
     ],
     *,

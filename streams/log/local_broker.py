@@ -209,7 +209,7 @@ class LocalBroker:
         with self._meanings():
             [busy, _, _] = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
-            raise Transient(f"{self._path} is being read: what was erased is not gone from its WAL")
+            raise Transient(f"{self._path} is being read: erased data is still in its WAL")
 
     async def commit(self, group: str, topic: str, partition: int, position: Committed) -> None:
         with self._transaction():

@@ -24,6 +24,6 @@ def _interrupted(_signal: int, _frame: FrameType | None) -> None:
 
     Nothing has to be put away; what a kill leaves, the next run goes on from.
     """
-    sys.stderr.write("memsieve: interrupted; run the same command again to go on\n")
+    sys.stderr.write("memsieve: interrupted; run the same command again to continue\n")
     sys.stderr.flush()
     os._exit(130)

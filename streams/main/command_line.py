@@ -12,16 +12,16 @@ from streams.main.groups import Commands
 
 EXIT_CODES = {
     0: "done",
-    1: "an error in memsieve itself; --debug shows where",
-    2: "the command, a setting, a policy or an input file cannot be used, or no row of it",
-    3: "the store, index or topics are busy, damaged, full, missing, or made for something else",
+    1: "an internal error in memsieve; --debug shows where",
+    2: "invalid command, setting, policy or input file, or no usable row",
+    3: "the store, index or topics are busy, damaged, full, missing or incompatible",
     4: "the embedding model is missing, damaged or unknown",
-    5: "nothing has the id that was asked for",
-    6: "stopped: going on would lose or damage something",
-    7: "a server does not answer, or refuses us",
-    8: "check --full found what must not be",
+    5: "no item has the given id",
+    6: "stopped: continuing would lose or damage data",
+    7: "a server does not answer or rejects the request",
+    8: "check --full found problems",
     9: "extract set turns aside",
-    130: "interrupted; the next run goes on from there",
+    130: "interrupted; the next run continues from there",
 }
 
 _INTERRUPTED = 130
@@ -48,7 +48,7 @@ def _version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
 @app.callback()
 def _options(
     *,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,

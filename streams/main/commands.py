@@ -31,7 +31,7 @@ Table = Mapping[str, Entry | Group]
 START: Table = {
     "run": Entry(
         "store.cli.run:run",
-        "Decide on every row of the files, and keep the memories in a store.",
+        "Decide every row of the files, and keep the memories in a store.",
         "facts.jsonl --store store",
     ),
     "try": Entry(
@@ -88,7 +88,7 @@ LOOK: Table = {
         "--scope acme --kind merge",
     ),
     "reviews": Group(
-        "List and answer questions about pairs in doubt.",
+        "List and answer questions about uncertain pairs.",
         {
             "list": Entry(
                 "reviews.cli:list_",
@@ -127,7 +127,7 @@ CHANGE: Table = {
             ),
             "history": Entry(
                 "changes.cli.history:history",
-                "Show every version of a memory: who made it, why, and from what.",
+                "Show every version of a memory, with its author, reason and sources.",
                 "3f2a --store store",
             ),
             "pin": Entry(
@@ -152,7 +152,7 @@ CHANGE: Table = {
             ),
             "expire": Entry(
                 "changes.cli.expire:expire",
-                "Retire memories whose time is over by the policy.",
+                "Retire memories that have expired under the policy.",
                 "--policy mine.toml --dry-run",
             ),
             "sessions": Group(
@@ -176,12 +176,12 @@ CHANGE: Table = {
     ),
     "undo": Entry(
         "changes.cli.undo:undo",
-        "Undo a decision: its memories are again what they were.",
+        "Undo a decision, and restore its memories.",
         "3f2a --dry-run",
     ),
     "forget": Entry(
         "forget.cli:forget",
-        "Forget a memory, and erase everything that says what it said.",
+        "Forget a memory, and erase every text that states it.",
         "--scope acme/ana --dry-run",
     ),
     "consolidate": Entry(
@@ -232,7 +232,7 @@ SERVICES: Table = {
             ),
             "web": Entry(
                 "web.cli:web",
-                "Serve the page to review and explore, until stopped.",
+                "Serve the web pages to review and explore, until stopped.",
                 "--store store --tokens tokens.toml",
             ),
             "topics": Group(
@@ -251,7 +251,7 @@ SERVICES: Table = {
                 },
             ),
             "schema": Group(
-                "Write the schemas of all that travels on the topics.",
+                "Write the schemas of all records on the topics.",
                 {
                     "export": Entry(
                         "maintain.cli.schema:export",
@@ -302,7 +302,7 @@ MEASURE: Table = {
             ),
             "evaluate": Entry(
                 "lab.cli.evaluate:evaluate",
-                "Measure a policy on labelled rows, next to a cosine threshold.",
+                "Measure a policy on labelled rows, compared with a cosine threshold.",
                 "pairs.jsonl --policy careful",
             ),
             "calibrate": Entry(
@@ -322,7 +322,7 @@ MEASURE: Table = {
 MAINTAIN: Table = {
     "check": Entry(
         "verify.cli:check",
-        "Check model, policy, log and index, and say what to do.",
+        "Check model, policy, log and index, and suggest remedies.",
         "--full --store store",
     ),
     "store": Group(

@@ -23,7 +23,7 @@ def tell(error: Exception, *, debug: bool) -> int:
 
 def tell_interrupted() -> None:
     """Tell that a command was interrupted before it was done."""
-    note("memsieve: interrupted; run the same command again to go on", style="red")
+    note("memsieve: interrupted; run the same command again to continue", style="red")
 
 
 def _exit_code(error: Exception) -> int:

@@ -18,7 +18,7 @@ def mcp(
     *,
     scope: Annotated[
         str | None,
-        typer.Option("--scope", help="The one scope of its tools; else each call names one."),
+        typer.Option("--scope", help="The only scope of its tools; else each call names one."),
     ] = None,
     http: Annotated[
         str | None,
@@ -28,7 +28,7 @@ def mcp(
     ] = None,
     tokens: Annotated[
         Path | None,
-        typer.Option("--tokens", metavar="FILE", help="With --http: who may use it, as TOML."),
+        typer.Option("--tokens", metavar="FILE", help="With --http: accepted tokens, as TOML."),
     ] = None,
     store: options.Store = None,
     policy: options.Policy = None,
@@ -44,7 +44,7 @@ def mcp(
     from streams.store.world.log_lines import log_lines  # noqa: PLC0415 - only here is all this needed
 
     if tokens is not None and http is None:
-        raise UsageError("--tokens goes with --http: one agent at standard input needs none")
+        raise UsageError("--tokens requires --http: one agent at standard input needs none")
     fixed = None if scope is None else _exact(scope)
     settings = options.load(config, store=store, policy=policy, api__tokens=tokens)
     log = log_lines("mcp").info

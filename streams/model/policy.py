@@ -283,7 +283,7 @@ class Policy(Rules):
     def _any_model_tells_nothing(self) -> Self:
         if self.model == ANY_MODEL and not all(map(_is_blind, (self, *self._by_scope.values()))):
             raise ValueError(
-                "model: a policy for any model may not go by similarity, which no two models give "
+                "model: a policy for any model may not use similarity, which no two models give "
                 'alike; set all bands to 1.0, judges.chain to [] and without_verdict to "keep-both", '
                 "or name the model that the bands are for"
             )
@@ -404,7 +404,7 @@ def _problem(problem: ErrorDetails, at: tuple[str, ...], rules: type[Record]) ->
     where = tuple(part for part in problem["loc"] if part != "[key]")
     key, told = dotted((*at, *where)), problem["msg"]
     if problem["type"] == "extra_forbidden":
-        return f"{key} is no key of a policy; {_instead(where, at, rules)}"
+        return f"{key} is not a policy key; {_instead(where, at, rules)}"
     if problem["type"] == "missing":
         wanted = _REMEDIES.get(key)
         return f"{key} is missing: {f'write {wanted}' if wanted else 'add it'}"
@@ -412,7 +412,7 @@ def _problem(problem: ErrorDetails, at: tuple[str, ...], rules: type[Record]) ->
         told = told.removeprefix(_VALUE_ERROR)
         return told if not key or told.startswith(key) else f"{key}: {told}"
     if problem["type"] in {"model_type", "dict_type"}:
-        return f"{key} is no table: write [{key}] and its keys below"
+        return f"{key} is not a table: write [{key}] and its keys below"
     if problem["type"] == "bool_parsing":
         told = "should be true or false"
     told = told.removeprefix("Input ").removeprefix("String ")

@@ -31,7 +31,7 @@ def publish(
     format_: rows.FileFormat = None,
     after: Annotated[
         int,
-        typer.Option("--after", min=0, help="Go on behind this line; for one file only. [0]"),
+        typer.Option("--after", min=0, help="Continue after this line; for one file only. [0]"),
     ] = 0,
     turns: Annotated[
         bool, typer.Option("--turns", help="The rows are turns: publish them for the extractor.")
@@ -41,8 +41,8 @@ def publish(
         typer.Option(
             "--scope",
             help=(
-                "One scope for all rows; with --turns, that of turns that name none: {location} "
-                "becomes the place's number."
+                "One scope for all rows; with --turns, for turns without a scope: {location} "
+                "becomes the location's number."
             ),
         ),
     ] = None,
@@ -68,7 +68,7 @@ def publish(
         return partial(target.publish, one.source, one.mapping, after)
 
     if after and len(given) > 1:
-        raise UsageError("--after is for one file: publish the others by themselves")
+        raise UsageError("--after is for one file: publish the others separately")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     started = time.perf_counter()
@@ -94,7 +94,7 @@ async def _publish(
             except BaseException:
                 done = target.published
                 note(
-                    f"{one.source.place}: published up to line {done.line:,}; to go on, give the "
+                    f"{one.source.place}: published up to line {done.line:,}; to resume, give the "
                     f"same command with this file alone and --after {done.line}"
                 )
                 raise
@@ -117,7 +117,7 @@ def _close(published: Published, seconds: float, *, as_json: bool) -> None:
     what = "turns" if published.turns else "events"
     say(f"published {good:,} {what} in {seconds:,.1f} s")
     if not rows_:
-        say("there was nothing to publish: the files are empty, or --after is behind their end")
+        say("there was nothing to publish: the files are empty, or --after is past their end")
     if published.dead_letters:
         say(
             f"{published.dead_letters:,} of {rows_:,} rows could not be used: "

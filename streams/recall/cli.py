@@ -31,9 +31,7 @@ from streams.store.cli.options import UsageError
 
 def search(
     *,
-    scope: Annotated[
-        str | None, typer.Option("--scope", help="The one scope that is searched.")
-    ] = None,
+    scope: Annotated[str | None, typer.Option("--scope", help="The scope to search.")] = None,
     query: Annotated[
         str | None, typer.Option("--query", help="What to search for, nearest first.")
     ] = None,
@@ -52,27 +50,25 @@ def search(
         typer.Option(
             "--threshold",
             metavar="DISTANCE",
-            help="The greatest cosine distance of two that are asked about. [0.4]",
+            help="The largest cosine distance of a pair that is judged. [0.4]",
         ),
     ] = None,
     deduplicate: Annotated[
         bool | None,
         typer.Option(
-            "--dedup/--no-dedup", help="Show memories of one fact as one, or each. [--dedup]"
+            "--dedup/--no-dedup", help="Group memories of one fact, or show each. [--dedup]"
         ),
     ] = None,
     llm: Annotated[
         bool,
-        typer.Option(
-            "--llm", help="Ask the language model whether two are one fact, and to word it."
-        ),
+        typer.Option("--llm", help="Let the language model judge pairs and write merged texts."),
     ] = False,
     hybrid: Annotated[
         float | None,
         typer.Option(
             "--hybrid",
             metavar="WEIGHT",
-            help="How much the query's own words count beside nearness in meaning. [0]",
+            help="The weight of the query's words against similarity of meaning. [0]",
         ),
     ] = None,
     hints_file: Annotated[
@@ -80,7 +76,7 @@ def search(
         typer.Option(
             "--hints",
             metavar="FILE",
-            help="Write what was found to be one fact as events that propose to join it.",
+            help="Write the groups of one fact as events that propose to merge them.",
         ),
     ] = None,
     across: Annotated[
@@ -252,7 +248,7 @@ def _show(result: SearchResult) -> None:
     if not result.entries:
         say("nothing found")
     if result.beyond:
-        note(f"{result.beyond:,} more memories were near: raise --limit to see them")
+        note(f"{result.beyond:,} more memories are similar: raise --limit to see them")
     for silent in result.degraded:
         note(f"no answer from {silent}", style="yellow")
 

@@ -32,9 +32,7 @@ _TEXT_WIDTH = 36
 def list_(
     *,
     scope: options.ScopeBelow = None,
-    all_: Annotated[
-        bool, typer.Option("--all", help="Also those that are answered, or moot.")
-    ] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Include answered and moot ones.")] = False,
     store: options.Store = None,
     kafka: options.Kafka = None,
     limit: options.Limit = None,
@@ -57,7 +55,7 @@ def list_(
 
 
 def show(
-    identity: Annotated[str, typer.Argument(metavar="ID", help="Of a question; or its beginning.")],
+    identity: Annotated[str, typer.Argument(metavar="ID", help="A question id, or its prefix.")],
     *,
     store: options.Store = None,
     kafka: options.Kafka = None,
@@ -77,13 +75,13 @@ def show(
 def answer(
     identity: Annotated[
         str | None,
-        typer.Argument(metavar="ID", help="Of a question, or its beginning; none: all in turn."),
+        typer.Argument(metavar="ID", help="The question's id, or a prefix; none: all in turn."),
     ] = None,
     verdict: Annotated[
         str | None,
         typer.Argument(
             metavar="VERDICT",
-            help=f"What the newer memory is to the older one: {', '.join(VERDICTS)}.",
+            help=f"The newer memory's relation to the older: {', '.join(VERDICTS)}.",
         ),
     ] = None,
     *,
@@ -95,7 +93,7 @@ def answer(
     policy: options.Policy = None,
     config: options.Config = None,
 ) -> None:
-    """Answer a question: one memory goes on for both, the newer one stands, or both are kept.
+    """Answer a question: one memory stands for both, the newer one stands, or both are kept.
 
     A store decides at once; a cluster's services when the answer's turn comes. Where one of the
     two says something else by then, the answer comes too late and changes nothing.
@@ -176,7 +174,7 @@ class _Desk:
 def _in_turn(desk: _Desk, source: LogTarget, scope: str | None) -> None:
     """Ask a person about one open question after the other."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise options.UsageError("without a terminal nobody can be asked: give ID and a verdict")
+        raise options.UsageError("there is no terminal to ask on: give ID and a verdict")
     questions, _ = asyncio.run(_questions(source))
     done: set[str] = set()
     while question := _next(questions, scope, done):

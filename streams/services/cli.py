@@ -10,12 +10,12 @@ from streams.store.world.extras import require
 
 Port = Annotated[
     int | None,
-    typer.Option("--port", min=0, max=65_535, help="Of health and metrics; 0: any. [8080]"),
+    typer.Option("--port", min=0, max=65_535, help="Port of health and metrics; 0: any. [8080]"),
 ]
 
 Llm = Annotated[
     bool,
-    typer.Option("--llm", help="Let the language model of the settings word memories of turns."),
+    typer.Option("--llm", help="Let the configured language model write memories of turns."),
 ]
 
 

@@ -26,7 +26,7 @@ from schemas.outcomes import Applied
 from streams.model.fences import Reached
 from streams.model.ports import NoStore, Transient
 
-_ANEW = "and it is written anew from the log"
+_ANEW = "and it is rewritten from the log"
 
 
 class JsonlSink:
@@ -90,7 +90,7 @@ class JsonlSink:
         if (0 if level is None else level.offset) < self._told.get(partition, 0):
             raise Transient(
                 f"{self._directory} was emptied or replaced: partition {partition} is followed "
-                "from what it has now"
+                "from its current content"
             )
 
 
@@ -139,7 +139,7 @@ class _Feed:
     def begin(self) -> _Level:
         """Claim the feed before its first byte. Raises NoStore if there is one already."""
         if self._lines.exists():
-            raise NoStore(f"{self._lines} has no level beside it: move it away, {_ANEW}")
+            raise NoStore(f"{self._lines} has no level file: move it away, {_ANEW}")
         level = _Level(reached=None, size=0)
         self.keep(level)
         return level

@@ -93,7 +93,7 @@ _BUSY_SECONDS = 2.0
 
 _WAL_PAUSE_SECONDS = 0.01
 
-_ANEW = "delete it, and it is written anew from the log"
+_ANEW = "delete it, and it is rewritten from the log"
 
 
 class SqliteSink:
@@ -148,9 +148,7 @@ class SqliteSink:
         with self._opened() as db:
             (busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
-            raise Transient(
-                f"{self._path} is being read: what is forgotten is not gone from its WAL"
-            )
+            raise Transient(f"{self._path} is being read: forgotten data is still in its WAL")
 
     def _close(self) -> None:
         with self._lock, _meanings(self._path):
@@ -331,7 +329,7 @@ def _meaning(path: Path, error: sqlite3.Error) -> Exception:
         "SQLITE_FULL": "the disk is full: free some space and run again",
         "SQLITE_READONLY": "it cannot be written: check its permissions",
         "SQLITE_CANTOPEN": "it cannot be opened: check that its directory is there and writable",
-        "SQLITE_NOTADB": f"it is no database: name another file; or, where this was ours, {_ANEW}",
+        "SQLITE_NOTADB": f"it is no database: name another file, or, if memsieve wrote it, {_ANEW}",
         "SQLITE_CORRUPT": f"it is damaged: {_ANEW}",
         "SQLITE_IOERR": "the disk reports an error: check it and run again",
     }

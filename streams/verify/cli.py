@@ -29,7 +29,7 @@ def check(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check model, policy, log and index, and say what to do.
+    """Check model, policy, log and index, and suggest remedies.
 
     With --full a store or a cluster is audited record by record, and nothing is changed: every
     decision is read and added up, and compared with the events, the dead letters, the index and the

@@ -19,18 +19,18 @@ def web(
         ),
     ] = None,
     host: Annotated[
-        str | None, typer.Option("--host", help="Where it is served. [127.0.0.1]")
+        str | None, typer.Option("--host", help="Address to serve on. [127.0.0.1]")
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", min=0, max=65_535, help="Its port; 0: any. [8091]"),
+        typer.Option("--port", min=0, max=65_535, help="The port; 0: any. [8091]"),
     ] = None,
     store: options.Store = None,
     kafka: options.Kafka = None,
     policy: options.Policy = None,
     config: options.Config = None,
 ) -> None:
-    """Serve the page to review and explore, until stopped.
+    """Serve the web pages to review and explore, until stopped.
 
     Over an embedded store it is the one process that writes it. With --kafka it publishes the
     answers, and the services decide. Needs memsieve[web].

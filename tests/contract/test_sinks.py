@@ -960,7 +960,7 @@ class TestJsonlSink:
     async def test_a_file_of_somebody_else_is_not_touched(self, path: Path) -> None:
         put(feed(path), b"mine\n")
         async with SINKS["jsonl"].opened(path) as sink:
-            with refused("has no level beside it: move it away", feed(path)):
+            with refused("has no level file: move it away", feed(path)):
                 await HISTORY.write(sink, 0, 5)
         assert feed(path).read_bytes() == b"mine\n"
 

@@ -63,5 +63,5 @@ def test_what_is_measured_is_what_is_reckoned_with(
 
 
 def test_a_rate_that_no_cluster_has_partitions_for_is_refused() -> None:
-    with pytest.raises(ValueError, match="share the tenants out over several clusters"):
+    with pytest.raises(ValueError, match="distribute the tenants over several clusters"):
         plan(COSTS, 1e8, memories=0)

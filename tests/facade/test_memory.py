@@ -253,7 +253,7 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
         InvalidRequest,
         "confidence: should be less than or equal to 1",
     ),
-    (lambda m: m.add("x", scope=ANA, mood="good"), InvalidRequest, "mood: is no field here"),
+    (lambda m: m.add("x", scope=ANA, mood="good"), InvalidRequest, "mood: is not a known field"),
     (lambda m: m.add("x" * 70_000, scope=ANA), InvalidRequest, "text: "),
     (
         lambda m: m.add("x", scope=ANA, metadata={"k": "v" * 2_000_000}),
@@ -273,7 +273,7 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
     (lambda m: m.update("nothing", "x"), NotFound, "no memory in "),
     (lambda m: m.pin("nothing", author="Ana"), NotFound, "no memory in "),
     (lambda m: m.retire("nothing", reason="old"), InvalidRequest, "reason: should be "),
-    (lambda m: m.rate("nothing"), InvalidRequest, "nothing to tell: give helpful, harmful or"),
+    (lambda m: m.rate("nothing"), InvalidRequest, "nothing to record: give helpful, harmful or"),
     (lambda m: m.rate("nothing", helpful=-1), InvalidRequest, "helpful: should be greater"),
     (lambda m: m.reviews("*"), InvalidRequest, "scope: holds the wildcard"),
     (lambda m: m.answer("nothing", "same", author="Ana"), NotFound, "no question in "),
@@ -300,7 +300,7 @@ def test_what_cannot_be_done_is_told_in_one_line(
     ("arguments", "said"),
     [
         ({"policy": "none such"}, "policy none such: "),
-        ({"settings": {"colour": "red"}}, "colour is no setting"),
+        ({"settings": {"colour": "red"}}, "colour is not a setting"),
         ({"config": "none.toml"}, "config none.toml: there is no such file"),
         ({"settings": {"index": {"kind": "qdrant"}}}, "index.kind qdrant is for the services"),
     ],

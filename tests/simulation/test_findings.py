@@ -184,7 +184,7 @@ async def test_a_writer_notices_that_its_index_is_lost_although_nothing_is_decid
     await bench.publish("Ben plays chess.")
     with pytest.raises(NotYet):
         await bench.decide(1)
-    with pytest.raises(Transient, match="made anew, swapped or set back"):
+    with pytest.raises(Transient, match="rebuilt, replaced or reset"):
         await bench.writer.settle(0)
     await bench.apply()
     await bench.writer.settle(0)

@@ -39,7 +39,7 @@ class _File(Record):
     tokens: Annotated[tuple[Grant, ...], Field(min_length=1)]
 
 
-UNKNOWN_CALLER = "send a token that is known here: Authorization: Bearer TOKEN"
+UNKNOWN_CALLER = "send a valid token: Authorization: Bearer TOKEN"
 """What is answered to a request without such a token."""
 
 

@@ -84,7 +84,7 @@ def _add_reviews(app: FastAPI, desk: Desk) -> None:
     async def reviews(
         asked: Annotated[ListedQuestions, Query()], request: Request
     ) -> QuestionsTold:
-        """List what people are asked about a scope: two memories that nobody could settle."""
+        """List the questions about a scope: pairs of memories that no judge could settle."""
         desk.permit(request, "read", asked.scope, "scope")
         here = [one for one in await life.questions() if one.review.scope == asked.scope]
         shown = [one for one in here if asked.every or one.state == "open"]
@@ -96,7 +96,7 @@ def _add_reviews(app: FastAPI, desk: Desk) -> None:
         responses=responses(404, 409, 501),
     )
     async def answer(review_id: Label, settling: Settling, request: Request) -> Changes:
-        """Settle a question: one memory goes on for both, the newer one stands, or both are kept."""
+        """Settle a question: one memory stands for both, the newer one stands, or both are kept."""
         question = await desk.question(request, "write", review_id)
         author = desk.author(request)
         told = await life.answer(question, settling.verdict, author, settling.note)

@@ -100,7 +100,7 @@ class Guard:
         except Refused as refused:
             await self._door.refuse(scope, refused)(scope, receive, noting)
         except Exception as error:  # noqa: BLE001 - it was answered; only its kind may be told
-            self._log("an error in memsieve itself", error=type(error).__name__)
+            self._log("an internal error in memsieve", error=type(error).__name__)
         finally:
             self._under_way -= 1
             self._note(scope, status, time.perf_counter() - started)
@@ -155,7 +155,7 @@ async def _body(receive: Receive, bytes_max: int) -> bytes:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise Refused(
-                        HTTPStatus.BAD_REQUEST, "body broke off; send it again", field="body"
+                        HTTPStatus.BAD_REQUEST, "body is incomplete; send it again", field="body"
                     )
                 parts.append(message.get("body", b""))
                 length += len(parts[-1])
@@ -169,7 +169,7 @@ async def _body(receive: Receive, bytes_max: int) -> bytes:
     except TimeoutError as late:
         raise Refused(
             HTTPStatus.REQUEST_TIMEOUT,
-            f"body was not whole within {_BODY_SECONDS:.0f} s; send less at once",
+            f"body was not complete within {_BODY_SECONDS:.0f} s; send less at once",
             field="body",
         ) from late
     return b"".join(parts)

@@ -57,7 +57,7 @@ def _add_adding(app: FastAPI, desk: Desk) -> None:
 
     @app.post("/v1/memories/batch", summary="Add many")
     async def add_many(given: Batch, request: Request) -> Results:
-        """Add many, each with a status of its own; one that is refused keeps no other back."""
+        """Add many, each with its own status; a refused one does not affect the others."""
         events = [_checked(desk, request, at, one) for at, one in enumerate(given.memories)]
         fit = [event for event in events if isinstance(event, Remember)]
         told = iter(await life.add(fit) if fit else [])
@@ -87,13 +87,13 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
 
     @app.post("/v1/memories/recall", summary="Recall a block for a prompt")
     async def recall(asked: Recall, request: Request) -> Block:
-        """Return what an agent is to be reminded of, as a block for its prompt."""
+        """Return the memories that an agent needs, as a block for its prompt."""
         desk.permit(request, "read", asked.scope, "scope")
         return Block.model_validate((await life.recall(asked)).as_json())
 
     @app.post(
         "/v1/memories:deduplicate",
-        summary="Put together what is one fact",
+        summary="Merge memories of one fact",
         responses=responses(404),
     )
     async def deduplicate(given: Given, request: Request) -> Grouping:
@@ -117,9 +117,9 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
         """
         return await life.kept(await desk.memory(request, "read", memory_id))
 
-    @app.get(f"{_ONE}/history", summary="Tell its history", responses=responses(404, 410, 501))
+    @app.get(f"{_ONE}/history", summary="Show its history", responses=responses(404, 410, 501))
     async def history(memory_id: MemoryName, request: Request) -> Life:
-        """Show every version of a memory: who made it, why, and from what."""
+        """Show every version of a memory, with its author, reason and sources."""
         await desk.memory(request, "read", memory_id)
         told = await life.history(memory_id)
         return Life(
@@ -135,7 +135,7 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
     ) -> Changes:
         """Let a new text take a memory's place; the old one is retired, and keeps its text.
 
-        The new memory has an id of its own. To take it back, undo the first of the decisions.
+        The new memory has its own id. To reverse the change, undo the first of the decisions.
         """
         memory = await desk.memory(request, "write", memory_id)
         try:
@@ -202,7 +202,7 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
 
 def _accepted(model: type[Record]) -> Described:
     """Describe the answer when a cluster has not decided yet."""
-    return {HTTPStatus.ACCEPTED: {"model": model, "description": "Not decided on yet"}}
+    return {HTTPStatus.ACCEPTED: {"model": model, "description": "Not decided yet"}}
 
 
 def _one(told: Told, response: Response) -> Outcome:

@@ -33,8 +33,8 @@ _STATUS = {
 }
 
 _REMEDY = {
-    HTTPStatus.NOT_FOUND: "is no path here; the page / lists all",
-    HTTPStatus.METHOD_NOT_ALLOWED: "is no method of this path; the page / lists all",
+    HTTPStatus.NOT_FOUND: "is not a path of the API; the page / lists all",
+    HTTPStatus.METHOD_NOT_ALLOWED: "is not a method of this path; the page / lists all",
 }
 
 
@@ -139,25 +139,25 @@ def tell_problems(app: FastAPI, log: Log, answer: Answer = as_json) -> None:
 
     @app.exception_handler(Exception)
     async def ours(request: Request, _: Exception) -> Response:
-        said = "an error in memsieve itself; please report it"
+        said = "an internal error in memsieve; please report it"
         return answer(request, Refused(HTTPStatus.INTERNAL_SERVER_ERROR, said))
 
     @app.exception_handler(Transient)
     async def later(request: Request, error: Transient) -> Response:
         log("cannot answer now", reason=str(error))
-        said = "a server is away; send it again"
+        said = "a server is down; send it again"
         return answer(request, Refused(HTTPStatus.SERVICE_UNAVAILABLE, said, retry=1))
 
     @app.exception_handler(Fatal)
     async def broken(request: Request, error: Fatal) -> Response:
         log("cannot answer until a person acts", reason=str(error))
-        said = "the service is out of order; its log says why"
+        said = "the service cannot work; its log says why"
         return answer(request, Refused(HTTPStatus.SERVICE_UNAVAILABLE, said))
 
 
 _SAID = {
-    "extra_forbidden": "is no field here; leave it out, /openapi.json has all fields",
-    "timezone_aware": "names no time zone; write 2026-03-14T09:30:00Z",
+    "extra_forbidden": "is not a known field; leave it out, /openapi.json has all fields",
+    "timezone_aware": "has no time zone; write 2026-03-14T09:30:00Z",
 }
 
 

@@ -298,9 +298,7 @@ def event_of(fresh: Fresh, author: str, now: datetime) -> Remember | Poison:
     """Return `fresh` as an event, or why it is invalid."""
     at = fresh.occurred_at or now
     if at > now + CLOCK_SKEW_MAX:
-        said = (
-            f"is {at:%Y-%m-%d %H:%M:%S} UTC, which is to come; set the clock right, or leave it out"
-        )
+        said = f"is {at:%Y-%m-%d %H:%M:%S} UTC, in the future; set the clock right, or leave it out"
         return Poison(said, "occurred_at")
     identity = fresh.event_id or said_event_id(fresh.scope, author, at, fresh.text)
     given = {**dict(fresh), "event_id": identity, "occurred_at": at}

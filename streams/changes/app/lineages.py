@@ -23,7 +23,7 @@ class CutOff(CannotUndo):
     """The decision is already undone, but `events` behind the undo were never decided on."""
 
     def __init__(self, already: UndoneAlready, events: Sequence[Remember]) -> None:
-        super().__init__(f"{already}; {len(events):,} events behind it were not decided again")
+        super().__init__(f"{already}; {len(events):,} later events were not decided again")
         self.events = events
 
 
@@ -55,7 +55,7 @@ async def _meant(reader: StoreReader, identity: str) -> OnEvent | None:
     what, entries = await reader.about(identity)
     if what == "memory":
         raise CannotUndo(
-            f"{identity} is a memory: memsieve memory history {identity} tells its decisions"
+            f"{identity} is a memory: memsieve memory history {identity} lists its decisions"
         )
     by_id = {entry.decision.decision_id: entry.decision for entry in entries}
     if len(by_id) > 1:

@@ -19,7 +19,7 @@ from streams.store.cli.console import more, note, quoted, say, say_object
 from streams.store.cli.replies import heard, require_decided
 
 _WHY = {
-    "expired": "its time is over",
+    "expired": "its lifetime has ended",
     "unused": "unused for long",
     "harmful": "it misled more often than it helped",
 }
@@ -28,9 +28,9 @@ _WHY = {
 def expire(
     *,
     scope: options.ScopeBelow = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would end.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would end.")] = False,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="TIME", help="As of then. [now]")
+        str | None, typer.Option("--at", metavar="TIME", help="The reference time. [now]")
     ] = None,
     store: options.Store = None,
     kafka: options.Kafka = None,
@@ -41,7 +41,7 @@ def expire(
     wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
-    """Retire memories whose time is over by the policy.
+    """Retire memories that have expired under the policy.
 
     A store decides at once, a cluster's services when their turn comes. What was seen again by
     then, or is pinned, goes on. Nothing is deleted: memsieve undo brings back what ended. Without
@@ -52,7 +52,7 @@ def expire(
     then = now if at is None else options.moment("--at", at)
     rules = policies.load(source.settings.policy)
     if not rules.expires:
-        note(f"policy {rules.name} has no [expiry]: nothing ends by itself")
+        note(f"policy {rules.name} has no [expiry]: nothing expires")
     endings = asyncio.run(_due(source, scope, rules, then))
     if not as_json:
         _list(endings, options.limit_of(limit, as_json=as_json))

@@ -19,14 +19,14 @@ _TEXT_WIDTH = 80
 
 
 def history(
-    identity: Annotated[str, typer.Argument(metavar="ID", help="Of a memory; or its beginning.")],
+    identity: Annotated[str, typer.Argument(metavar="ID", help="A memory id, or its prefix.")],
     *,
     store: options.Store = None,
     kafka: options.Kafka = None,
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show every version of a memory: who made it, why, and from what."""
+    """Show every version of a memory, with its author, reason and sources."""
     told = asyncio.run(_history(options.source(config, store, kafka), identity))
     if as_json:
         say_object(_as_json(told))

@@ -27,7 +27,7 @@ from streams.store.cli import options
 from streams.store.cli.console import note, say, say_object
 from streams.store.cli.replies import heard, places, require_decided
 
-Identity = Annotated[str, typer.Argument(metavar="ID", help="Of a memory; or its beginning.")]
+Identity = Annotated[str, typer.Argument(metavar="ID", help="A memory id, or its prefix.")]
 
 _REASONS: tuple[str, ...] = get_args(Ended)
 
@@ -68,7 +68,7 @@ def unpin(
 
 def retire(
     identities: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="Of memories; or their beginnings.")
+        list[str], typer.Argument(metavar="ID...", help="Memory ids, or their prefixes.")
     ],
     *,
     reason: Annotated[str, typer.Option("--reason", help=f"Why: {', '.join(_REASONS)}.")],
@@ -118,7 +118,7 @@ def rate(
 ) -> None:
     """Record how often a memory was read, helped or misled."""
     if not (helpful or harmful or accessed):
-        raise options.UsageError("nothing to tell: give --helpful, --harmful or --accessed")
+        raise options.UsageError("nothing to record: give --helpful, --harmful or --accessed")
     source = options.source(config, store, kafka, policy=policy)
     who = author_of(source.settings, author)
     [memory] = asyncio.run(_memories(source, [identity]))

@@ -50,7 +50,7 @@ def list_(
 
 
 def end(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="Its name, as events have it.")],
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="Its name, as in the events.")],
     *,
     store: options.Store = None,
     kafka: options.Kafka = None,
@@ -100,9 +100,9 @@ def _tell(session: str, counts: dict[str, int], as_json: bool) -> None:  # noqa:
         say_object({"session": session, **counts})
         return
     means = {
-        "ended": "ephemeral memories of this session alone",
+        "ended": "ephemeral memories of this session only",
         "stay": "pinned, or changed meanwhile",
-        "asked": "to end, of the services, which have not decided yet",
+        "asked": "requested; the services have not decided yet",
     }
     for name, count in counts.items():
         say(f"{name:<7}{count:>8,}   {means[name]}")

@@ -28,11 +28,11 @@ _TEXT_WIDTH = 80
 
 def undo(
     decision: Annotated[
-        str, typer.Argument(metavar="DECISION", help="Its id, or its event's; or the beginning.")
+        str, typer.Argument(metavar="DECISION", help="Its id, its event's id, or an id prefix.")
     ],
     *,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be undone.")
+        bool, typer.Option("--dry-run", help="Only show what would be undone.")
     ] = False,
     author: options.Author = None,
     note_: options.Note = "",
@@ -43,7 +43,7 @@ def undo(
     wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
-    """Undo a decision: its memories are again what they were.
+    """Undo a decision, and restore its memories.
 
     What a later event had added to a memory becomes a memory of its own. Decisions made since on
     the same memories are undone, too, and their events decided again. An undo is a decision as

@@ -29,17 +29,17 @@ Why: TypeAlias = Literal[
 """How a scope's pass ended, or why there was none."""
 
 MEANS: Mapping[Why, str] = {
-    "done": "nothing more is found",
+    "done": "no more duplicates found",
     "unchanged": "nothing has changed since the last pass",
     "few": "too few memories (consolidate.memories_min)",
-    "recent": "consolidated not long ago (consolidate.hours_min)",
-    "busy": "something was seen there just now (consolidate.quiet_minutes)",
-    "budget": "time or questions to the language model ran out: the next pass goes on",
-    "no-time": "its turn did not come in time (consolidate.seconds_max): the next pass takes it",
-    "no-answer": "the services have not decided yet: the next pass looks again",
+    "recent": "consolidated recently (consolidate.hours_min)",
+    "busy": "recently active (consolidate.quiet_minutes)",
+    "budget": "time or language model questions ran out: the next pass continues",
+    "no-time": "not reached in time (consolidate.seconds_max): left to the next pass",
+    "no-answer": "the services have not decided yet: the next pass checks again",
     "degraded": "a judge did not answer: the next pass asks again",
-    "unfinished": "still changing after consolidate.rounds_max rounds: the next pass goes on",
-    "too-many": "more would go than the policy's brake allows: look at it, then add --anyway",
+    "unfinished": "still changing after consolidate.rounds_max rounds: the next pass continues",
+    "too-many": "more removals than the policy's brake allows: check them, then add --anyway",
 }
 
 SECONDS_ALERT = 60.0
@@ -180,7 +180,7 @@ class Consolidated:
     def alerts(self) -> list[str]:
         """What a person should look at."""
         told = [
-            f"{one.scope}: {one.removal.removed:,} of {one.before:,} memories went, more than "
+            f"{one.scope}: {one.removal.removed:,} of {one.before:,} memories removed, more than "
             f"{ALERT:.0%}: is the policy too lenient?"
             for one in self.scopes
             if one.before >= _ENOUGH and (one.removal.removal_rate or 0.0) > ALERT

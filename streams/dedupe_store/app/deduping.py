@@ -164,7 +164,7 @@ async def dedupe(
     for (row, _), decision in zip(said, decided, strict=True):
         made = _made(decision)
         if made is None:
-            unmade.append(Row(row.number, row.content, Unreadable("it makes too large a decision")))
+            unmade.append(Row(row.number, row.content, Unreadable("its decision is too large")))
         else:
             standing.setdefault(_stands(made, memories), []).append(row)
     groups = [

@@ -116,7 +116,7 @@ class Extraction:
             return answer
         if answer.reason in _AWAY:
             raise Unreachable(
-                f"the language model does not answer ({answer.reason}); what was taken so far is "
-                "kept: give the same command again once it does"
+                f"the language model does not answer ({answer.reason}); what was extracted is "
+                "kept: run the same command again once it does"
             )
         return Refused(f"the language model does not answer: {answer.reason}")

@@ -160,8 +160,8 @@ def _of_talk(heard: Sequence[Heard]) -> Mapping[Trigger, str]:
 _WHY = {
     Trigger.REMEMBER: "the user asks to remember something",
     Trigger.PREFERENCE: "the user likes or dislikes something",
-    Trigger.FACT: "the user tells something of themselves",
-    Trigger.CORRECTION: "the user puts something right",
+    Trigger.FACT: "the user states a fact about themselves",
+    Trigger.CORRECTION: "the user corrects something",
 }
 
 _KEEP = (

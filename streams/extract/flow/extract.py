@@ -103,7 +103,7 @@ class Maker:
                 return answer
             asking.answers += 1
             asking.refused = answer.reason
-        return Refused(f"the language model gave no answer that can be taken: {asking.refused}")
+        return Refused(f"the language model gave no usable answer: {asking.refused}")
 
     async def close(self) -> None:
         if self.model is not None:
@@ -135,7 +135,7 @@ def _is_silent(answer: NoAnswer) -> bool:
     """Return whether a model gave no answer at all. Raises NoServer if it refuses the request."""
     if answer.reason in _REFUSES_US:
         raise NoServer(
-            f"the language model refuses us ({answer.reason}): check llm.base_url, llm.model and "
+            f"the language model rejects us ({answer.reason}): check llm.base_url, llm.model and "
             "llm.api_key"
         )
     return answer.reason in _SILENT or answer.reason.startswith("http ")

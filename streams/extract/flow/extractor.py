@@ -227,7 +227,7 @@ class Extractor:
         if not isinstance(answer, NoAnswer):
             return answer
         if answer == OVER_BUDGET:
-            raise NotYet("the questions of this minute are used up: llm.requests_per_minute")
+            raise NotYet("the requests of this minute are used up: llm.requests_per_minute")
         attempts.failures += 1
         silent = f"the language model does not answer ({answer.reason})"
         if attempts.failures < self._failures_max:

@@ -32,7 +32,7 @@ def read_turn(line: Line, scope: str | None) -> Turn:
     place = place_of(turn)
     if place is None:
         raise Unreadable(
-            "state.location_before is missing, and the scope is to be made of it; add it, or a "
+            "state.location_before is missing, but the scope is derived from it; add it, or a "
             "scope",
             "state.location_before",
         )

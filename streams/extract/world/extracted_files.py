@@ -62,7 +62,7 @@ class EventLines:
                 except Unreadable as error:
                     self.close()
                     raise Unusable(
-                        f"{path}:{number} is no event, and is not overwritten: {error}; "
+                        f"{path}:{number} is not an event, and is not overwritten: {error}; "
                         "name another file"
                     ) from error
         return found
@@ -96,6 +96,5 @@ def _require_letters(path: Path) -> None:
         DEAD_LETTER.decode(first, likely="dead-letter")
     except Unreadable as error:
         raise Unusable(
-            f"{path} holds something else than dead letters, and is not overwritten; name another "
-            "file"
+            f"{path} holds more than dead letters, and is not overwritten; name another file"
         ) from error

@@ -59,7 +59,7 @@ async def scrub(settings: Settings, report: Callable[[str], None]) -> int:
     made = directory.require()
     key = wiring.forget_key(settings.forget, directory)
     with directory.written_by_us(made), closing(wiring.log(directory, read_only=False)) as log:
-        report("looking for what is left")
+        report("searching for remaining data")
         taken = 0 if key is None else await _take(log, key)
         report("rewriting the log")
         log.vacuum()

@@ -98,7 +98,7 @@ def read(sources: Sequence[FileSource], limit: int | None = None) -> Labelled:
     if found.refused and not (found.pairs or found.stream or found.skipped):
         raise Unmeasurable(found.refused[0])
     if found.pairs and found.stream:
-        raise Unmeasurable("labelled pairs and streams are measured apart: give one of them")
+        raise Unmeasurable("labelled pairs and streams are measured separately: give one of them")
     return found
 
 
@@ -215,7 +215,7 @@ def _fields(row: Mapping[str, Any], column: str, place: str) -> dict[str, Any]:
         return {"text": given}
     if isinstance(given, dict):
         return dict(cast("dict[str, Any]", given))
-    found = "is missing" if given is None else "is no text and no event"
+    found = "is missing" if given is None else "is neither a text nor an event"
     raise Unmeasurable(f"{place}: {column} {found}; give it a text, or an event as an object")
 
 

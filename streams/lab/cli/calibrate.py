@@ -36,7 +36,7 @@ def calibrate(
             "--hidden-rate",
             min=0.0001,
             max=calibrating.HIDDEN_RATE_MAX,
-            help="Of two facts, hidden at most.",
+            help="Maximum rate of hidden facts.",
         ),
     ] = 0.01,
     name: Annotated[str, typer.Option("--name", help="The policy's name.")] = "calibrated",
@@ -122,8 +122,8 @@ def _command() -> str:
 
 def _comment(made: Calibrated, base: str, origin: Origin) -> list[str]:
     return [
-        f"Fitted by `memsieve policy calibrate` on {origin.on} from the policy {base}; what is not told",
-        "here is as it was there. With 95 % intervals (Wilson):",
+        f"Fitted by `memsieve policy calibrate` on {origin.on} from the policy {base}; all other values",
+        "are unchanged. With 95 % intervals (Wilson):",
         *_lines(made),
     ]
 

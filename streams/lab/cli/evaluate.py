@@ -40,19 +40,19 @@ def evaluate(
     policy: options.Policy = None,
     model: options.Model = None,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write a report to look at, in one file.")
+        Path | None, typer.Option("--html", help="Write an HTML report, in one file.")
     ] = None,
     rows_to: Annotated[
         Path | None,
         typer.Option("--rows", help="Write each row with its decision, as lines of JSON."),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Read so many rows of each file at most.")
+        int | None, typer.Option("--limit", min=1, help="Read at most this many rows per file.")
     ] = None,
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure a policy on labelled rows, next to a cosine threshold.
+    """Measure a policy on labelled rows, compared with a cosine threshold.
 
     A row is a pair: a (new) and b (stored), texts or events, with a label: 1 (the same fact), 0
     (two facts), null (skipped), or same, refines, refined-by, contradicts, distinct. Or it is of a

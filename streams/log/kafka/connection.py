@@ -123,7 +123,7 @@ class Connection:
         except UnicodeDecodeError as error:
             raise Fatal(
                 f"Kafka at {self.bootstrap} holds a record with a header whose name is not UTF-8, "
-                "which its client cannot read: move past it"
+                "which its client cannot read: move the offset past it"
             ) from error
         except errors.KafkaError as error:
             raise await self._meaning(error) from error
@@ -131,8 +131,8 @@ class Connection:
     async def _meaning(self, error: errors.KafkaError) -> Exception:
         if isinstance(error, _REFUSED):
             return NoServer(
-                f"Kafka at {self.bootstrap} refuses us ({_line(error)}): check the settings "
-                "kafka.username, kafka.password, kafka.mechanism and kafka.tls, and its rights"
+                f"Kafka at {self.bootstrap} rejects us ({_line(error)}): check the settings "
+                "kafka.username, kafka.password, kafka.mechanism and kafka.tls, and its permissions"
             )
         if isinstance(error, errors.MessageSizeTooLargeError):
             return Fatal(

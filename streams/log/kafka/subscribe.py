@@ -173,7 +173,7 @@ class Subscription:
         return Fatal(
             f"{self._topic} holds a record that Kafka's client cannot read ({reason}), behind what "
             f"group {self._connection.named(self._group)} has committed: find it with another "
-            "client, and set the group's offset behind it"
+            "client, and set the group's offset after it"
         )
 
     def pause(self, partition: int) -> None:

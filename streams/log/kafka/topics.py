@@ -111,12 +111,12 @@ def _problems(
         problems.append(
             f"has {partitions} partitions and not {wanted}: turns, events and decisions pair up by "
             "partition, and a scope's partition follows from their number; it cannot be changed: "
-            "begin anew under another kafka.prefix"
+            "start over under another kafka.prefix"
         )
     if wrong := _wrong_cleanup(topic, settings.get("cleanup.policy", "delete")):
         problems.append(wrong)
     problems += [
-        f"forgets records, and it is the source of truth: set {limit}=-1"
+        f"forgets records, but it is the source of truth: set {limit}=-1"
         for limit in ("retention.ms", "retention.bytes")
         if topic.retention is None and settings.get(limit, "-1") != str(_FOREVER)
     ]
@@ -135,7 +135,7 @@ def _require_partitions(
         if found not in {0, wanted}:
             raise NoStore(
                 f"{connection.named(topic.name)} has {found} partitions and not {wanted}: give "
-                f"--partitions {found}, or begin anew under another kafka.prefix"
+                f"--partitions {found}, or start over under another kafka.prefix"
             )
 
 
@@ -150,8 +150,8 @@ def _wrong_cleanup(topic: Topic, found: str) -> str | None:
     if not topic.compacted:
         return "is compacted: that deletes records; set cleanup.policy=delete"
     if found == "delete":  # to compact what older versions wrote, keyed by scope, would destroy it
-        return "is not compacted, so nothing in it can be forgotten: begin anew under another kafka.prefix"
-    return "deletes records, and it is the source of truth: set cleanup.policy=compact"
+        return "is not compacted, so nothing in it can be forgotten: start over under another kafka.prefix"
+    return "deletes records, but it is the source of truth: set cleanup.policy=compact"
 
 
 def _size(settings: Mapping[str, str]) -> int:

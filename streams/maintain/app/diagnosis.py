@@ -67,12 +67,12 @@ async def _model(settings: Settings) -> str:
 
 async def _store(settings: Settings) -> str:
     if not settings.store.exists():
-        return f"none yet in {settings.store}; the first run makes it"
+        return f"none yet in {settings.store}; the first run creates it"
     directory = StoreDirectory(settings.store)
     made = directory.require()
     directory.check(made.model_copy(update=_wanted(settings)))
     if directory.read_only:
-        return f"{settings.store}, made for {made.model}; it can be read, and not written"
+        return f"{settings.store}, made for {made.model}; it is readable but not writable"
     directory.require_space(settings.run.free_disk_bytes_min)
     free = shutil.disk_usage(settings.store).free
     return f"{settings.store}, made for {made.model}, {free / 1e9:,.1f} GB of disk left"
@@ -192,7 +192,7 @@ def _compared(
     ]
     if differing:
         raise NoStore(
-            f"{len(differing):,} memories of {place} are not what the log says (one is "
+            f"{len(differing):,} memories of {place} differ from the log (one is "
             f"{min(differing)}); delete it and {remedy}: it is rebuilt from the log"
         )
     live = sum(stored.memory.live for stored in found.values())

@@ -31,7 +31,7 @@ async def optimise(settings: Settings) -> Optimised:
     if manifest.index is not IndexKind.EDGE:
         raise InvalidSettings(
             f"{settings.store} has index.kind {manifest.index}, which has no graphs: only an index "
-            "of kind edge has"
+            "of kind edge has them"
         )
     directory.require_space(settings.run.free_disk_bytes_min)
     async with AsyncExitStack() as stack:

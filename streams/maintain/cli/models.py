@@ -14,7 +14,7 @@ def install(
     model: Annotated[
         str | None, typer.Option("--model", help="An embedding model that fastembed lists.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Install again what is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Reinstall what is installed.")] = False,
     config: options.Config = None,
 ) -> None:
     """Fetch the embedding model, check it, and keep it in the cache; print its directory.

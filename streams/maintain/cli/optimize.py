@@ -20,11 +20,11 @@ def optimize(
     100,000; nothing else can use the store meanwhile.
     """
     settings = options.load(config, store=store)
-    note("building graphs for scopes of some 7,000 memories and more; this may take minutes")
+    note("building graphs for scopes of about 7,000 memories or more; this may take minutes")
     done = asyncio.run(optimise(settings))
     if as_json:
         say_object(asdict(done))
     elif done.built:
-        say(f"graphs lead to {done.in_graphs:,} of {done.memories:,} memories")
+        say(f"graphs cover {done.in_graphs:,} of {done.memories:,} memories")
     else:
         say(f"nothing to do: no scope of the {done.memories:,} memories has grown enough")

@@ -11,7 +11,7 @@ from streams.store.cli.options import UsageError
 
 
 def export(
-    directory: Annotated[Path, typer.Argument(help="Where the documents are written.")],
+    directory: Annotated[Path, typer.Argument(help="The output directory.")],
 ) -> None:
     """Write JSON Schema for every record, and an AsyncAPI document of the topics."""
     try:

@@ -21,7 +21,7 @@ Partitions = Annotated[
         "--partitions",
         min=1,
         max=10_000,
-        help="Of turns, events and decisions. [create: 6; check: as found]",
+        help="Partitions of turns, events and decisions. [create: 6; check: as found]",
     ),
 ]
 

@@ -50,8 +50,8 @@ class InScope(Record):
     scope: Annotated[
         Scope,
         Field(
-            description="Whose memories these are: one exact path such as `acme/ana` or "
-            "`project/website`. Nothing is compared or found across scopes."
+            description="The scope of the memories: one exact path such as `acme/ana` or "
+            "`project/website`. Memories are never compared across scopes."
         ),
     ]
 
@@ -68,7 +68,7 @@ class Remembering(InScope):
     ]
     occurred_at: Annotated[
         Moment | None,
-        Field(description="When it was learnt, in ISO 8601 with a time zone. Now if left out."),
+        Field(description="When it was learned, in ISO 8601 with a time zone. Default: now."),
     ] = None
     source: Annotated[Label | None, Field(description="Who said it, or where it was read.")] = None
     importance: Annotated[Unit | None, Field(description="How important it is, from 0 to 1.")] = (
@@ -89,11 +89,9 @@ class Recalling(InScope):
 
     query: Annotated[
         Text | None,
-        Field(
-            description="What the memories should be about. Left out: what lasts and what is new."
-        ),
+        Field(description="The subject of the memories. Default: lasting and recent memories."),
     ] = None
-    budget: Annotated[int, Field(ge=1, description="The most tokens that the block may have.")] = (
+    budget: Annotated[int, Field(ge=1, description="The maximum number of tokens.")] = (
         recalling.BUDGET
     )
 
@@ -103,21 +101,21 @@ class Searching(InScope):
 
     query: Annotated[Text, Field(description="A question or a few words.")]
     limit: Annotated[
-        int, Field(ge=1, le=loading.LIMIT_MAX, description="The most facts to return.")
+        int, Field(ge=1, le=loading.LIMIT_MAX, description="Maximum number of facts.")
     ] = loading.LIMIT
     deduplicate: Annotated[
         bool | None,
-        Field(description="Whether memories that are one fact come as one result. Usually true."),
+        Field(description="Whether to return memories of one fact as one result. Usually true."),
     ] = None
     threshold: Annotated[
         Unit | None,
-        Field(description="How far apart, as a cosine distance, memories of one fact may be."),
+        Field(description="The largest cosine distance between memories of one fact."),
     ] = None
     verify: Annotated[
         Verify | None,
         Field(
-            description="Who tells whether near memories are one fact: the built-in judge, a "
-            "language model (llm) where one is configured, or nobody (none)."
+            description="Who judges whether similar memories are one fact: the built-in judge, a "
+            "language model (llm) if one is configured, or no judge (none)."
         ),
     ] = None
 
@@ -278,7 +276,7 @@ class Call:
         """
         scopes = await self.store.scopes_of(identity)
         if not scopes or not all(one and self.may(right, one) for one in scopes):
-            raise NotFound(f"nothing of your scopes has the id {identity}; search to see ids")
+            raise NotFound(f"nothing in your scopes has the id {identity}; search to see ids")
 
     def wish(self, note: str) -> Wish:
         return self.store.wish(self.author, note)
@@ -316,12 +314,12 @@ class Tool:
         """Return the arguments. Raises UsageError, naming the first that is wrong."""
         if fixed is not None and "scope" in self.takes.model_fields:
             if "scope" in given:
-                raise UsageError("scope: this server has one scope of its own; leave it out")
+                raise UsageError("scope: this server has one fixed scope; leave it out")
             given = {**given, "scope": fixed}
         try:
             return self.takes.model_validate(given)
         except ValidationError as error:
-            unknown = f"is no argument of {self.name}; leave it out"
+            unknown = f"is not an argument of {self.name}; leave it out"
             field, said = first_problem(error, unknown)
             raise UsageError(f"{field}: {said}") from None
 
@@ -442,10 +440,10 @@ TOOLS = {
         Tool(
             "remember",
             "Remember a fact",
-            "Keep one fact for later. It is compared with what its scope knows already, and the "
-            "answer says what was decided and why: it is new (insert), known already (reinforce), "
-            "joined with what was known (merge), or newer than what it contradicts (replace). Call "
-            "it once for each fact that will matter later; a repeat does no harm.",
+            "Store one fact for later. It is compared with the known facts of its scope, and the "
+            "answer says what was decided and why: it is new (insert), already known (reinforce), "
+            "merged with a known fact (merge), or newer than what it contradicts (replace). Call "
+            "it once for each fact that will matter later; repeats do no harm.",
             Remembering,
             Decided,
             _remember,
@@ -454,7 +452,7 @@ TOOLS = {
         Tool(
             "recall",
             "Recall for a prompt",
-            "Return what is known of a scope as a short block of text for a prompt. Call it when a "
+            "Return the memories of a scope as a short block of text for a prompt. Call it when a "
             "conversation or a task begins, or with a query when a subject comes up.",
             Recalling,
             None,
@@ -463,9 +461,9 @@ TOOLS = {
         Tool(
             "search",
             "Search memories",
-            "Find the facts of a scope that are nearest to a question, with their ids. Memories "
-            "that say one fact come as one result. The nearest are returned even where none is "
-            "about the question: look at the scores and texts. `conflicts` of a fact are memories "
+            "Find the facts of a scope that are closest to a question, with their ids. Memories "
+            "of one fact come as one result. The closest facts are returned even if none is "
+            "about the question: check the scores and texts. `conflicts` of a fact are memories "
             "that contradict it: do not rely on either without asking.",
             Searching,
             Found,
@@ -484,15 +482,15 @@ TOOLS = {
         Tool(
             "explain",
             "Explain a decision or a memory",
-            "Tell, line by line, why something was decided: what it was compared with, and by "
-            "which rule; or how a memory came to be what it is.",
+            "Show, line by line, why something was decided: what it was compared with, and by "
+            "which rule; or how a memory reached its current state.",
             Explaining,
             Story,
             _explain,
         ),
         Tool(
             "history",
-            "Tell a memory's history",
+            "Show a memory's history",
             "Return every version of a memory, oldest first, with the decision that made it.",
             OfMemory,
             Life,
@@ -513,8 +511,8 @@ TOOLS = {
         Tool(
             "undo",
             "Undo a decision",
-            "Take a decision back: its memories are again what they were, and what was decided "
-            "since on the same memories is decided again. An undo can be undone by its own id.",
+            "Undo a decision: its memories are restored, and later decisions that changed the "
+            "same memories are made again. An undo can be undone by its own id.",
             Undoing,
             Decided,
             _undo,

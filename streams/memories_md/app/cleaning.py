@@ -236,7 +236,7 @@ class _Work:
             self.document = united(self.document, union)
         except ValueError as error:
             others = (gone.found.at for gone in union.gone)
-            refused = f"says the same as others, and is left alone: {error}"
+            refused = f"repeats others, and is left unchanged: {error}"
             self.left_alone |= dict.fromkeys((union.survivor.at, *others), refused)
             return
         members = self.united.setdefault(union.survivor.at, [])

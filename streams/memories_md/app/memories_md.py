@@ -76,14 +76,14 @@ def read_entries(
             if isinstance(event, Remember) and not may_supersede(event.scope):
                 event = event.model_copy(update={"supersedes": ()})
         except Unreadable as error:
-            told.append(Problem(one.line, f"the entry cannot be taken over: {error}"))
+            told.append(Problem(one.line, f"the entry cannot be imported: {error}"))
             continue
         if event is None:
             retired += not one.entry.live
             continue
         before = first.setdefault((event.scope, event.event_id), one.line)
         if before != one.line:
-            told.append(Problem(one.line, f"says the same as line {before}; remove one of them"))
+            told.append(Problem(one.line, f"states the same as line {before}; remove one of them"))
             continue
         found.append((one.line, event))
     return Entries(found, sorted(told, key=lambda problem: problem.line), retired, known)

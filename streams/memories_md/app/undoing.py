@@ -55,7 +55,7 @@ def restore(file: MemoriesFile) -> None:
     def edit(now: str) -> str:
         if _sum(now) not in {undo.after_sha256, undo.before_sha256}:
             raise Fatal(
-                f"{file.path} was edited since; nothing was changed. Its text of before is in "
+                f"{file.path} was edited since; nothing was changed. Its previous text is in "
                 f"{file.beside(UNDO).name}"
             )
         return undo.before

@@ -54,7 +54,7 @@ def take_back(file: Path, *, as_json: bool) -> None:
     if as_json:
         say_object({"file": str(file), "undone": True})
     else:
-        note(f"{file} is what it was before it was cleaned")
+        note(f"{file} is restored to its state before cleaning")
 
 
 def _read(memories: MemoriesFile, *, to_write: bool) -> str:
@@ -70,7 +70,7 @@ def _read(memories: MemoriesFile, *, to_write: bool) -> str:
     if to_write and level_of(memories).exists():
         raise UsageError(
             f"{memories.path} is kept by sinks.memories_md: its store would not know of the change; "
-            "write elsewhere with --out, or run this on a file of your own"
+            "write elsewhere with --out, or run this on another file"
         )
     return text
 
@@ -116,12 +116,12 @@ def _show(told: dict[str, Any]) -> None:
             _show_group(group)
     if told["repairs"]:
         say()
-        say("supersession that leads to no memory", style="bold")
+        say("supersession links that lead to no memory", style="bold")
     for repair in told["repairs"]:
         say(f"{repair['line']:>6}  {quoted(repair['title'])}: {repair['why']}; {repair['repair']}")
     if told["problems"]:
         say()
-        say("for a person to look at", style="bold")
+        say("for a person to check", style="bold")
     for problem in told["problems"]:
         say(f"{problem['line']:>6}  {problem['message']}")
 
@@ -152,13 +152,13 @@ def _close(told: dict[str, Any]) -> None:
         f"{_share(told['reduction_bytes'])}"
     )
     if told["removed"] > ALERT * (told["live_before"] + told["brought_back"]):
-        note("more than half of the entries would go: look at the groups closely", style="yellow")
+        note("more than half of the entries would be removed: check the groups", style="yellow")
     if told["written"] == told["file"]:
-        note(f"written; memsieve dedupe --undo {told['file']} takes it back")
+        note(f"written; memsieve dedupe --undo {told['file']} undoes it")
     elif told["written"] is not None:
         note(f"written to {told['written']}; {told['file']} is as it was")
     elif told["removed"] or told["repairs"]:
-        note("nothing was written: --apply does it")
+        note("Dry run: nothing was written; --apply writes it")
     else:
         note("there is nothing to clean")
 

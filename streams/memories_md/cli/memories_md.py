@@ -54,7 +54,7 @@ def import_(
         typer.Option("--out", metavar="EVENTS.jsonl", help="Write the events here instead."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be imported.")
+        bool, typer.Option("--dry-run", help="Only show what would be imported.")
     ] = False,
     policy: options.Policy = None,
     model: options.Model = None,
@@ -103,7 +103,7 @@ def export_md(
     store: options.Store = None,
     kafka: options.Kafka = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would become of the file.")
+        bool, typer.Option("--dry-run", help="Only show what would become of the file.")
     ] = False,
     config: options.Config = None,
     as_json: options.AsJson = False,

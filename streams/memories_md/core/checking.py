@@ -66,7 +66,7 @@ def _of_part(part: Part, *, located: bool, tallied: bool) -> Iterator[str]:
                 )
             yield from _of_entry(part)
         case Tally() if tallied:
-            yield "visits are told twice for this location; keep one of the lines"
+            yield "visits are given twice for this location; keep one of the lines"
         case Other(kind="malformed") if part.written.startswith("**Visits"):
             yield (
                 f"{_quoted(part.written)} cannot be read; "
@@ -108,7 +108,7 @@ def _of_entry(entry: Entry) -> Iterator[str]:
         )
     if entry.retired is not None and not retired:
         yield (
-            f"the entry {title} is said to be retired, but is {entry.header.status.name}; "
+            f"the entry {title} is marked as retired, but is {entry.header.status.name}; "
             "write SUPERSEDED into its brackets, or remove the line below it"
         )
 

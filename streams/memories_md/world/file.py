@@ -123,7 +123,7 @@ class MemoriesFile:
         if stat.S_ISDIR(found.st_mode):
             raise NoStore(f"{self.path} is a directory: name a file")
         if not stat.S_ISREG(found.st_mode):
-            raise NoStore(f"{self.path} is no regular file: name one")
+            raise NoStore(f"{self.path} is not a regular file: name one")
         if found.st_size > self._bytes_max:
             raise NoStore(
                 f"{self.path} has {found.st_size:,} bytes, and {self._bytes_max:,} are read at "

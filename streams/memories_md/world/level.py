@@ -109,7 +109,7 @@ class LevelFile:
             return _LEVEL.validate_json(content, strict=True)
         except ValidationError as error:
             raise NoStore(
-                f"{self._path} is damaged: delete it, and the file is brought in step from the log"
+                f"{self._path} is damaged: delete it, and the file is synchronised from the log"
             ) from error
 
     def _encode(self, level: Level) -> bytes:

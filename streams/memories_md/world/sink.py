@@ -125,7 +125,7 @@ class MemoriesMdSink:
         if text is None and level.memories:
             raise NoStore(
                 f"{self._file.path} is gone: restore it from {self._file.beside('backup-1')}, or "
-                f"delete {level_of(self._file)}, and it is written anew from the log"
+                f"delete {level_of(self._file)}, and it is rewritten from the log"
             )
         return placed_in(text or "", level)
 
@@ -134,7 +134,7 @@ class MemoriesMdSink:
         if (0 if level is None else level.offset) < self._told.get(partition, 0):
             raise Transient(
                 f"{level_of(self._file)} was emptied or replaced: partition {partition} is "
-                "followed from what it has now"
+                "followed from its current content"
             )
 
 

@@ -166,7 +166,7 @@ class Lifecycle:
 
     async def history(self, identity: MemoryId) -> History:
         """Return the life of a memory."""
-        return await history(self.past("tell a memory's history").reader, identity)
+        return await history(self.past("show a memory's history").reader, identity)
 
     async def add(self, events: Sequence[Remember]) -> list[Told]:
         """Decide on new events."""
@@ -222,7 +222,7 @@ class Lifecycle:
                 raise unknown("decision", identity)
             told = await decide(plan.events)
         if is_out_of_date(told[0].decision):
-            said = "what it changed has changed meanwhile; ask again"
+            said = "its memories have changed meanwhile; ask again"
             raise Declined(Why.CONFLICT, said, "decision_id")
         return Undone(plan, told)
 
@@ -276,8 +276,8 @@ class Lifecycle:
 def _not_here(what: str) -> Declined:
     return Declined(
         Why.NOT_HERE,
-        f"to {what} takes reading the cluster's log: use the command of memsieve with "
-        "--kafka, or serve the API over a store of its own with --store",
+        f"to {what} requires reading the cluster's log: use the command of memsieve with "
+        "--kafka, or serve the API on its own store with --store",
     )
 
 
@@ -285,7 +285,7 @@ def unknown(what: Literal["memory", "decision", "question"], identity: str) -> D
     """Return that nothing has an id; also used for what the caller may not see."""
     field = {"memory": "memory_id", "decision": "decision_id", "question": "review_id"}[what]
     return Declined(
-        Why.UNKNOWN, f"no {what} of your scopes has the id {identity}; list them to see", field
+        Why.UNKNOWN, f"no {what} in your scopes has the id {identity}; list them to see", field
     )
 
 
@@ -293,7 +293,7 @@ def changed(identity: MemoryId) -> Declined:
     """Return that a memory has changed since the request was made."""
     return Declined(
         Why.CONFLICT,
-        f"memory {identity} has changed meanwhile; look at it and ask again",
+        f"memory {identity} has changed meanwhile; check it and ask again",
         "memory_id",
     )
 
@@ -314,7 +314,7 @@ def require_live(memory: Memory) -> None:
     if not memory.live:
         said = f"memory {memory.id} is {standing(memory)}"
         by = None if memory.superseded is None else memory.superseded.by
-        remedy = "undo what ended it first" if by is None else f"ask for {by} instead"
+        remedy = "undo its retirement first" if by is None else f"ask for {by} instead"
         raise Declined(Why.CONFLICT, f"{said}; {remedy}", "memory_id")
 
 
@@ -364,6 +364,6 @@ def _place_of(after: str) -> tuple[str, str]:
     try:
         at, identity = base64.urlsafe_b64decode(after).decode().split("\n")
     except (ValueError, binascii.Error) as error:
-        said = "is no place of a list; give what `after` of the last answer says, or leave it out"
+        said = "is no place of a list; give `after` of the last answer, or leave it out"
         raise Declined(Why.UNFIT, said, "after") from error
     return at, identity

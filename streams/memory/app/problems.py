@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 _SAID = {
     "missing": "is missing",
-    "timezone_aware": "names no time zone; write 2026-03-14T09:30:00Z",
+    "timezone_aware": "has no time zone; write 2026-03-14T09:30:00Z",
 }
 
 

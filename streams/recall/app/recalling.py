@@ -149,8 +149,8 @@ def _patterns(stored: Sequence[Stored], asked: Asked) -> list[Recalled]:
             vectors.append(one.vector)
     if len(memories) > MEMORIES_MAX:
         raise Unusable(
-            f"{asked.scope} and below have {len(memories):,} live memories, and patterns are looked "
-            f"for among {MEMORIES_MAX:,} at most: name a scope further down"
+            f"{asked.scope} and below have {len(memories):,} live memories, and patterns are sought "
+            f"for among {MEMORIES_MAX:,} at most: name a narrower scope"
         )
     groups = alike(memories, vectors)
     return together(groups, Why.PATTERN, number=asked.number, scopes_min=SCOPES_MIN)

@@ -41,7 +41,7 @@ async def rebuild_index(target: LogTarget, report: Report) -> Rebuilt:
     if not settings.index.kind.shared:
         raise InvalidSettings(
             f"index.kind {settings.index.kind} is a directory of the one `memsieve service serve`: stop "
-            "it, delete the directory, and its next start builds it anew"
+            "it, delete the directory, and its next start rebuilds it"
         )
     return await _rebuild_collection(target, report)
 

@@ -44,7 +44,7 @@ def rematerialise(
     wanted = SinkSettings(sqlite=sqlite, jsonl=jsonl)
     until = options.bound("--to", to)
     if until is not None and wanted == SinkSettings():
-        raise options.UsageError("--to is for --sqlite and --jsonl: the index is never set back")
+        raise options.UsageError("--to is for --sqlite and --jsonl: the index is never rolled back")
     started = time.perf_counter()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with Meter("decisions") as meter:
@@ -67,10 +67,10 @@ def redecide(
     model: options.Model = None,
     into: Annotated[
         Path | None,
-        typer.Option("--into", help="A new store for them; given again, it goes on with it."),
+        typer.Option("--into", help="A new store for them; an unfinished one is continued."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Keep nothing, only show what would differ.")
+        bool, typer.Option("--dry-run", help="Write nothing, only show the differences.")
     ] = False,
     store: options.Store = None,
     kafka: options.Kafka = None,
@@ -81,7 +81,7 @@ def redecide(
         bool,
         typer.Option(
             "--events",
-            help="Read memory.events, with what was rejected. [the events inside the decisions]",
+            help="Read memory.events, including rejected events. [the events inside the decisions]",
         ),
     ] = False,
     rate: options.Rate = None,

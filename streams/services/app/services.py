@@ -133,7 +133,7 @@ class Service:
         wanted = self._settings
         if wanted.kafka.run:
             raise InvalidSettings(
-                "kafka.run is set: events of turns are for all runs, so extract without it"
+                "kafka.run is set: events of turns are shared by all runs, so extract without it"
             )
         model = opening.llm_extractor(wanted, SystemClock()) if wanted.extraction.llm else None
         measured = None if model is None else MeasuredExtractor(model, self._metrics)

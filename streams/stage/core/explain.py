@@ -48,7 +48,7 @@ _WHY = {
     Reason.SAME_FACT: "a memory states the same fact",
     Reason.KNOWN_IN_FULL: "a memory already states all of it",
     Reason.ADDS_TO_KNOWN: "it states all that a memory states, and more",
-    Reason.OVERLAPS_KNOWN: "it and a memory state one fact, each with details of its own",
+    Reason.OVERLAPS_KNOWN: "it and a memory state one fact, each with its own details",
     Reason.NEARLY_IDENTICAL: "it is nearly identical to a memory; both wordings are kept",
     Reason.BETTER_THAN_KNOWN: "the policy's quality rule prefers it to the memory",
     Reason.NO_BETTER_THAN_KNOWN: "the policy's quality rule prefers the memory",
@@ -82,7 +82,7 @@ _VERDICT = {
     Verdict.SAME: "says the same",
     Verdict.REFINES: "is stated in full by the event, which adds to it",
     Verdict.REFINED_BY: "states all that the event states",
-    Verdict.OVERLAPS: "states the same fact, each with details of its own",
+    Verdict.OVERLAPS: "states the same fact, each with its own details",
     Verdict.CONTRADICTS: "contradicts it",
     Verdict.DISTINCT: "states a different fact",
     Verdict.UNSURE: "may state the same fact",
@@ -94,11 +94,11 @@ def why(decision: Decision) -> str:
     if isinstance(decision, Reject):
         return f"the record cannot be used; it is dead letter {decision.dead_letter_id}"
     if isinstance(decision, Block) and decision.memory_id is None:
-        return f"it held what the policy keeps out: {', '.join(decision.found)}"
+        return f"it contains what the policy excludes: {', '.join(decision.found)}"
     if isinstance(decision, Block):
         return f"it says what memory {decision.memory_id} said, and that is forgotten"
     if isinstance(decision, Forward):
-        return f"scope {decision.scope} belongs into partition {decision.partition}"
+        return f"scope {decision.scope} belongs to partition {decision.partition}"
     return _WHY[decision.evidence.reason] + _sure(decision)
 
 
@@ -134,7 +134,7 @@ def outcome(decision: Decision) -> str:
             return f"merged with {targets} into the new memory {decision.memory.id}"
         case Reinforce():
             times = decision.memory.observation_count
-            return f"memory {decision.memory.id} was seen once more, {times} times by now"
+            return f"memory {decision.memory.id} was seen once more, {times} times in total"
         case Revise() | Erase():
             return "; ".join(_revised(one.memory) for one in decision.memories)
         case Forward():
@@ -225,7 +225,7 @@ def _compared(
         lines += [
             f"  {near.similarity:.3f}  {near.band.value:<6}  {near.memory_id}",
             f'         "{text}"',
-            *([] if wording is None else [f'         that near is its wording "{wording}"']),
+            *([] if wording is None else [f'         closest is its wording "{wording}"']),
             *(f"         {line}" for line in opinions(near)),
         ]
     return lines
@@ -290,7 +290,7 @@ def _policy(policy_id: str, rules: Rules | None) -> list[str]:
     judges = ", then ".join(rules.judges.chain) or "nobody"
     line = (
         f"policy {policy_id}: match from {bands.match}, review from {bands.review}, "
-        f"log from {bands.log}; {judges} is asked; where that settles nothing, a match is "
+        f"log from {bands.log}; {judges} is asked; if that settles nothing, a match is "
         f"{_ACT[unsettled.match]}, a review {_ACT[unsettled.review]}"
     )
     return [line]

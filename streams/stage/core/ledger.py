@@ -207,7 +207,7 @@ def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> St
     if holed and (before is None or before.memory.version != version - 1):
         return None
     if before is None:
-        raise MissingTarget(f"memory {memory_of(effect)} is to be changed, but is not there")
+        raise MissingTarget(f"memory {memory_of(effect)} should be changed, but does not exist")
     if before.memory.version != version - 1:
         raise MissingTarget(
             f"memory {memory_of(effect)} is at version {before.memory.version}, but the decision "

@@ -217,7 +217,7 @@ def _to_be_undone(
 def _require_nothing_erased(resting: Sequence[Changing]) -> None:
     for one in resting:
         if isinstance(one, Erase):
-            raise CannotUndo(f"decision {one.decision_id} has forgotten what would have to be back")
+            raise CannotUndo(f"decision {one.decision_id} no longer has what would be restored")
 
 
 def _require_newest_undo(changes: Sequence[Changing], resting: Sequence[Changing]) -> None:
@@ -298,7 +298,7 @@ def _states(
             identity = memory_of(effect)
             held = state.get(identity)
             if version_after(effect) != (1 if held is None else held.memory.version + 1):
-                raise CannotUndo(f"what memory {identity} was before is not in the log any more")
+                raise CannotUndo(f"what memory {identity} was before is no longer in the log")
             before.setdefault(identity, None if held is None else held.memory)
         take(state, made, holed=True)
     return before, {identity: state[identity].memory for identity in before}
@@ -352,7 +352,7 @@ def _require_unpinned(memories: Sequence[tuple[Memory | None, Memory]]) -> None:
             if after.live and after.content_key == now.content_key:
                 continue
             raise CannotUndo(
-                f"memory {now.id} is pinned, and would not stay what it is: "
+                f"memory {now.id} is pinned, and would be changed: "
                 f"memsieve memory unpin {now.id} first"
             )
 

@@ -107,9 +107,9 @@ def _written(text: str, column: str) -> datetime:
         found, filled = (dates.parse(text, default=default) for default in _TWO_DAYS)
         european = dates.parse(text, default=_TWO_DAYS[0], dayfirst=True)
     if found != filled:
-        raise Unreadable(f"column {column} names no full date; write year, month and day", column)
+        raise Unreadable(f"column {column} is not a full date; write year, month and day", column)
     if found != european:
-        raise Unreadable(f"column {column} may mean two days; write 2026-03-14", column)
+        raise Unreadable(f"column {column} is ambiguous; write 2026-03-14", column)
     return found
 
 
@@ -123,7 +123,7 @@ def _kept(metadata: object) -> dict[str, Any]:
 
 def _no_time(column: str) -> Unreadable:
     return Unreadable(
-        f"column {column} is no time; write ISO 8601, such as 2026-03-14T09:30:00Z", column
+        f"column {column} is not a time; write ISO 8601, such as 2026-03-14T09:30:00Z", column
     )
 
 
@@ -147,7 +147,7 @@ def _name(row: Mapping[str, Any], column: str) -> str:
     """Return a column's value as a part of a name: text, or a number as text."""
     value = _column(row, column)
     if isinstance(value, bool | dict | list):
-        raise Unreadable(f"column {column} is no name; give it a text or a number", column)
+        raise Unreadable(f"column {column} is not a name; give it a text or a number", column)
     if not str(value).strip():
         raise Unreadable(f"column {column} is empty; give it a text or a number", column)
     return str(value)

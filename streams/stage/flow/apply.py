@@ -44,7 +44,7 @@ async def apply(window: Sequence[Logged], *, index: Index) -> list[Applied]:
             at = logged.position
             raise Mismatch(
                 f"{damage} ({at.topic}/{at.partition}/{at.offset}); the index does not match the "
-                "log: delete the index, and the next start builds it anew"
+                "log: delete the index, and the next start rebuilds it"
             ) from damage
         changes.extend(_changes(logged, made, state))
     after = [state[identity] for identity in written]

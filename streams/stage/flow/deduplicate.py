@@ -321,7 +321,7 @@ class Deduplicator:
         try:
             gone = recognised(key, said, graves)
         except WrongKey as error:
-            raise Fatal(f"{error}: set forget.key to the one that was used then") from error
+            raise Fatal(f"{error}: set forget.key to the original one") from error
         return None if gone is None else gone.id
 
     def required_key(self, scope: ScopeName) -> Key:

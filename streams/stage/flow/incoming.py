@@ -84,7 +84,7 @@ def _untimely(record: Record, occurred_at: datetime) -> Poison | None:
         return None
     return Poison(
         f"occurred_at is {occurred_at:%Y-%m-%d %H:%M:%S} UTC, but the log took it in at "
-        f"{appended:%Y-%m-%d %H:%M:%S}: set the producer's clock right",
+        f"{appended:%Y-%m-%d %H:%M:%S}: correct the producer's clock",
         "occurred_at",
     )
 
@@ -101,8 +101,8 @@ def misrouted(record: Record, scope: ScopeName, partitions: int) -> int | Poison
     if FORWARDED_HEADER not in dict(record.headers):
         return place
     return Poison(
-        f"scope {scope} belongs into partition {place} of {partitions}, keyed by its scope; it was "
-        "sent on once and came here: who else sends records on?",
+        f"scope {scope} belongs to partition {place} of {partitions}, keyed by its scope; it was "
+        "sent on once and came here: does another program send records on?",
         "partition",
     )
 

@@ -269,7 +269,7 @@ class Owner:
         """
         followed = self._followed_to.get(partition, UNFOLLOWED)
         if followed.reached.offset < await self._log.beginning(DECISIONS.name, partition):
-            raise Transient("the index does not answer, and the log begins behind what it held")
+            raise Transient("the index does not answer, and the log begins after its level")
         return followed
 
     async def _followed(self, partition: int, owned: _Owned) -> Followed | None:
@@ -296,11 +296,11 @@ class Owner:
         """
         after = await self._followed(partition, owned)
         if before is None or after is None:
-            raise Transient("the index has answered in part: it is asked again")
+            raise Transient("the index answered only in part: the query is repeated")
         if before.index and after.index != before.index:
             raise Transient(
-                f"the index of {DECISIONS.name}/{partition} was made anew or swapped while it was "
-                "asked: it is asked again"
+                f"the index of {DECISIONS.name}/{partition} was rebuilt or replaced while it was "
+                "queried: the query is repeated"
             )
 
     def _require_room(self, owned: _Owned, batch: Sequence[Received]) -> None:

@@ -34,7 +34,7 @@ def screen(item: Received, policy: Policy, screener: Screener | None) -> Receive
     return replace(
         item,
         event=Poison(
-            f"may hold: {kinds}; look at it, then requeue it as it is or mended, or drop it", "text"
+            f"may hold: {kinds}; check it, then requeue it as it is or mended, or drop it", "text"
         ),
     )
 

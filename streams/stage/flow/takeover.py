@@ -86,7 +86,7 @@ async def require_log(
     if reached.offset > end:
         raise Fatal(
             f"{who} has followed {place} to {reached.offset:,}, but it ends at {end:,}: the log "
-            f"has lost decisions, or {who} belongs to another one; restore the log, or begin anew "
+            f"has lost decisions, or {who} belongs to another one; restore the log, or start over "
             "with another index"
         )
     beginning = await log.beginning(DECISIONS.name, partition)
@@ -94,7 +94,7 @@ async def require_log(
         raise Fatal(
             f"{place} begins at {beginning:,}, but {who} has followed it only to "
             f"{reached.offset:,}: decisions that it lacks were deleted; restore them, or a copy "
-            "that is further"
+            "that is more complete"
         )
     if reached.epoch is not None and reached.epoch.offset >= beginning:
         await _require_fence(log, reached.epoch, partition, who)
@@ -111,7 +111,7 @@ async def require_model(log: Log, model: ModelId) -> None:
             raise Fatal(
                 f"{DECISIONS.name}/{partition} holds vectors of {made}, and this process makes "
                 f"those of {model}: set embedder.model and embedder.precision back, or decide "
-                "anew on the same events beside it, with kafka.run"
+                "again on the same events in parallel, with kafka.run"
             )
 
 
@@ -148,7 +148,7 @@ async def _require_fence(log: Log, epoch: Epoch, partition: int, who: str) -> No
         raise Fatal(
             f"{DECISIONS.name}/{partition}/{epoch.offset} is not the fence that {who} has "
             f"followed: {who} belongs to another log, or the log was restored from an older copy; "
-            "begin anew with another index"
+            "start over with another index"
         )
 
 
@@ -160,7 +160,7 @@ async def _require_partitions(log: Log, partitions: int) -> None:
     if any(fence.partitions != partitions for fence in fences):
         raise Fatal(
             f"{DECISIONS.name} was begun with {fences[0].partitions} partitions, and {EVENTS.name} "
-            f"has {partitions}: a scope's partition follows from their number; begin anew under "
+            f"has {partitions}: a scope's partition follows from their number; start over under "
             "another kafka.prefix"
         )
 
@@ -169,7 +169,7 @@ async def _require_decisions(log: Log, partition: int, position: int) -> None:
     if position and not await log.end(DECISIONS.name, partition):
         raise Fatal(
             f"{DECISIONS.name}/{partition} is empty, but events up to {position:,} were decided "
-            "on: the source of truth is gone; restore it, or begin anew under another kafka.prefix"
+            "on: the source of truth is gone; restore it, or start over under another kafka.prefix"
         )
 
 
@@ -178,7 +178,7 @@ async def _require_events(log: Log, partition: int, next_event: int) -> None:
     if next_event > end:
         raise Fatal(
             f"{EVENTS.name}/{partition} ends at {end:,}, but events up to {next_event:,} were "
-            "decided on: it was made anew or has lost records; make the other topics anew with "
+            "decided on: it was recreated or has lost records; recreate the other topics with "
             "it, under another kafka.prefix"
         )
 

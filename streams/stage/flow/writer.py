@@ -91,7 +91,7 @@ class _Follower:
         there = await applied(self.index, self.partition)
         if there.index != self.since.index or there.reached.offset < self.since.reached.offset:
             raise Transient(
-                f"the index was made anew, swapped or set back: what it lacks of {DECISIONS.name}/"
+                f"the index was rebuilt, replaced or reset: what it lacks of {DECISIONS.name}/"
                 f"{self.partition} is applied first"
             )
 

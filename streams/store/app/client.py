@@ -101,8 +101,8 @@ def may_retry(client: Client, responses: Sequence[Response], report: Callable[[s
     if not refused or not left:
         return False
     report(
-        f"{refused:,} of {len(responses):,} refused: what it is about has changed since it was "
-        f"planned; it is planned anew and asked again ({ATTEMPTS - left + 1} of {ATTEMPTS})"
+        f"{refused:,} of {len(responses):,} refused: its memories have changed since it was "
+        f"planned; it is planned and requested again ({ATTEMPTS - left + 1} of {ATTEMPTS})"
     )
     return True
 

@@ -110,8 +110,8 @@ class ClusterClient:
             yield
         except asyncio.CancelledError as stop:
             raise Interrupted(
-                f"interrupted; what was asked for stays asked, as {first.place}{more}: "
-                f"memsieve explain {first.event.event_id} tells what comes of it"
+                f"interrupted; the request stays queued, as {first.place}{more}: "
+                f"memsieve explain {first.event.event_id} shows the result"
             ) from stop
 
 

@@ -102,7 +102,7 @@ def _first(settings: Settings, report: Callable[[str], None]) -> tuple[Settings,
         try:
             return _with(settings, one), wiring.embedder(one, report)
         except (NoModel, Unreachable) as error:
-            report(f"{one.model} cannot be had, and the next model is tried: {error}")
+            report(f"{one.model} cannot be had; trying the next model: {error}")
     return _with(settings, last), wiring.embedder(last, report)
 
 

@@ -108,7 +108,7 @@ def _extended(name: str, base: object) -> dict[str, Any]:
     Only what stands alone can be extended: so whoever reads two files has read all of it.
     """
     if not isinstance(base, str):
-        raise InvalidPolicy(f"policy {name}: extends: name one policy, or a file beside this one")
+        raise InvalidPolicy(f"policy {name}: extends: name one policy, or a file next to this one")
     place = base if base in names() else str(Path(name).parent / base)
     if place == name:
         raise InvalidPolicy(f"policy {name}: extends: it cannot extend itself; name another")

@@ -205,7 +205,7 @@ class EmbeddedPipeline:
         forgotten, since the decisions before that are no longer complete.
         """
         if any(isinstance(decision, Erase) for _, decision in decided):
-            raise Fatal("something was forgotten before that place: decide anew from the first")
+            raise Fatal("something was forgotten before that place: decide again from the first")
         for partition, taken in groupby(decided, key=lambda one: one[0].partition):
             records = list(taken)
             partitions = await self._log.partitions(EVENTS.name)

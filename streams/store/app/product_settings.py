@@ -14,33 +14,33 @@ class LoadSettings(Group):
     """How `load` and the API group search results; nothing stored changes."""
 
     enabled: bool = Field(
-        default=True, description="Show memories of one fact as one; false shows each by itself."
+        default=True, description="Group memories of one fact; false: show each separately."
     )
     threshold: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.4, description="The greatest cosine distance of two that are asked about."
+        default=0.4, description="The largest cosine distance of a pair that is judged."
     )
     verify: Literal["built-in", "llm", "none"] = Field(
         default="built-in",
         description=(
-            "Who tells whether two are one fact. llm: the language model, or where it is away the "
-            "built-in judge. none: guards alone."
+            "Who judges whether two are one fact. llm: the language model or, if unavailable, the "
+            "built-in judge. none: guards only."
         ),
     )
     lexical_weight: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.0,
         description=(
-            "How much the query's own words count (BM25) beside nearness in meaning; 0.3 is what "
-            "hybrid search usually takes. They reorder what was found, and exclude nothing."
+            "The weight of the query's words (BM25) against similarity of meaning; 0.3 is what "
+            "hybrid search usually uses. It reorders the results and excludes none."
         ),
     )
     candidates_max: Annotated[int, Field(ge=1, le=1_000)] = Field(
-        default=200, description="Memories that one search may fetch."
+        default=200, description="Memories fetched per search, at most."
     )
     pairs_max: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=12,
         description=(
-            "Pairs that one search may ask about, the nearest first: its time. Others stay apart, "
-            "and the next search goes on with them. The commands ask about all."
+            "Pairs judged per search, closest first; limits its time. Others stay ungrouped, "
+            "and the next search continues with them. The commands judge all."
         ),
     )
     cache_entries: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
@@ -52,17 +52,17 @@ class ConsolidateSettings(Group):
     """How memories that were kept apart are re-examined: `consolidate` and its service."""
 
     memories_min: Annotated[int, Field(ge=0)] = Field(
-        default=10, description="Scopes that have no more live memories than this are left alone."
+        default=10, description="Scopes with at most this many live memories are skipped."
     )
     hours_min: Annotated[float, Field(ge=0)] = Field(
-        default=24.0, description="How long a scope is left alone after it was consolidated."
+        default=24.0, description="The minimum time between two consolidations of a scope."
     )
     quiet_minutes: Annotated[float, Field(ge=0)] = Field(
         default=10.0,
-        description="How long nothing may have been seen in a scope before it is looked at.",
+        description="How long a scope must be inactive before it is consolidated.",
     )
     neighbours_max: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=5, description="Nearest memories that each memory is compared with."
+        default=5, description="Closest memories that each memory is compared with."
     )
     members_max: Annotated[int, Field(ge=2, le=MEMBERS_MAX)] = Field(
         default=16, description="Memories proposed as one fact, at most."
@@ -70,25 +70,25 @@ class ConsolidateSettings(Group):
     rounds_max: Annotated[int, Field(ge=1, le=100)] = Field(
         default=8,
         description=(
-            "How often a scope is looked at in one pass: what a proposal has made may be joined "
-            "again, and one that came too late is made anew."
+            "Rounds per scope in one pass: the result of a proposal may be merged "
+            "again, and a late proposal is repeated."
         ),
     )
     seconds_max: Annotated[float, Field(gt=0)] = Field(
         default=60.0,
-        description="How long one pass over all scopes may take; the next goes on behind it.",
+        description="The time limit of a pass over all scopes; the next pass continues from there.",
     )
     llm_questions_max: Annotated[int, Field(ge=0)] = Field(
-        default=100, description="Pairs that one pass may ask a language model about."
+        default=100, description="Language model questions per pass, at most."
     )
     minutes: Annotated[float, Field(gt=0, le=10_080)] = Field(
-        default=15.0, description="How often the service looks which scopes are due."
+        default=15.0, description="How often the service checks which scopes are due."
     )
     state: Path | None = Field(
         default=None,
         description=(
-            "A file that remembers when each scope was consolidated; unset takes one in the store, "
-            "and on a cluster none: every scope is due when a process starts."
+            "A file with the time of each scope's last consolidation; default: one in the store, "
+            "on a cluster none, so every scope is due when a process starts."
         ),
     )
 
@@ -96,28 +96,28 @@ class ConsolidateSettings(Group):
 class ApiSettings(Group):
     """The HTTP API: `memsieve service api`."""
 
-    host: str = Field(default="127.0.0.1", description="Where it is served; 0.0.0.0 for all.")
+    host: str = Field(default="127.0.0.1", description="The address; 0.0.0.0 for all.")
     port: Annotated[int, Field(ge=0, le=65_535)] = Field(
-        default=8090, description="Its port; 0 takes a free one."
+        default=8090, description="The port; 0 for any free port."
     )
     tokens: Path | None = Field(
-        default=None, description="A TOML file of the tokens that may be used; without, none may."
+        default=None, description="A TOML file of the valid tokens; without it, no token is valid."
     )
     body_bytes_max: Annotated[int, Field(ge=1_024, le=16_777_216)] = Field(
-        default=1_048_576, description="The longest body of a request."
+        default=1_048_576, description="The largest request body, in bytes."
     )
     concurrency_max: Annotated[int, Field(ge=1, le=1_024)] = Field(
-        default=16, description="Requests worked on at once; beyond, they wait for their turn."
+        default=16, description="Requests processed at once; further ones wait."
     )
     waiting_max: Annotated[int, Field(ge=0, le=65_536)] = Field(
-        default=256, description="Requests that wait; beyond, they are told when to come back."
+        default=256, description="Waiting requests, at most; further ones are told when to retry."
     )
     decision_seconds: Annotated[float, Field(ge=0, le=600)] = Field(
         default=10.0,
-        description="How long a request waits for the decision of a cluster; a store's comes at once.",
+        description="How long a request waits for a cluster's decision; a store decides immediately.",
     )
     requests_per_minute: Annotated[int, Field(ge=1)] = Field(
-        default=6_000, description="Requests of one token in a minute."
+        default=6_000, description="Requests of one token per minute."
     )
 
 
@@ -125,7 +125,7 @@ class ReviewSettings(Group):
     """How people answer reviews."""
 
     author: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        default=None, description="Who answers, or asks for a change; unset takes the login name."
+        default=None, description="The author of answers and changes; default: the login name."
     )
 
 
@@ -135,8 +135,8 @@ class ForgetSettings(Group):
     key: Annotated[SecretStr, Field(min_length=32)] | None = Field(
         default=None,
         description=(
-            "A secret of 32 characters or more: by it a text that comes back is recognised. The "
-            "same for all services and commands of a log, for ever. Unset, a store makes its own."
+            "A secret of 32 characters or more, to recognise forgotten text that returns. The "
+            "same for all services and commands of a log, permanently. Unset, a store creates one."
         ),
     )
 
@@ -145,56 +145,56 @@ class ExtractionSettings(Group):
     """How `extract` and the extractor make events from turns."""
 
     triggers: tuple[Trigger, ...] = Field(
-        default=tuple(Trigger), description="What makes a turn worth a closer look, any of these."
+        default=tuple(Trigger), description="A turn is examined if any of these triggers fires."
     )
     response_characters: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=RESPONSE_CHARACTERS,
-        description="The trigger long-response fires where a world answers more characters.",
+        description="The trigger long-response fires if a world answers more characters.",
     )
     llm: bool = Field(
         default=False,
-        description="Let the language model of llm.base_url word memories; else sentences are taken.",
+        description="Let the language model of llm.base_url write memories; else text is copied.",
     )
     model: str = Field(
-        default="", description="What the endpoint calls the model; unset takes llm.model."
+        default="", description="The endpoint's name of the model; default: llm.model."
     )
     temperature: Annotated[float, Field(ge=0, le=2)] = Field(
-        default=0.3, description="How much of a model's wording is left to chance."
+        default=0.3, description="The model's sampling temperature."
     )
     attempts_max: Annotated[int, Field(ge=1, le=10)] = Field(
         default=2,
-        description="Answers asked for before a turn is set aside; each is told what was wrong.",
+        description="Attempts before a turn is set aside; each retry states what was wrong.",
     )
     earlier_turns: Annotated[int, Field(ge=0, le=20)] = Field(
-        default=3, description="Turns before it, of its scope and session, that a model sees."
+        default=3, description="Earlier turns of the same scope and session that a model sees."
     )
     known_max: Annotated[int, Field(ge=0, le=1_000)] = Field(
-        default=50, description="Memories of the scope that a model sees: those seen last."
+        default=50, description="Memories of the scope that a model sees: the most recently seen."
     )
     retired_max: Annotated[int, Field(ge=0, le=20)] = Field(
         default=3,
         description=(
-            "Memories that one turn may ask to retire. Whether they are retired, the policy says."
+            "Memories that one turn may ask to retire. The policy decides whether they are."
         ),
     )
     failures_max: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=20,
         description=(
-            "Calls of the model in vain, with growing pauses, before the extractor makes a turn a "
-            "dead letter; 20 take about two minutes and a half."
+            "Failed calls of the model, with growing pauses, before the extractor makes a turn a "
+            "dead letter; 20 take about two and a half minutes."
         ),
     )
     batch_turns: Annotated[int, Field(ge=1, le=1_000)] = Field(
         default=8,
         description=(
-            "Turns that the extractor works on together where a model is asked, those of different "
-            "scopes side by side. All of it has to be done in consumer.poll_interval_seconds."
+            "Turns that the extractor processes together if a model is used, those of different "
+            "scopes in parallel. All of it must finish within consumer.poll_interval_seconds."
         ),
     )
     undecided_max: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=10_000,
         description=(
-            "Events of a partition that may wait to be decided on and applied before the extractor "
-            "asks no model: it would not see what they say."
+            "Undecided or unapplied events of a partition at which the extractor "
+            "stops asking the model, which would not see their content."
         ),
     )

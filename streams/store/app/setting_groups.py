@@ -23,29 +23,28 @@ class EndpointSettings(Group):
     base_url: Annotated[str, Field(pattern=r"^https?://[^@?#\s]+$")] | None = Field(
         default=None,
         description=(
-            "Where a model named endpoint:NAME is asked for, like http://HOST:PORT/v1. No password "
-            "in it."
+            "The address for endpoint:NAME models, like http://HOST:PORT/v1. No password in it."
         ),
     )
-    api_key: SecretStr | None = Field(default=None, description="The key that it asks for.")
+    api_key: SecretStr | None = Field(default=None, description="The API key.")
     timeout_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
         default=30.0,
-        description="How long one answer may take, attempts and pauses included.",
+        description="The time limit of one answer, including retries and pauses.",
     )
     attempts_max: Annotated[int, Field(ge=1, le=10)] = Field(
-        default=3, description="Attempts at a request while the endpoint is busy or away."
+        default=3, description="Attempts per request while the endpoint is busy or unavailable."
     )
     concurrency_max: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=4, description="Requests that may be under way at once."
+        default=4, description="Concurrent requests, at most."
     )
     batch_texts: Annotated[int, Field(ge=1, le=2_048)] = Field(
-        default=64, description="Texts in a request, at most."
+        default=64, description="Texts per request, at most."
     )
     tokens_max: Annotated[int, Field(ge=16, le=TEXT_MAX)] = Field(
         default=510,
         description=(
-            "Tokens that the model reads of a text, those around it left out. No more bytes are "
-            "sent, and what is longer is kept beside what it resembles: 8191 for the models of "
+            "Tokens that the model reads of a text, special tokens excluded. No more bytes are "
+            "sent, and longer texts are kept apart from similar ones: 8191 for the models of "
             "OpenAI, 510 for most others."
         ),
     )
@@ -57,7 +56,7 @@ class EmbedderSettings(Group):
     model: Annotated[str, Field(min_length=1, max_length=4_096)] = Field(
         default=DEFAULT_MODEL,
         description=(
-            "Any text embedding model that fastembed lists, folder:PATH for an ONNX model of your "
+            "A text embedding model that fastembed lists, folder:PATH for an ONNX model of your "
             "own, endpoint:NAME for one behind embedder.endpoint, or "
             f"{HASHING}, which needs neither files nor server."
         ),
@@ -65,32 +64,32 @@ class EmbedderSettings(Group):
     fallback: tuple[Annotated[str, Field(min_length=1, max_length=4_096)], ...] = Field(
         default=(),
         description=(
-            "Models for a new store of `run`, in this order, where embedder.model cannot be had. A "
+            "Models to try in order for a new store of `run` if embedder.model is unavailable. A "
             "store keeps its model. Not for the services."
         ),
     )
     fallback_policies: tuple[str, ...] = Field(
         default=("default-hashing", "keep-both"),
         description=(
-            "Policies beside a model of embedder.fallback that `policy` is not for: the first that "
+            "Policies for a model of embedder.fallback if `policy` is not for it: the first that "
             "is for it."
         ),
     )
     endpoint: EndpointSettings = EndpointSettings()
     cache_dir: Path = Field(
         default_factory=lambda: user_cache_path("memsieve") / "models",
-        description="Where models are kept; shared by all stores.",
+        description="The model directory, shared by all stores.",
     )
     threads: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="Batches encoded side by side, a thread each; unset takes one per core.",
+        description="Batches encoded in parallel, one thread each; default: one per core.",
     )
     precision: Literal["exact", "fast", "auto"] = Field(
         default="exact",
         description=(
-            "exact: fp32. fast: bf16, by memsieve[fast], on processors that have it. auto: fast "
-            "where it is possible; for one machine, not for the services. Part of the model's name: "
-            "a store made with one is refused with the other. Only models of fastembed have it."
+            "exact: fp32. fast: bf16, by memsieve[fast], on processors that support it. auto: fast "
+            "where possible; for one machine, not for the services. Part of the model's name: "
+            "a store made with one cannot be opened with the other. Only for fastembed models."
         ),
     )
 
@@ -98,19 +97,19 @@ class EmbedderSettings(Group):
     def _endpoint_is_named(self) -> Self:
         asked = [name for name in (self.model, *self.fallback) if name.startswith(ENDPOINT)]
         if asked and self.endpoint.base_url is None:
-            raise ValueError(f"{asked[0]} needs an endpoint: set embedder.endpoint.base_url")
+            raise ValueError(f"{asked[0]} requires an endpoint: set embedder.endpoint.base_url")
         if ENDPOINT in asked:
-            raise ValueError(f"write what the endpoint calls the model behind {ENDPOINT}")
+            raise ValueError(f"write the endpoint's name of the model behind {ENDPOINT}")
         return self
 
 
 class IndexSettings(Group):
-    """The index in which memories are searched."""
+    """The vector index of the memories."""
 
     kind: IndexKind = Field(
         default=IndexKind.EDGE,
         description=(
-            "edge: Qdrant's engine on disk, for one process. exact: numpy in memory, rebuilt at "
+            "edge: Qdrant's engine on disk, for one process. exact: NumPy in memory, rebuilt at "
             "each start. qdrant: a Qdrant server, for the services."
         ),
     )
@@ -120,7 +119,7 @@ class LogSettings(Group):
     """The log of the embedded store."""
 
     partitions: Annotated[int, Field(ge=1, le=1_024)] = Field(
-        default=1, description="Partitions of a new store's topics; fixed once the store is made."
+        default=1, description="Partitions of a new store's topics; cannot be changed later."
     )
 
 
@@ -128,29 +127,29 @@ class KafkaSettings(Group):
     """The Kafka cluster that the services and `publish` work with."""
 
     bootstrap: Annotated[str, Field(pattern=_SERVERS)] | None = Field(
-        default=None, description="Brokers to begin with: HOST:PORT, several with commas."
+        default=None, description="Bootstrap brokers: HOST:PORT, comma-separated."
     )
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = Field(
-        default="", description="Put before the names of all topics and groups."
+        default="", description="The prefix of all topic and group names."
     )
     run: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,32}$")] = Field(
         default="",
         description=(
-            "Put behind the names of all topics but memory.events, of groups and of the "
-            "collection: services with another run decide on the same events for themselves."
+            "The suffix of the names of all topics except memory.events, of groups and of the "
+            "collection: services of another run decide the same events independently."
         ),
     )
     tls: bool = Field(default=False, description="Encrypt the connections.")
     ca_file: Path | None = Field(
-        default=None, description="Authorities to trust, as PEM; unset takes the system's."
+        default=None, description="The CA certificates to trust, as PEM; default: the system's."
     )
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
-        default=None, description="How to log in; unset does not."
+        default=None, description="The SASL mechanism; unset: no login."
     )
-    username: str = Field(default="", description="Whom to log in as.")
+    username: str = Field(default="", description="The user name.")
     password: SecretStr = Field(default=SecretStr(""), description="The password.")
     request_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
-        default=30.0, description="How long an answer may take before it is asked for again."
+        default=30.0, description="The time limit of one request before it is retried."
     )
 
     @model_validator(mode="after")
@@ -165,18 +164,18 @@ class QdrantSettings(Group):
 
     url: Annotated[str, Field(pattern=r"^https?://[^@\s]+$")] = Field(
         default="http://localhost:6333",
-        description="Its REST address, http://HOST:PORT; https is TLS. No password in it.",
+        description="The REST address, http://HOST:PORT; https for TLS. No password in it.",
     )
-    api_key: SecretStr | None = Field(default=None, description="The key that it asks for.")
-    prefer_grpc: bool = Field(default=True, description="Speak gRPC, which is faster than REST.")
+    api_key: SecretStr | None = Field(default=None, description="The API key.")
+    prefer_grpc: bool = Field(default=True, description="Use gRPC, which is faster than REST.")
     grpc_port: Annotated[int, Field(ge=1, le=65_535)] = Field(
-        default=6334, description="Its gRPC port."
+        default=6334, description="The gRPC port."
     )
     collection_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = Field(
-        default="memsieve", description="Begins the collection's name; model and dimension end it."
+        default="memsieve", description="The collection name's prefix; model and dimension follow."
     )
     timeout_seconds: Annotated[float, Field(ge=1, le=600)] = Field(
-        default=10.0, description="How long an answer may take before it is asked for again."
+        default=10.0, description="The time limit of one request before it is retried."
     )
 
 
@@ -184,30 +183,29 @@ class ServiceSettings(Group):
     """The services: deduplicator, writer and serve."""
 
     host: str = Field(
-        default="127.0.0.1", description="Where health and metrics are served; 0.0.0.0 for all."
+        default="127.0.0.1", description="The address of health and metrics; 0.0.0.0 for all."
     )
     port: Annotated[int, Field(ge=0, le=65_535)] = Field(
-        default=8080, description="The port of health and metrics; 0 takes a free one."
+        default=8080, description="The port of health and metrics; 0 for any free port."
     )
     batch_records: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=256, description="Records fetched together; the result does not depend on it."
+        default=256, description="Records fetched at once; the result does not depend on it."
     )
     session_seconds: Annotated[int, Field(ge=6, le=1_800)] = Field(
-        default=30, description="How long a process may be silent before others take its work."
+        default=30, description="How long a process may be silent before others take over."
     )
     overlay_memories_max: Annotated[int, Field(ge=1, le=10_000_000)] = Field(
         default=100_000,
         description=(
-            "Memories that may wait to be applied before a deduplicator pauses; up to 4 KiB of "
-            "memory each."
+            "Unapplied memories at which a deduplicator pauses; up to 4 KiB of memory each."
         ),
     )
     overlay_scope_memories_max: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=5_000,
-        description="The same for one scope: each of its events is compared with all of them.",
+        description="The same for one scope; each event of the scope is compared with all of them.",
     )
     drain_seconds: Annotated[float, Field(ge=1, le=200)] = Field(
-        default=30.0, description="How long a batch under way may take when the service stops."
+        default=30.0, description="The time to finish the current batch when the service stops."
     )
 
 
@@ -217,33 +215,33 @@ class ConsumerSettings(Group):
     poll_milliseconds: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=5,
         description=(
-            "How long to wait for records before looking again: the latency of sparse traffic. It "
-            "does not gather records, fetch_bytes_min does."
+            "The interval between polls for records: the latency of sparse traffic. It "
+            "does not collect batches; fetch_bytes_min does."
         ),
     )
     fetch_bytes_min: Annotated[int, Field(ge=1, le=16_777_216)] = Field(
         default=1,
-        description="Bytes that the broker gathers before it answers; more makes larger batches.",
+        description="Bytes that the broker collects before it answers; more makes larger batches.",
     )
     fetch_wait_milliseconds: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=100, description="How long the broker may wait for fetch_bytes_min."
     )
     heartbeats_per_session: Annotated[int, Field(ge=3, le=100)] = Field(
         default=10,
-        description="Signs of life in service.session_seconds: so many may be lost in a row.",
+        description="Heartbeats per service.session_seconds: this many may be lost in a row.",
     )
     rebalance_margin_seconds: Annotated[int, Field(ge=5, le=300)] = Field(
         default=30,
         description=(
-            "How much longer than service.drain_seconds a rebalance waits for a member that "
-            "finishes a batch; the client's own default, 10 s in all, gives up too early."
+            "The time beyond service.drain_seconds that a rebalance waits for a member to "
+            "finish a batch; the client's default, 10 s in all, is too short."
         ),
     )
     poll_interval_seconds: Annotated[int, Field(ge=30, le=3_600)] = Field(
         default=300,
         description=(
-            "How long a batch may take before the group gives the process up. Partitions that "
-            "wait are paused, and polled on: waiting does not count."
+            "The time limit of a batch before the group drops the process. Partitions that "
+            "wait are paused but still polled, so waiting does not count."
         ),
     )
 
@@ -260,10 +258,10 @@ class ProducerSettings(Group):
     )
     batch_bytes: Annotated[int, Field(ge=16_384, le=16_777_216)] = Field(
         default=524_288,
-        description="Records of a partition sent together; 16 KiB is a third as fast.",
+        description="The largest send batch of a partition; 16 KiB is a third as fast.",
     )
     compression: Literal["lz4", "gzip", "none"] = Field(
-        default="lz4", description="Decisions carry vectors and text; lz4 costs next to nothing."
+        default="lz4", description="Decisions carry vectors and text; lz4 costs almost nothing."
     )
 
 
@@ -271,15 +269,15 @@ class SinkSettings(Group):
     """Copies of the memories that the writer maintains for other programs, besides the index."""
 
     sqlite: Path | None = Field(
-        default=None, description="A SQLite file with a table of memories; unset keeps none."
+        default=None, description="A SQLite file with a table of memories; unset: none."
     )
     jsonl: Path | None = Field(
         default=None,
-        description="A directory with the changes as lines of JSON, a file per partition.",
+        description="A directory for the changes as JSON lines, one file per partition.",
     )
     memories_md: Path | None = Field(
         default=None,
-        description="A Memories.md that the writer keeps in step; people may edit it meanwhile.",
+        description="A Memories.md that the writer keeps current; people may edit it meanwhile.",
     )
     memories_md_world: Scope = Field(
         default=ScopeName("world"),
@@ -295,11 +293,11 @@ class RunSettings(Group):
 
     batch_records: Annotated[int, Field(ge=1, le=10_000)] = Field(
         default=512,
-        description="Lines read, embedded and decided together; the result does not depend on it.",
+        description="Lines read, embedded and decided at once; the result does not depend on it.",
     )
     free_disk_bytes_min: Annotated[int, Field(ge=33_554_432)] = Field(
         default=134_217_728,
-        description="A run stops, with nothing half-done, when the disk has less than this left.",
+        description="A run stops cleanly when less disk space than this is free.",
     )
 
 
@@ -307,12 +305,12 @@ class RetrySettings(Group):
     """How transient failures are retried."""
 
     attempts_max: Annotated[int, Field(ge=1)] = Field(
-        default=8, description="Attempts in a row before `run` stops; services go on trying."
+        default=8, description="Consecutive attempts before `run` stops; services keep retrying."
     )
     delay_max_seconds: Annotated[float, Field(gt=0)] = Field(
         default=10.0,
         description=(
-            "The longest wait between two attempts; waits double from 0.1 s, half of each is left "
+            "The longest wait between attempts; waits double from 0.1 s, and half of each is left "
             "to chance."
         ),
     )
@@ -324,10 +322,10 @@ class LoggingSettings(Group):
     decisions: Literal["none", "info", "debug"] = Field(
         default="none",
         description=(
-            "A line for each duplicate found and each memory that gave way to a similar one, and a "
-            "warning for each that is kept though it is somewhat like a memory (band log), and for "
-            "each merge that no model worded. info: by ids, with the similarity. debug: each event, too, "
-            "with titles, and how long each batch took. Never the text of a memory."
+            "A line for each duplicate and each memory replaced by a similar one, and a "
+            "warning for each event stored although a memory is related (band log), and for "
+            "each merge without a model's text. info: ids and similarity. debug: each event, too, "
+            "with titles, and the time of each batch. Never the text of a memory."
         ),
     )
 
@@ -338,40 +336,40 @@ class LlmSettings(Group):
     base_url: Annotated[str, Field(pattern=r"^https?://[^@?#\s]+$")] | None = Field(
         default=None,
         description=(
-            "An OpenAI-compatible endpoint, like http://HOST:PORT/v1; unset asks no language "
+            "An OpenAI-compatible endpoint: http://HOST:PORT/v1; unset: no language "
             "model. No password in it."
         ),
     )
-    model: str = Field(default="", description="What the endpoint calls the model.")
-    api_key: SecretStr | None = Field(default=None, description="The key that it asks for.")
+    model: str = Field(default="", description="The endpoint's name of the model.")
+    api_key: SecretStr | None = Field(default=None, description="The API key.")
     timeout_seconds: Annotated[float, Field(gt=0, le=600)] = Field(
         default=20.0,
-        description="How long one answer may take, attempts and pauses included; then there is none.",
+        description="The time limit of one answer, including retries and pauses; then none is used.",
     )
     attempts_max: Annotated[int, Field(ge=1, le=10)] = Field(
-        default=3, description="Attempts at a question while the endpoint is busy or away."
+        default=3, description="Attempts per question while the endpoint is busy or unavailable."
     )
     concurrency_max: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=4, description="Questions that may be under way at once."
+        default=4, description="Concurrent questions, at most."
     )
     requests_per_minute: Annotated[int, Field(ge=1)] = Field(
         default=120,
-        description="Requests of this process in a minute; beyond, both memories are kept.",
+        description="Requests of this process per minute; above that, both memories are kept.",
     )
     requests_per_minute_tenant: Annotated[int, Field(ge=1)] = Field(
         default=60, description="The same for one tenant: the first segment of a scope."
     )
     cache_entries: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
-        default=10_000, description="Verdicts kept in memory, so that a pair is asked about once."
+        default=10_000, description="Verdicts cached in memory, so that each pair is judged once."
     )
     verify_prompt: Path | None = Field(
-        default=None, description="A file with other instructions for judging a pair."
+        default=None, description="A file with custom instructions for judging a pair."
     )
     merge_prompt: Path | None = Field(
-        default=None, description="A file with other instructions for wording a merge."
+        default=None, description="A file with custom instructions for writing a merged text."
     )
     extract_prompt: Path | None = Field(
-        default=None, description="A file with other instructions for taking memories from turns."
+        default=None, description="A file with custom instructions for extracting memories."
     )
 
     @model_validator(mode="after")

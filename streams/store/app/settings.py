@@ -57,12 +57,12 @@ class InvalidSettings(ValueError):
 class WebSettings(Group):
     """The page to review and explore: `memsieve service web`. Tokens and limits are those of `api`."""
 
-    host: str = Field(default="127.0.0.1", description="Where it is served; 0.0.0.0 for all.")
+    host: str = Field(default="127.0.0.1", description="The address; 0.0.0.0 for all.")
     port: Annotated[int, Field(ge=0, le=65_535)] = Field(
-        default=8091, description="Its port; 0 takes a free one."
+        default=8091, description="The port; 0 for any free port."
     )
     session_minutes: Annotated[int, Field(ge=1, le=43_200)] = Field(
-        default=480, description="How long a login holds."
+        default=480, description="How long a login lasts."
     )
 
 
@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     policy: str = Field(
         default="default",
         description=(
-            "A policy that comes with memsieve, or a TOML file; behind it other values for single "
+            "A policy of memsieve or a TOML file, followed by other values for single "
             "keys, as in `two-threshold {bands.match = 0.97}`."
         ),
     )
@@ -172,7 +172,7 @@ def _refuse_unknown_variables() -> None:
     for variable in sorted(os.environ):  # noqa: TID251
         name = variable.removeprefix(_PREFIX).lower().replace("__", ".")
         if variable.startswith(_PREFIX) and variable != _CONFIG_VARIABLE and name not in known:
-            raise InvalidSettings(f"{variable} is no setting{_nearest(name, known)}")
+            raise InvalidSettings(f"{variable} is not a setting{_nearest(name, known)}")
 
 
 def _nearest(name: str, known: set[str]) -> str:
@@ -184,9 +184,9 @@ def _nearest(name: str, known: set[str]) -> str:
 def _problem(problem: ErrorDetails) -> str:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        return f"{name} is no setting{_nearest(name, set(descriptions()))}"
+        return f"{name} is not a setting{_nearest(name, set(descriptions()))}"
     if problem["type"] == "string_pattern_mismatch":
-        return f"{name}: {problem['input']!r} does not fit; it is: {descriptions()[name]}"
+        return f"{name}: {problem['input']!r} is not valid; it is: {descriptions()[name]}"
     return f"{name}: {problem['msg'].removeprefix('Input ')}"
 
 
@@ -194,6 +194,6 @@ def _configured_file() -> Path | None:
     named = os.environ.get(_CONFIG_VARIABLE)  # noqa: TID251 - this module is the one reader
     if named:
         if not Path(named).is_file():
-            raise InvalidSettings(f"{_CONFIG_VARIABLE} names {named}, which is no file")
+            raise InvalidSettings(f"{_CONFIG_VARIABLE} names {named}, which is not a file")
         return Path(named)
     return CONFIG_FILE if CONFIG_FILE.is_file() else None

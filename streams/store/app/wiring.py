@@ -434,7 +434,7 @@ def screener(policy: Policy) -> Screener | None:
     except ImportError as error:
         raise Unusable(
             f"policy {policy.name} looks for secrets or personal data: pip install "
-            f"'memsieve[privacy]' ({error.name} is missing), or take its table [privacy] out"
+            f"'memsieve[privacy]' ({error.name} is missing), or remove its table [privacy]"
         ) from error
     return TextScreener()
 

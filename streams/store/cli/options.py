@@ -47,7 +47,7 @@ ScopeBelow = Annotated[
     str | None, typer.Option("--scope", help="Only this scope and the scopes below it.")
 ]
 Author = Annotated[
-    str | None, typer.Option("--author", help="Who asks. [reviews.author, or the login name]")
+    str | None, typer.Option("--author", help="The author. [reviews.author, or the login name]")
 ]
 Note = Annotated[str, typer.Option("--note", help="Why, in a few words.")]
 Wait = Annotated[
@@ -57,7 +57,7 @@ Wait = Annotated[
         metavar="SECONDS",
         min=0,
         max=86_400,
-        help="Wait so long for a cluster's decision; 0: only publish.",
+        help="Seconds to wait for a cluster's decision; 0: only publish.",
     ),
 ]
 WAIT_SECONDS = 30
@@ -67,14 +67,12 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="TIME|OFFSET",
-        help="Begin with what happened then, or lies there; what lies before stays as decided.",
+        help="Start at this time or offset; earlier decisions stay unchanged.",
     ),
 ]
 To = Annotated[
     str | None,
-    typer.Option(
-        "--to", metavar="TIME|OFFSET", help="End before what happened then, or lies there."
-    ),
+    typer.Option("--to", metavar="TIME|OFFSET", help="Stop before this time or offset."),
 ]
 Rate = Annotated[float | None, typer.Option("--rate", min=0.001, help="Events per second at most.")]
 Model = Annotated[

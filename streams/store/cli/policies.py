@@ -100,7 +100,7 @@ def compare(
     for one in found:
         say(f"{one.key}: {_written(one.first)} → {_written(one.second)}")
     if not found:
-        note("they decide alike")
+        note("their rules are equal")
 
 
 def _scope(given: str) -> ScopeName:

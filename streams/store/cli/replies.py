@@ -23,7 +23,7 @@ def places(responses: Sequence[Response]) -> Iterator[str]:
     """Tell where those requests lie that are not decided on, and how to look."""
     for one in undecided(responses):
         event = one.event.event_id
-        yield f"published as {one.place}; what comes of it: memsieve explain {event}"
+        yield f"published as {one.place}; for the result: memsieve explain {event}"
 
 
 def require_decided(responses: Sequence[Response], wait: int) -> None:
@@ -32,6 +32,6 @@ def require_decided(responses: Sequence[Response], wait: int) -> None:
         [first, *_] = waiting
         raise Undecided(
             f"no owner has decided on {len(waiting):,} of {len(responses):,} requests within "
-            f"{wait} s: they stay asked, and are decided in their turn; is the deduplicator "
+            f"{wait} s: they stay queued and will be decided; is the deduplicator "
             f"running? memsieve explain {first.event.event_id}"
         )

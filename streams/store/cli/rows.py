@@ -69,7 +69,7 @@ TurnsScope = Annotated[
     str | None,
     typer.Option(
         "--scope",
-        help="The scope of turns that name none; {location} becomes the place's number.",
+        help="The scope of turns without one; {location} becomes the location's number.",
     ),
 ]
 FileFormat = Annotated[
@@ -203,12 +203,12 @@ def _require_text_and_scope(
     columns = listed(columns_in(rows))
     if named.text is None and guess.text is None:
         raise UsageError(
-            f"{source.place}: which column holds the text cannot be told; name it with "
+            f"{source.place}: the column with the text is unclear; name it with "
             f"--text-field COLUMN; the columns are {columns}"
         )
     if guess.perhaps_scope:
         raise UsageError(
-            f"{source.place}: whose memory a row is cannot be told; name a column with "
+            f"{source.place}: the scope of the rows is unclear; name a column with "
             f"--scope-field COLUMN (perhaps {' or '.join(guess.perhaps_scope)}), or give "
             f"--scope NAME for all rows; the columns are {columns}"
         )
@@ -260,7 +260,7 @@ def _read(source: FileSource) -> str:
 def _untimed(guess: Guess) -> str:
     if guess.no_time is None:
         return ""
-    return f"{guess.no_time} holds no times that can be read, so rows count as said now"
+    return f"{guess.no_time} holds no readable times, so rows are dated now"
 
 
 def _layout(name: str | None) -> Layout | None:

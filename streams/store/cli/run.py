@@ -62,12 +62,12 @@ def run(
     ] = None,
     log: Annotated[
         str | None,
-        typer.Option("--log", help="Log repeats that are found: info or debug. [none]"),
+        typer.Option("--log", help="Log duplicates found: info or debug. [none]"),
     ] = None,
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Decide on every row of the files, and keep the memories in a store.
+    """Decide every row of the files, and keep the memories in a store.
 
     Which columns hold text, scope, id and time is guessed where no option says so, and told. Rows
     that are events are taken as they are. Other columns named like an event's fields are used as
@@ -134,8 +134,8 @@ def _close(tally: Tally, seconds: float, settings: Settings) -> None:
     if tally.unlikely_event is not None:
         example = tally.unlikely_event
         say(
-            f"{tally.unlikely:,} events say that they happened before 1971, or are still to come, "
-            f"such as {example.event_id} on {example.occurred_at.date()}: mend their times",
+            f"{tally.unlikely:,} events are dated before 1971 or in the future, "
+            f"such as {example.event_id} on {example.occurred_at.date()}: correct their times",
             style="yellow",
         )
     if tally.bands:

@@ -340,7 +340,7 @@ def _json_row(content: bytes) -> dict[str, Any] | Poison:
     except ValueError as error:
         return Poison(f"not JSON: {error}; write one JSON object per line, in UTF-8")
     if not isinstance(row, dict):
-        return Poison("is no JSON object; write one JSON object per line")
+        return Poison("is not a JSON object; write one JSON object per line")
     return cast("dict[str, Any]", row)
 
 

@@ -25,7 +25,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.decisions = Counter(
             "memsieve_decisions",
-            "How many decisions were published, by kind; reject counts the dead letters.",
+            "Decisions published, by kind; reject counts the dead letters.",
             ["kind"],
             registry=self.registry,
         )
@@ -33,140 +33,138 @@ class Metrics:
             self.decisions.labels(kind)
         self.braked = Counter(
             "memsieve_braked_decisions",
-            "How many events were kept beside a memory because the brake was on.",
+            "Events stored as separate memories because the brake was on.",
             registry=self.registry,
         )
         self.judged = Counter(
             "memsieve_judged_pairs",
-            "How many pairs of an event and a near memory got a verdict, by who gave it.",
+            "Pairs of an event and a similar memory that were judged, by judge and verdict.",
             ["judge", "verdict"],
             registry=self.registry,
         )
         self.unanswered = Counter(
             "memsieve_unanswered_decisions",
-            "How many decisions were made without a judge that should have answered, by what kept "
-            "it.",
+            "Decisions made without a judge that should have answered, by what prevented it.",
             ["judge"],
             registry=self.registry,
         )
         self.removal_rate = Gauge(
             "memsieve_removal_rate",
-            "The share of the newest 1,000 changes of each partition that retire memories, or "
-            "would if the brake were off; 0.05 to 0.2 is usual, alert above 0.5.",
+            "The share of the latest 1,000 changes of each partition that retire memories, or "
+            "would with the brake off; 0.05 to 0.2 is normal, alert above 0.5.",
             registry=self.registry,
         )
         self.merge_rate = Gauge(
             "memsieve_merge_rate",
-            "The share of the newest 1,000 changes of each partition that are merges.",
+            "The share of the latest 1,000 changes of each partition that are merges.",
             registry=self.registry,
         )
         self.changes = Counter(
             "memsieve_changes",
-            "How many changes of memories were applied and published.",
+            "Changes of memories applied and published.",
             registry=self.registry,
         )
         self.failures = Counter(
             "memsieve_failures",
-            "How often a partition had to wait, by topic.",
+            "Times a partition had to wait after a failure, by topic.",
             ["topic"],
             registry=self.registry,
         )
         self.partitions = Gauge(
             "memsieve_partitions",
-            "How many partitions this process has, by topic and state: ready or waiting.",
+            "Partitions assigned to this process, by topic and state: ready or waiting.",
             ["topic", "state"],
             registry=self.registry,
         )
         self.lag = Gauge(
             "memsieve_lag_records",
-            "How many records wait to be worked on, by topic and partition.",
+            "Records waiting to be processed, by topic and partition.",
             ["topic", "partition"],
             registry=self.registry,
         )
         self.unapplied = Gauge(
             "memsieve_overlay_memories",
-            "How many memories are decided on and not yet in the index.",
+            "Memories that are decided but not yet in the index.",
             registry=self.registry,
         )
         self.unapplied_seconds = Gauge(
             "memsieve_overlay_seconds",
-            "How long the oldest decision that is not yet in the index has been waiting.",
+            "The age of the oldest decision that is not yet in the index.",
             registry=self.registry,
         )
         self.claim_seconds = Histogram(
             "memsieve_claim_seconds",
-            "How long it took to take a partition over, by topic.",
+            "The time to take over a partition, by topic.",
             ["topic"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.fences = Counter(
             "memsieve_fences",
-            "How many fences this process has written: how often it took a partition.",
+            "Fences written by this process, one for each partition it took over.",
             registry=self.registry,
         )
         self.refused = Counter(
             "memsieve_refused_records",
-            "How many records of memory.decisions did not count, by reader: late, or foreign.",
+            "Records of memory.decisions that did not count, late or foreign, by reader.",
             ["reader"],
             registry=self.registry,
         )
         self.batch_records = Histogram(
             "memsieve_batch_records",
-            "How many records a batch had, by topic.",
+            "Records in a batch, by topic.",
             ["topic"],
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024),
             registry=self.registry,
         )
         self.batch_seconds = Histogram(
             "memsieve_batch_seconds",
-            "How long a batch took from its first record to its commit, by topic.",
+            "The time of a batch from its first record to its commit, by topic.",
             ["topic"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.decide_seconds = Histogram(
             "memsieve_decide_seconds",
-            "How long it took to decide on a batch, embedding and searching included.",
+            "The time to decide a batch, including embedding and search.",
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.embed_seconds = Histogram(
             "memsieve_embed_seconds",
-            "How long it took to embed the new texts of a batch.",
+            "The time to embed the new texts of a batch.",
             buckets=_SECONDS,
             registry=self.registry,
         )
 
         self.turns = Counter(
             "memsieve_turns",
-            "How many turns were worked through, by what came of them: untriggered, nothing, events, "
-            "known (taken before), or set-aside (a dead letter).",
+            "Turns processed, by outcome: untriggered, nothing, events, "
+            "known (already processed), or set-aside (a dead letter).",
             ["outcome"],
             registry=self.registry,
         )
         self.turns.labels("set-aside")  # start at 0, as with the decisions
         self.triggers = Counter(
             "memsieve_turn_triggers",
-            "How many turns had a sign that they are worth remembering, by the sign.",
+            "Turns that matched a trigger, by trigger.",
             ["trigger"],
             registry=self.registry,
         )
         self.turn_events = Counter(
             "memsieve_turn_events",
-            "How many events were published that were made of turns.",
+            "Events extracted from turns and published.",
             registry=self.registry,
         )
         self.extract_failures = Counter(
             "memsieve_extract_failures",
-            "How often the language model gave no answer about a turn that can be taken, by the "
-            "reason.",
+            "How often the language model gave no usable answer about a turn, by reason.",
             ["reason"],
             registry=self.registry,
         )
         self.extract_seconds = Histogram(
             "memsieve_extract_seconds",
-            "How long the language model took for an answer about a turn.",
+            "The time of the language model's answer about a turn.",
             buckets=_SECONDS,
             registry=self.registry,
         )
@@ -215,20 +213,20 @@ class ApiMetrics:
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "memsieve_api_requests",
-            "How many requests the API has answered, by route and status.",
+            "Requests answered by the API, by route and status.",
             ["route", "status"],
             registry=self.registry,
         )
         self.seconds = Histogram(
             "memsieve_api_seconds",
-            "How long the API took to answer, by route.",
+            "The response time of the API, by route.",
             ["route"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.foreign_scopes = Counter(
             "memsieve_api_foreign_scopes",
-            "How often a scope was asked for that the token is not for, by the token's name.",
+            "Requests for a scope that the token does not cover, by the token's name.",
             ["token"],
             registry=self.registry,
         )
@@ -245,38 +243,38 @@ class ConsolidationMetrics:
         self.registry = CollectorRegistry()
         self.passes = Counter(
             "memsieve_consolidation_passes",
-            "How many passes were made.",
+            "Consolidation passes made.",
             registry=self.registry,
         )
         self.scopes = Counter(
             "memsieve_consolidation_scopes",
-            "How many scopes were looked at, by how that ended.",
+            "Scopes examined, by how the examination ended.",
             ["ended"],
             registry=self.registry,
         )
         self.judged = Counter(
             "memsieve_consolidation_pairs",
-            "How many pairs of memories were judged.",
+            "Pairs of memories judged.",
             registry=self.registry,
         )
         self.groups = Counter(
             "memsieve_consolidation_groups",
-            "How many groups of memories were joined.",
+            "Groups of memories merged.",
             registry=self.registry,
         )
         self.refused = Counter(
             "memsieve_consolidation_refused",
-            "How many proposals came too late: their memories had changed.",
+            "Proposals refused because their memories had changed meanwhile.",
             registry=self.registry,
         )
         self.removed = Counter(
             "memsieve_consolidation_removed_memories",
-            "How many live memories there are fewer.",
+            "The net reduction of live memories by consolidation.",
             registry=self.registry,
         )
         self.removal_rate = Gauge(
             "memsieve_consolidation_removal_rate",
-            "The share of its memories that the last pass has removed; 0.05 to 0.2 is usual, alert "
+            "The share of its memories that the last pass removed; 0.05 to 0.2 is normal, alert "
             "above 0.5.",
             registry=self.registry,
         )
@@ -287,12 +285,12 @@ class ConsolidationMetrics:
         )
         self.depth = Gauge(
             "memsieve_consolidation_depth",
-            "The most steps from a retired memory to the live one, in the last pass's scopes.",
+            "The longest chain of successors to a live memory, in the last pass's scopes.",
             registry=self.registry,
         )
         self.churn = Gauge(
             "memsieve_consolidation_churn",
-            "The largest share of a scope's memories that the last pass has retired or changed.",
+            "The largest share of a scope's memories that the last pass retired or changed.",
             registry=self.registry,
         )
 

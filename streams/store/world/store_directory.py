@@ -273,7 +273,7 @@ class StoreDirectory:
         foreign = [name for name in names if name.split(".")[0] not in stems]
         if foreign:
             raise NoStore(
-                f"{self.path} is no store and holds other files ({foreign[0]}, …): name a new "
+                f"{self.path} is not a store and holds other files ({foreign[0]}, …): name a new "
                 "directory"
             )
 

@@ -271,7 +271,7 @@ class _Reading:
             for why, count in self._refused.items()
             if count > SHOWN_MAX
         ]
-        untold = f"{self._untold:,} records lie behind a fence that is gone or cannot be read"
+        untold = f"{self._untold:,} records follow a fence that is gone or cannot be read"
         return [*self._notes, *more, *([untold] if self._untold else [])]
 
 
@@ -280,7 +280,7 @@ def _wordings(audit: Audit) -> str:
     memories = [stored.memory for stored in audit.state.values() if stored.memory.live]
     variants = sum(len(memory.variants) for memory in memories)
     folded = sum(memory.folded for memory in memories)
-    return f"nothing said is lost: {variants:,} variants, {folded:,} folded into the log"
+    return f"no text is lost: {variants:,} variants, {folded:,} folded into the log"
 
 
 def _sum(counts: Counts) -> Check:
@@ -311,7 +311,7 @@ def _event(record: Record) -> Event | None:
 
 
 def _expired(partition: int, beginning: int, untold: int) -> str:
-    told = f"{EVENTS.name}/{partition} begins at {beginning:,}: what lay before is not kept"
+    told = f"{EVENTS.name}/{partition} begins at {beginning:,}: earlier records are not kept"
     return f"{told}; for {untold:,} offsets there is no decision" if untold else told
 
 
@@ -364,7 +364,7 @@ class _Followed:
         after = await self.copied.levels(self.audit.partitions)
         for partition, reached in self.levels.items():
             if after.get(partition, BEGINNING).offset < reached.offset:
-                raise Transient(f"{self._who} was rebuilt or swapped meanwhile: run it again")
+                raise Transient(f"{self._who} was rebuilt or replaced meanwhile: run it again")
 
     def _take(self, found: Stored | Told | Flawed) -> None:
         if isinstance(found, Flawed):

@@ -96,7 +96,7 @@ class SqliteCopy:
 
     path: Path
     name: str = "sqlite"
-    remedy: str = "delete it: it is written anew from the log at the next start"
+    remedy: str = "delete it: it is rewritten from the log at the next start"
     whole: bool = False
 
     @property
@@ -125,7 +125,7 @@ class JsonlCopy:
 
     directory: Path
     name: str = "jsonl"
-    remedy: str = "delete it: it is written anew from the log at the next start"
+    remedy: str = "delete it: it is rewritten from the log at the next start"
     whole: bool = False
 
     @property
@@ -194,7 +194,7 @@ class MemoriesMdCopy:
 
     @property
     def remedy(self) -> str:
-        return f"delete {level_of(self.file)}: the file is brought in step at the next start"
+        return f"delete {level_of(self.file)}: the file is synchronised at the next start"
 
     @property
     def is_kept(self) -> bool:

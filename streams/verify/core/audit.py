@@ -95,7 +95,7 @@ class Audit:
 
     def beginning_lost(self, position: Position) -> None:
         """Record that a partition no longer has its first records."""
-        what = "is where the decisions begin: what lay before is gone"
+        what = "is where the decisions begin: earlier ones are gone"
         self.log.add(Problem.BEGINNING_LOST, place_of(position), what)
         self.pairings[position.partition].doubt()
         self._stop(position)
@@ -128,7 +128,7 @@ class Audit:
             if offsets:
                 self.stopped.setdefault(partition, min(offsets))
         for identity, place in self._skipped.items():
-            what = f"memory {identity} is to be changed, but is not what it was for the decision"
+            what = f"memory {identity} should be changed, but differs from what the decision saw"
             self.fold.add(Problem.DOES_NOT_BUILD, place, what)
 
     def decision(self, decision: Decision, position: Position, *, holed: bool = False) -> None:

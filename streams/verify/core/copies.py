@@ -106,7 +106,7 @@ class Copy:
         found = Findings()
         for identity, stored in self._state.items():
             if identity not in self._seen and self._lacks(identity, stored, is_compared):
-                found.add(Problem.LACKING, identity, "the log has it, the copy has not")
+                found.add(Problem.LACKING, identity, "it is in the log, but not in the copy")
         for identity, flaw in self._flawed.items():
             found.add(Problem.DIFFERING, identity, flaw)
         for identity, held in self._suspects.items():
@@ -130,7 +130,7 @@ class Copy:
     def _add_unexplained(self, found: Findings, identity: MemoryId, held: Stored | Told) -> None:
         known = self._expected(identity) or self._state.get(identity)
         if known is None:
-            found.add(Problem.EXTRA, identity, "the copy has it, the log knows no such memory")
+            found.add(Problem.EXTRA, identity, "it is in the copy; the log knows no such memory")
         else:
             found.add(Problem.DIFFERING, identity, self._difference(known, held))
 
@@ -167,7 +167,7 @@ class Copy:
         if self._whole and isinstance(found, Stored):
             names += ["vector"] if _bits(expected) != _bits(found) else []
             names += ["decisions"] if expected.decided != found.decided else []
-        return f"is not what the log says in: {', '.join(names)}"
+        return f"differs from the log in: {', '.join(names)}"
 
 
 def _named(held: Stored | Told) -> tuple[MemoryId, int]:

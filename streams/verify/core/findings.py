@@ -53,22 +53,22 @@ class Problem(StrEnum):
 
 
 _RESTORE = "restore the log from a copy"
-_PARTITIONS = "restore the topics from a copy, or begin anew under another kafka.prefix"
-_REPORT = f"{_RESTORE}; where no copy is better, please report this, with the log"
+_PARTITIONS = "restore the topics from a copy, or start over under another kafka.prefix"
+_REPORT = f"{_RESTORE}; if no copy is better, please report this, with the log"
 REMEDIES: Mapping[Problem, str] = {
     Problem.BEGINNING_LOST: f"{_RESTORE}, and keep {DECISIONS.name} forever",
-    Problem.RECORD_LOST: f"{_RESTORE}; nobody has asked for it to be erased",
+    Problem.RECORD_LOST: f"{_RESTORE}; no request has erased it",
     Problem.CUT_SHORT: _RESTORE,
     Problem.DAMAGED: _RESTORE,
-    Problem.NEWER: f"upgrade this memsieve; where no newer one wrote it, {_RESTORE}",
+    Problem.NEWER: f"upgrade this memsieve; if no newer one wrote it, {_RESTORE}",
     Problem.MISLABELLED: _RESTORE,
     Problem.FENCE_DAMAGED: _RESTORE,
     Problem.FENCE_WITHOUT_OWNER: _RESTORE,
     Problem.PARTITIONS_DIFFER: _PARTITIONS,
     Problem.FENCE_MISPLACED: _PARTITIONS,
-    Problem.UNDECIDED: f"{_RESTORE}; where it never was decided on, publish the event again",
+    Problem.UNDECIDED: f"{_RESTORE}; if it was never decided, publish the event again",
     Problem.NO_EVENT: _RESTORE,
-    Problem.BEYOND_EVENTS: f"{_RESTORE}: {EVENTS.name} was made anew or has lost records",
+    Problem.BEYOND_EVENTS: f"{_RESTORE}: {EVENTS.name} was recreated or has lost records",
     Problem.OTHER_EVENT: _RESTORE,
     Problem.DECIDED_TWICE: _REPORT,
     Problem.DOES_NOT_BUILD: _RESTORE,
@@ -79,12 +79,12 @@ REMEDIES: Mapping[Problem, str] = {
     Problem.WORDING_LOST: _REPORT,
     Problem.NO_SUCCESSOR: _REPORT,
     Problem.SUCCESSOR_CYCLE: _REPORT,
-    Problem.NO_DEAD_LETTER: "restore the log from a copy, or mend the event and publish it again",
+    Problem.NO_DEAD_LETTER: "restore the log from a copy, or fix the event and publish it again",
     Problem.DEAD_LETTER_DAMAGED: _RESTORE,
     Problem.NOT_FORWARDED: "publish the event again, keyed by its scope",
-    Problem.OTHER_LOG: "restore the copy of the log that goes furthest; where there is none, "
+    Problem.OTHER_LOG: "restore the copy of the log that is most complete; if there is none, "
     "delete what follows it, and what the log lacks is lost",
-    Problem.UNEQUAL: "mend what the other checks have found",
+    Problem.UNEQUAL: "resolve what the other checks have found",
 }
 """The remedies of the problems whose remedy does not depend on the component concerned."""
 

@@ -34,7 +34,7 @@ def require_own(given: str, expected: str) -> None:
     if not same(given, expected):
         raise Refused(
             HTTPStatus.FORBIDDEN,
-            "the form is not of this login; go back, load the page anew and send it again",
+            "the form belongs to another login; go back, reload the page and send it again",
             field="csrf",
         )
 

@@ -73,7 +73,7 @@ def add_routes(app: FastAPI, desk: Desk, doubts: Doubts) -> None:
         """Take the last answer of this login back, and show its pair again."""
         session = session_of(request)
         if not session.trail:
-            session.notice = "There is nothing to take back."
+            session.notice = "There is nothing to undo."
             return _on(chosen)
         step = session.trail.pop()
         if step.verdict is not None:
@@ -81,7 +81,7 @@ def add_routes(app: FastAPI, desk: Desk, doubts: Doubts) -> None:
             try:
                 session.notice = await _taken_back(desk, question, desk.author(request))
             except Declined as error:
-                session.notice = f"Not taken back: {error}."
+                session.notice = f"Not undone: {error}."
                 session.trail.append(step)
         return RedirectResponse(
             address(f"/review/{step.review_id}", **dict(chosen)), HTTPStatus.SEE_OTHER
@@ -141,7 +141,7 @@ async def _settle(
 def _noted(decision: Decision | None) -> str:
     """Tell what is to be known of an answer that did not simply take effect."""
     if decision is None:
-        return "Asked for; the services decide when its turn comes."
+        return "Requested; the services will decide on it."
     late = isinstance(decision, Ignore) and decision.evidence.reason is not Reason.ANSWERED
     return f"Nothing changed: {why(decision)}." if late else ""
 
@@ -151,11 +151,11 @@ async def _taken_back(desk: Desk, question: Question, author: str) -> str:
     if question.settled is None and question.reopened_by is None:
         raise Declined(Why.CONFLICT, "the services have not decided on that answer yet")
     if question.settled is None:
-        return "Somebody has taken that back already."
+        return "Somebody has already undone that."
     if question.answerable:
         return "That answer changed no memory. Another one takes its place."
     await desk.life.undo(question.settled.decision_id, author, "taken back on the page")
-    return "Taken back: both memories are as they were."
+    return "Undone: both memories are restored."
 
 
 def _texts(question: Question | None) -> tuple[list[Run], list[Run]]:

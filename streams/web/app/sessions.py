@@ -105,7 +105,7 @@ class SessionDoor:
             return None
         session = self._sessions.find(HTTPConnection(scope).cookies.get(COOKIE, ""))
         if session is None:
-            raise Refused(HTTPStatus.UNAUTHORIZED, "log in first, with a token that is known here")
+            raise Refused(HTTPStatus.UNAUTHORIZED, "log in first, with a valid token")
         scope.setdefault("state", {})["session"] = session
         return session.grant
 

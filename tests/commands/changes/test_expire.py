@@ -204,7 +204,7 @@ def test_people_are_shown_as_many_as_they_ask_for(memsieve: Memsieve) -> None:
 def test_without_a_table_nothing_ends(memsieve: Memsieve) -> None:
     told = memsieve("memory", "expire", "--store", "store", "--at", "2126-04-02T09:00Z", "--json")
     assert told.json()["ended"] == 0
-    assert told.err == "policy default has no [expiry]: nothing ends by itself\n"
+    assert told.err == "policy default has no [expiry]: nothing expires\n"
 
 
 def test_what_will_be_over_is_asked_for_now(memsieve: Memsieve) -> None:

@@ -82,7 +82,7 @@ def test_what_was_for_a_session_alone_ends_with_it(memsieve: Memsieve, tmp_path:
     assert live == {"The lamp is on.", "The grating needs a key.", "The cyclops sleeps."}
     again = memsieve("memory", "sessions", "end", "3", *options)
     assert again.out.splitlines() == [
-        "ended         0   ephemeral memories of this session alone",
+        "ended         0   ephemeral memories of this session only",
         "stay          1   pinned, or changed meanwhile",
     ]
     back = episode("The thief is in the next room.", "4", event_id="back")

@@ -219,7 +219,7 @@ def test_what_is_asked_for_must_be_clear(memsieve: Memsieve) -> None:
         (
             ("memory", "rate", identity),
             2,
-            "nothing to tell: give --helpful, --harmful or --accessed",
+            "nothing to record: give --helpful, --harmful or --accessed",
         ),
         (("memory", "rate", identity, "--helpful", "-1"), 2, "--helpful"),
         (
@@ -303,7 +303,7 @@ def test_what_was_cut_off_behind_an_undo_is_made_up_for(memsieve: Memsieve, tmp_
     assert GOATS not in live(memsieve)
     told = ask(memsieve, "undo", first["decision_id"], "--dry-run")
     assert (told.code, told.out) == (2, "")
-    assert "1 events behind it were not decided again" in told.err
+    assert "1 later events were not decided again" in told.err
     assert ask(memsieve, "undo", first["decision_id"]).out.startswith("insert: kept as the new")
     assert GOATS in live(memsieve)
     assert ask(memsieve, "undo", first["decision_id"]).code == 2

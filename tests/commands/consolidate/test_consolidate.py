@@ -190,7 +190,7 @@ def test_what_somebody_has_undone_is_joined_by_no_later_pass_nor_shown_as_one(
 def test_what_is_not_due_is_left_alone_and_told(memsieve: Memsieve, store: Path) -> None:
     assert store.is_dir()
     few = memsieve("consolidate", "--store", "s")
-    assert "2 scopes left alone: too few memories" in few.out
+    assert "2 scopes skipped: too few memories" in few.out
     Path("memsieve.toml").write_text("[consolidate]\nmemories_min = 6\n")
     assert memsieve("consolidate", "--store", "s", "--json").json()["groups"] == 2
     Path("memsieve.toml").write_text("[consolidate]\nmemories_min = 1\n")

@@ -170,8 +170,8 @@ def test_of_all_that_are_open_those_that_would_only_fail_again_are_left(
     assert result.code == 0
     [done, row, wild] = result.out.splitlines()
     assert done.startswith("requeued  ")
-    assert "bad.jsonl:1: would only fail again: scope holds the wildcard *" in wild
-    assert "bad.jsonl:3: is a row of a file and no event; mend the file" in row
+    assert "bad.jsonl:1: would fail again: scope holds the wildcard *" in wild
+    assert "bad.jsonl:3: is a row of a file, not an event; mend the file" in row
     assert [one["origin"] for one in listed(memsieve)] == ["bad.jsonl:3", "bad.jsonl:1"]
     result = letters(memsieve, "requeue", "--all-open")
     assert result.code == 2
@@ -213,8 +213,8 @@ def test_what_is_asked_for_must_be_clear(memsieve: Memsieve) -> None:
         ("requeue",): "give the ids of dead letters, or --all-open",
         ("drop",): "give the ids of dead letters, or --all-open",
         ("requeue", "x", "--all-open"): "give the ids of dead letters, or --all-open",
-        ("requeue", "--all-open", "--with", "event.json"): "--with mends one dead letter",
-        ("requeue", "x", "y", "--with", "event.json"): "--with mends one dead letter",
+        ("requeue", "--all-open", "--with", "event.json"): "--with replaces one dead letter",
+        ("requeue", "x", "y", "--with", "event.json"): "--with replaces one dead letter",
         ("requeue", "x", "--with", "none"): "--with none: No such file or directory",
         ("requeue", "x", "--with", "."): "--with .: Is a directory",
         ("requeue", ""): "ID is empty",

@@ -188,9 +188,7 @@ def test_the_summary_says_where_that_lies_what_was_set_aside(
     assert named.err.splitlines()[-1].strip() == "they lie in bad.jsonl"
     assert len(letters(tmp_path / "bad.jsonl")) == 1
     nowhere = memsieve("extract", "turns.jsonl")
-    assert nowhere.err.splitlines()[-1].strip() == (
-        "they are kept nowhere: name a file with --rejects"
-    )
+    assert nowhere.err.splitlines()[-1].strip() == ("they are not kept: name a file with --rejects")
     assert "they" not in memsieve("extract", "turns.jsonl", "--dry-run").out
     as_json = ("extract", "turns.jsonl", "--out", "e", "--json")
     assert memsieve(*as_json).json()["rejects"] == "e.rejects.jsonl"
@@ -247,7 +245,7 @@ def test_places_and_scores_reach_a_memories_md(memsieve: Memsieve, tmp_path: Pat
         (("--out", "turns.jsonl"), "turns.jsonl:1 is no event"),
         (("--out", "nowhere/events.jsonl"), "nowhere/events.jsonl cannot be written"),
         (("--rejects", "."), ". cannot be written"),
-        (("--rejects", "turns.jsonl"), "turns.jsonl holds something else than dead letters"),
+        (("--rejects", "turns.jsonl"), "turns.jsonl holds more than dead letters"),
         (("--llm",), "llm.base_url is not set"),
     ],
 )
@@ -396,7 +394,7 @@ def test_an_answer_that_cannot_be_taken_is_asked_for_again_and_then_set_aside(
     assert event.turn == 2
     (letter,) = letters(tmp_path / "e.rejects.jsonl")
     assert letter.origin == "turns.jsonl:1"
-    assert letter.error.endswith("gave no answer that can be taken: not JSON")
+    assert letter.error.endswith("gave no usable answer: not JSON")
     assert HATCH not in letter.error
     assert json.loads(base64.b64decode(letter.value)) == hatch(1)
     with served(in_turn(remembered(DOG)), tmp_path) as server:

@@ -329,7 +329,7 @@ def test_without_one_of_the_classes_its_rates_are_null(memsieve: Memsieve, tmp_p
         ("{", "bad.jsonl:2: not JSON"),
         ({"a": "x"}, "bad.jsonl:2: label is missing; add it, null for a row to be skipped"),
         ({"a": "x", "label": 1}, "bad.jsonl:2: b is missing; give it a text"),
-        ({"a": 7, "b": "x", "label": 1}, "bad.jsonl:2: a is no text and no event"),
+        ({"a": 7, "b": "x", "label": 1}, "bad.jsonl:2: a is neither a text nor an event"),
         ({"a": " ", "b": "x", "label": 1}, "bad.jsonl:2: a: text is empty"),
         ({"a": {"text": "x", "mood": 1}, "b": "x", "label": 1}, "a: mood is no field"),
         ({"a": "x", "b": "y", "label": 2}, "label 2 is none of 1, 0, same, refines, refined-by"),
@@ -358,7 +358,7 @@ def test_pairs_and_streams_are_measured_apart(memsieve: Memsieve, tmp_path: Path
     write(tmp_path / "both.jsonl", PAIRS[0], {"text": "x", "cluster": "x"})
     refused = memsieve("policy", "evaluate", "both.jsonl")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
-    assert "labelled pairs and streams are measured apart" in refused.err
+    assert "labelled pairs and streams are measured separately" in refused.err
 
 
 def test_what_cannot_be_written_is_named(memsieve: Memsieve, pairs: Path) -> None:

@@ -37,8 +37,8 @@ def test_flags_win_over_variables_over_the_file_over_defaults(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("stoer = 'x'", "stoer is no setting; did you mean store?"),
-        ("[run]\nbatch_recrods = 5", "run.batch_recrods is no setting"),
+        ("stoer = 'x'", "stoer is not a setting; did you mean store?"),
+        ("[run]\nbatch_recrods = 5", "run.batch_recrods is not a setting"),
         ("[run]\nbatch_records = 0", "run.batch_records: should be greater than or equal to 1"),
         ("[index]\nkind = 'faiss'", "index.kind: should be 'edge', 'exact' or 'qdrant'"),
         ("store = ", "memsieve.toml is not TOML"),
@@ -61,7 +61,7 @@ def test_a_misspelt_variable_is_an_error(
     monkeypatch.setenv("MEMSIEVE_INDEX__KIDN", "edge")
     result = memsieve("service", "settings", "show")
     assert result.code == 2
-    assert "MEMSIEVE_INDEX__KIDN is no setting; did you mean index.kind?" in result.err
+    assert "MEMSIEVE_INDEX__KIDN is not a setting; did you mean index.kind?" in result.err
 
 
 def test_secrets_are_masked() -> None:
@@ -120,7 +120,7 @@ def test_doctor_leaves_a_store_alone_that_is_being_written(
 def test_doctor_is_content_before_the_first_run(memsieve: Memsieve) -> None:
     result = memsieve("check")
     assert result.code == 0
-    assert "none yet in memsieve-store; the first run makes it" in result.out
+    assert "none yet in memsieve-store; the first run creates it" in result.out
 
 
 def test_doctor_names_what_is_damaged_and_still_examines_the_rest(
@@ -147,7 +147,7 @@ def test_doctor_finds_vectors_that_are_not_those_of_the_log(
         chunk.write_bytes(bytes(chunk.stat().st_size))
     result = memsieve("check", "--store", "store")
     assert result.code == 3
-    assert "2 memories of store/index are not what the log says" in result.out
+    assert "2 memories of store/index differ from the log" in result.out
     shutil.rmtree(tmp_path / "store" / "index")
     memsieve("run", "facts.jsonl", "--store", "store")
     assert memsieve("check", "--store", "store").code == 0
@@ -216,7 +216,7 @@ def test_a_store_that_cannot_be_written_is_read_and_that_is_said(
         kept = memsieve("memory", "list", "--store", "backup", "--json").json()
         refused = memsieve("run", "facts.jsonl", "--store", "backup")
     assert (examined.code, audited.code) == (0, 0), examined.out + audited.out
-    assert "it can be read, and not written" in examined.out
+    assert "it is readable but not writable" in examined.out
     assert (
         "edge, 2 memories, 0 retired, all as the log says, by a copy of it, for it cannot be "
         "written" in examined.out

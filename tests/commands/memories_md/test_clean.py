@@ -199,7 +199,7 @@ def test_the_report_says_what_stays_what_goes_and_why(memsieve: Memsieve) -> Non
     assert '12  "Sleep" goes: a memory states the same fact' in shown.out
     assert '"During the day, the keeper sleeps upstairs."' in shown.out
     assert "4 live entries, 2 said by others: 2 afterwards (50.0% fewer)" in shown.out
-    assert "nothing was written: --apply does it" in shown.err
+    assert "Dry run: nothing was written; --apply writes it" in shown.err
 
 
 @pytest.mark.covers("D33", "D40", "D21", "B73")

@@ -157,7 +157,7 @@ def test_what_cannot_be_read_is_told_with_its_line(memsieve: Memsieve, tmp_path:
     problems = {problem["line"]: problem["message"] for problem in told.json()["problems"]}
     assert "no header of an entry" in problems[14]
     assert "belongs to no location" in problems[19]
-    assert problems[27] == "says the same as line 24; remove one of them"
+    assert problems[27] == "states the same as line 24; remove one of them"
     assert "text contains the character U+0000" in problems[30]
     assert "Memories.md:14: " in told.err
     assert [entry["title"] for entry in told.json()["entries"]] == ["Bats", "Pit", "Pit"]

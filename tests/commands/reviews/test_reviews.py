@@ -172,7 +172,7 @@ def test_what_is_asked_for_must_be_clear(memsieve: Memsieve) -> None:
         (("answer", "", "same"), 2, "ID is empty"),
         (("show", ""), 2, "ID is empty"),
         (("show", "nothing"), 5, "no question in store has the id nothing"),
-        (("answer",), 2, "without a terminal nobody can be asked: give ID and a verdict"),
+        (("answer",), 2, "there is no terminal to ask on: give ID and a verdict"),
     ):
         result = reviews(memsieve, *arguments)
         assert (result.code, result.out) == (code, "")

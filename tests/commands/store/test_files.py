@@ -151,7 +151,7 @@ def test_rows_that_name_nobody_are_of_one_scope_and_that_is_said(
         (
             [{"question": one["note"], "answer": one["note"]} for one in ROWS],
             [],
-            "which column holds the text cannot be told; name it with --text-field COLUMN",
+            "the column with the text is unclear; name it with --text-field COLUMN",
         ),
         (
             [{"note": text, "animal": animal} for text in TEXTS for animal in ("cat", "dog")],
@@ -198,7 +198,7 @@ def nothing(_: Path) -> None: ...
             write(b"Ana likes tea.\nBo likes cake.\n"),
             "notes.txt: no row can be read, such as line 1: not JSON",
         ),
-        ("notes.json", write(b'["Ana likes tea."]'), "such as line 1: is no JSON object"),
+        ("notes.json", write(b'["Ana likes tea."]'), "such as line 1: is not a JSON object"),
         (
             "notes.csv",
             write("note\nИмя и жизнь\n".encode("cp1251")),
@@ -353,7 +353,7 @@ def test_times_that_cannot_be_are_told_in_the_summary(memsieve: Memsieve, tmp_pa
     (tmp_path / "facts.jsonl").write_text(lines(rows), encoding="utf-8")
     result = memsieve("run", "facts.jsonl", "--store", "store")
     assert (
-        "2 events say that they happened before 1971, or are still to come, such as 0 on 0001-01-01"
+        "2 events are dated before 1971 or in the future, such as 0 on 0001-01-01"
     ) in result.out
     again = memsieve("run", "facts.jsonl", "--store", "store", "--json").json()
     assert again["unlikely_times"] == 2
@@ -389,4 +389,4 @@ def test_a_column_called_like_a_time_that_is_none_is_told(
     rows = [{**row, "when": "03/04/2026"} for row in ROWS]
     (tmp_path / "notes.jsonl").write_text(lines(rows), encoding="utf-8")
     result = memsieve("run", "notes.jsonl", "--store", "store")
-    assert "; when holds no times that can be read, so rows count as said now\n" in result.err
+    assert "; when holds no readable times, so rows are dated now\n" in result.err

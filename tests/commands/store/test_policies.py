@@ -110,7 +110,7 @@ def test_what_there_is_not_is_refused_in_one_line(
         (
             "similarity_min = 0.75",
             "similarity_mn = 0.75",
-            "nominate.similarity_mn is no key of a policy; did you mean nominate.similarity_min?",
+            "nominate.similarity_mn is not a policy key; did you mean nominate.similarity_min?",
         ),
         (
             f'model = "{MODEL}"',
@@ -223,7 +223,7 @@ def test_two_policies_are_compared_key_by_key(memsieve: Memsieve, tmp_path: Path
 def test_policies_that_decide_alike_have_no_differences(memsieve: Memsieve, tmp_path: Path) -> None:
     write(tmp_path / "same.toml", ZORK.replace("0.95", "0.950").replace("# ", "#"))
     result = memsieve("policy", "compare", "zork-semantic", "same.toml")
-    assert (result.code, result.err) == (0, "they decide alike\n")
+    assert (result.code, result.err) == (0, "their rules are equal\n")
 
 
 def test_what_is_shown_cannot_steer_a_terminal(memsieve: Memsieve, tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_file_of_ones_own_can_be_changed_like_one_that_ships(tmp_path: Path) -
     [
         (
             "default {bands.mach = 0.9}",
-            "bands.mach is no key of a policy; did you mean bands.match",
+            "bands.mach is not a policy key; did you mean bands.match",
         ),
         ("default {bands.match = -0.5}", "bands.match: should be greater than or equal to 0"),
         ("default {bands.match}", "is no inline table of TOML"),
@@ -343,7 +343,7 @@ def test_the_policies_that_extend_the_default_differ_in_what_they_say() -> None:
         ('"mine.toml"', "extends: it cannot extend itself; name another"),
         ('"other.toml"', "extends: other.toml extends mine.toml itself, and only a policy that"),
         ('"broken.toml"', "extends: policy broken.toml: not TOML: "),
-        ("7", "extends: name one policy, or a file beside this one"),
+        ("7", "extends: name one policy, or a file next to this one"),
     ],
 )
 def test_a_policy_that_cannot_be_extended_is_one_line(

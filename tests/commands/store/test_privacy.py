@@ -89,7 +89,7 @@ def test_what_was_kept_out_is_told_by_its_kind(memsieve: Memsieve) -> None:
     run(memsieve)
     [blocked] = memsieve("decisions", "--store", "store", "--kind", "block", "--json").json()
     assert (blocked["event_id"], blocked["found"]) == ("key", ["secret"])
-    assert blocked["why"] == "it held what the policy keeps out: secret"
+    assert blocked["why"] == "it contains what the policy excludes: secret"
     assert memsieve("explain", blocked["decision_id"], "--store", "store").out.splitlines()[:2] == [
         f"decision   {blocked['decision_id']}",
         f"block: {blocked['why']}",

@@ -194,7 +194,7 @@ def test_a_directory_of_other_things_is_not_made_a_store(
     write_events(tmp_path / "facts.jsonl", *TEXTS)
     result = memsieve("run", "facts.jsonl", "--store", "home")
     assert result.code == 3
-    assert "home is no store and holds other files (thesis.txt, …)" in result.err
+    assert "home is not a store and holds other files (thesis.txt, …)" in result.err
     assert [path.name for path in (tmp_path / "home").iterdir()] == ["thesis.txt"]
 
 
@@ -253,7 +253,7 @@ async def _rebuild_in_part(store: Path, *, decisions: int) -> None:
 
 BAD_LINES: dict[str, tuple[bytes, str]] = {
     "not JSON": (b"Ana likes tea.", "not JSON"),
-    "a JSON array": (b"[1, 2]", "no JSON object"),
+    "a JSON array": (b"[1, 2]", "not a JSON object"),
     "a wrong type": (b'{"scope": "a/b", "text": 5}', "text should be a valid string"),
     "a missing scope": (b'{"text": "Ana likes tea."}', "column scope is missing"),
     "an empty scope": (b'{"scope": "", "text": "Ana likes tea."}', "scope"),
@@ -276,7 +276,7 @@ BAD_LINES: dict[str, tuple[bytes, str]] = {
     ),
     "a day that may be two": (
         b'{"scope": "a/b", "text": "Tea.", "occurred_at": "03/04/2026"}',
-        "column occurred_at may mean two days",
+        "column occurred_at is ambiguous",
     ),
     "an unknown kind": (b'{"kind": "dream", "schema_version": 1}', "kind is 'dream'"),
     "an unknown version": (

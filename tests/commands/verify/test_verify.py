@@ -328,7 +328,7 @@ class Emptied(IndexCopy):
 async def test_an_index_that_is_made_anew_meanwhile_is_not_judged() -> None:
     schedule = Schedule(0)
     schedule.run()
-    with pytest.raises(Transient, match="the index was rebuilt or swapped meanwhile"):
+    with pytest.raises(Transient, match="the index was rebuilt or replaced meanwhile"):
         await audited(schedule.cluster.log, [Emptied(schedule.cluster.index, "", "")], nobody)
 
 
@@ -651,7 +651,7 @@ DAMAGES: Mapping[str, tuple[Damage, Found, str]] = {
     "the index has another text": (
         index_with_another_text,
         {"index": {"differing": 1}},
-        "is not what the log says in: text",
+        "differs from the log in: text",
     ),
     "the index has an older version": (
         index_with_an_older_version,
@@ -716,7 +716,7 @@ def test_people_are_told_what_was_found_and_what_to_do(memsieve: Memsieve, store
     result = memsieve("check", "--full", "--store", "store")
     assert result.code == 8
     assert "!!  index       1 lacking\n" in result.out
-    assert f"index: 1 lacking\n  {identity} the log has it, the copy has not\n" in result.out
+    assert f"index: 1 lacking\n  {identity} it is in the log, but not in the copy\n" in result.out
     assert "  to do: delete store/index and run again" in result.out
     assert result.err == "verification failed\n"
 
@@ -805,7 +805,7 @@ def test_behind_a_fence_that_cannot_be_read_the_next_one_counts(
     assert found(report) == {"log": {"fence-damaged": 1}}
     counts = report["counts"]
     assert (counts["fences"], counts["decisions"]["insert"], counts["in_doubt"]) == (1, 1, 8)
-    assert "8 records lie behind a fence that is gone or cannot be read" in report["notes"]
+    assert "8 records follow a fence that is gone or cannot be read" in report["notes"]
 
 
 def test_what_is_not_kept_any_more_is_noted(memsieve: Memsieve, store: Store) -> None:
@@ -817,7 +817,7 @@ def test_what_is_not_kept_any_more_is_noted(memsieve: Memsieve, store: Store) ->
     assert report["counts"]["events"] == 9
     assert report["notes"] == [
         "1 rejects: no dead letter was found, but the first are not kept",
-        "memory.events/0 begins at 3: what lay before is not kept",
+        "memory.events/0 begins at 3: earlier records are not kept",
         "1 forwards: no event was found, but the first are not kept",
     ]
 
@@ -1063,7 +1063,7 @@ SINK_DAMAGES: Mapping[str, tuple[Callable[[Sinks], object], Found, str]] = {
             "WHERE text = 'The cellar is flooded.'"
         ),
         {"sqlite": {"differing": 1}},
-        "is not what the log says in: text",
+        "differs from the log in: text",
     ),
     "a record cannot be read": (
         lambda sinks: sinks.sql(
@@ -1103,7 +1103,7 @@ SINK_DAMAGES: Mapping[str, tuple[Callable[[Sinks], object], Found, str]] = {
     "the feed has another text": (
         feed_with_another_text,
         {"jsonl": {"differing": 1}},
-        "is not what the log says in: text",
+        "differs from the log in: text",
     ),
     "the feed has one more": (
         feed_with_one_more,

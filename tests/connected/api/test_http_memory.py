@@ -157,11 +157,11 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
     (lambda m: m.add("x", scope=BEN), NotAllowed, "scope: the token may not write this scope"),
     (lambda m: m.search("x", scope=BEN), NotAllowed, "scope: the token may not read this"),
     (lambda m: m.recall(scope=ANA, budget=1), InvalidRequest, "is 1, and a block takes"),
-    (lambda m: m.get("nothing?y#z"), NotFound, "no memory of your scopes has the id nothing?y#z"),
+    (lambda m: m.get("nothing?y#z"), NotFound, "no memory in your scopes has the id nothing?y#z"),
     (lambda m: m.get("../reviews"), NotFound, "nothing has the id ../reviews"),
     (lambda m: m.get(""), InvalidRequest, "memory_id: is empty"),
-    (lambda m: m.undo("nothing"), NotFound, "no decision of your scopes has the id nothing"),
-    (lambda m: m.answer("nothing", "same"), NotFound, "no question of your scopes has the id"),
+    (lambda m: m.undo("nothing"), NotFound, "no decision in your scopes has the id nothing"),
+    (lambda m: m.answer("nothing", "same"), NotFound, "no question in your scopes has the id"),
 ]
 
 

@@ -45,6 +45,6 @@ async def test_services_end_what_was_for_a_session_alone(
         "memory", "sessions", "end", "4", "--author", "game", "--wait", "1", code=7
     )
     assert unheard.startswith("ended         0   ephemeral")
-    assert "\nasked         1   to end, of the services, which have not decided yet" in unheard
+    assert "\nasked         1   requested; the services have not decided yet" in unheard
     assert "no owner has decided on 1 of 1 requests within 1 s" in unheard
     assert "every reject has its dead letter" in served.memsieve("check", "--full")

@@ -94,7 +94,7 @@ async def test_an_undo_that_comes_too_late_is_planned_anew(served: Installation)
             told, said = asking.communicate(timeout=100)
             assert asking.returncode == 0, said
             assert service.stop() == 0
-    assert "1 of 1 refused: what it is about has changed since it was planned" in said
+    assert "1 of 1 refused: its memories have changed since it was planned" in said
     assert "planned anew and asked again (2 of 5)" in said
     assert "\nwith   " in told
     assert "because an earlier decision was undone" in told
@@ -117,21 +117,21 @@ async def test_what_nobody_decides_in_time_stays_asked(served: Installation) -> 
     place = f"memory.events/{partition_of(ANA, PARTITIONS)}"
 
     at_once = served.memsieve(*rate, "1", "--wait", "0")
-    assert at_once.startswith(f"published as {place}/1; what comes of it: memsieve explain ")
+    assert at_once.startswith(f"published as {place}/1; for the result: memsieve explain ")
     assert len(at_once.splitlines()) == 1
 
     began = time.monotonic()
     late = served.memsieve(*rate, "2", "--wait", "2", code=7)
     assert time.monotonic() - began > 2
-    assert f"published as {place}/2; what comes of it: memsieve explain " in late
-    assert "no owner has decided on 1 of 1 requests within 2 s: they stay asked" in late
+    assert f"published as {place}/2; for the result: memsieve explain " in late
+    assert "no owner has decided on 1 of 1 requests within 2 s: they stay queued" in late
 
     with served.asking(*rate, "4", "--wait", "600") as asking:
         wait_until(lambda: published(asking), "it waits")
         asking.send_signal(signal.SIGINT)
         told, said = asking.communicate(timeout=30)
         assert (asking.returncode, told) == (130, "")
-        assert f"interrupted; what was asked for stays asked, as {place}/3: " in said
+        assert f"interrupted; the request stays queued, as {place}/3: " in said
 
     with served.running("serve") as service:
         wait_until(lambda: len(revisions(served)) == 3, "all are decided on in their turn")

@@ -107,8 +107,7 @@ def test_without_bf16_fast_is_refused_with_the_remedy(monkeypatch: pytest.Monkey
     with pytest.raises(NoModel) as refused:
         wiring.verify_model(EmbedderSettings(precision="fast"))
     assert str(refused.value) == (
-        "embedder.precision fast needs a processor with bf16, which this one has not: set "
-        "embedder.precision to exact"
+        "embedder.precision fast requires a processor with bf16: set embedder.precision to exact"
     )
     assert settled("auto", describe(DEFAULT_MODEL)) == "exact"
 

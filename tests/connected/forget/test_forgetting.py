@@ -139,7 +139,7 @@ async def test_what_has_changed_since_it_was_planned_is_forgotten_all_the_same(
     gone = live(installation)[VAULT]
     await publish(connection, VAULT, first=2)
     unheard = installation.memsieve("forget", gone, "--wait", "1", code=7)
-    assert "\npublished as memory.events/0/3; what comes of it: memsieve explain " in unheard
+    assert "\npublished as memory.events/0/3; for the result: memsieve explain " in unheard
     assert "no owner has decided on 1 of 1 requests within 1 s" in unheard
     with installation.asking("forget", gone, "--wait", "90", "--json") as asking:
         wait_until(lambda: published(asking), "it is published")
@@ -147,7 +147,7 @@ async def test_what_has_changed_since_it_was_planned_is_forgotten_all_the_same(
             told, said = asking.communicate(timeout=100)
             assert asking.returncode == 0, said
             assert service.stop() == 0
-    assert "1 of 1 refused: what it is about has changed since it was planned" in said
+    assert "1 of 1 refused: its memories have changed since it was planned" in said
     done = json.loads(told)
     assert (done["forgotten"], done["undecided"]) == ([gone], [])
     assert len(done["decisions"]) == len(done["published"]) == 1

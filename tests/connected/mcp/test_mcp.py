@@ -219,7 +219,7 @@ async def test_a_model_is_told_what_each_tool_takes_and_does(tmp_path: Path) -> 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("remember", {"scope": ANA}, "text: is missing"),
     ("remember", {"text": TEA}, "scope: is missing"),
-    ("remember", {"scope": ANA, "text": TEA, "mood": 1}, "mood: is no argument of remember; "),
+    ("remember", {"scope": ANA, "text": TEA, "mood": 1}, "mood: is not an argument of remember; "),
     ("remember", {"scope": "a/*", "text": TEA}, "scope: holds the wildcard *; name one exact"),
     ("remember", {"scope": ["a"], "text": TEA}, "scope: should be a valid string"),
     ("remember", {"scope": ANA, "text": " "}, "text: is empty or only white space"),
@@ -229,16 +229,16 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     (
         "remember",
         {"scope": ANA, "text": TEA, "occurred_at": "2026-03-14T09:30:00"},
-        "occurred_at: names no time zone",
+        "occurred_at: has no time zone",
     ),
     ("search", {"scope": ANA, "query": "x", "limit": 0}, "limit: should be greater than"),
     ("search", {"scope": ANA, "query": ""}, "query: is empty"),
     ("recall", {"scope": ANA, "budget": 1}, "budget: is 1, and a block takes "),
-    ("explain", {"id": "nothing"}, "nothing of your scopes has the id nothing"),
+    ("explain", {"id": "nothing"}, "nothing in your scopes has the id nothing"),
     ("explain", {"id": ""}, "id: String should have at least 1 character"),
     ("history", {"memory_id": "a\nb"}, "memory_id: contains the character U+000A"),
-    ("forget", {"memory_id": "nothing"}, "nothing of your scopes has the id nothing"),
-    ("undo", {"decision_id": "nothing"}, "nothing of your scopes has the id nothing"),
+    ("forget", {"memory_id": "nothing"}, "nothing in your scopes has the id nothing"),
+    ("undo", {"decision_id": "nothing"}, "nothing in your scopes has the id nothing"),
 ]
 
 
@@ -248,7 +248,7 @@ async def test_what_cannot_be_done_is_told_in_one_line_and_the_server_goes_on(
     async with over_stdio(installation(tmp_path)) as agent:
         for tool, arguments, start in WRONG:
             assert (await agent.refused(tool, **arguments)).startswith(start), (tool, arguments)
-        with pytest.raises(MCPError, match="there is no tool of that name: remember, recall"):
+        with pytest.raises(MCPError, match="there is no such tool: remember, recall"):
             await agent.client.call_tool("format_disk", {})
         made = await agent.call("remember", scope=ANA, text=TEA, event_id="1")
         reused = await agent.refused("remember", scope=ANA, text=LYON, event_id="1")
@@ -282,10 +282,10 @@ async def test_with_a_scope_of_its_own_a_server_reaches_no_other(tmp_path: Path)
         assert own["kind"] == "insert"
         assert LYON in await agent.call("recall")
         part = await agent.refused("history", memory_id=own["memory_id"][:8])
-        assert part.startswith("nothing of your scopes has the id ")  # it might be a foreign one
+        assert part.startswith("nothing in your scopes has the id ")  # it might be a foreign one
         refused = await agent.refused("search", query="tea", scope=BEN)
-        assert refused == "scope: this server has one scope of its own; leave it out"
-        unknown = "nothing of your scopes has the id "
+        assert refused == "scope: this server has one fixed scope; leave it out"
+        unknown = "nothing in your scopes has the id "
         for tool, argument in (
             ("explain", "id"),
             ("history", "memory_id"),
@@ -366,12 +366,12 @@ async def test_over_http_a_token_is_for_its_scopes(tmp_path: Path) -> None:
             refused = await agent.refused("remember", scope=ANA, text=TEA)
             assert refused == "scope: you may not write this scope"
             unknown = await agent.refused("forget", memory_id=told["memory_id"])
-            assert unknown.startswith("nothing of your scopes has the id ")
+            assert unknown.startswith("nothing in your scopes has the id ")
         async with httpx2.AsyncClient(trust_env=False) as http:
             for headers in ({}, {"authorization": "Bearer of nobody"}):
                 answer = await http.post(url, json={}, headers=headers)
                 assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
-                assert answer.text.startswith("send a token that is known here")
+                assert answer.text.startswith("send a valid token")
 
 
 async def test_over_http_a_page_of_another_site_is_refused(tmp_path: Path) -> None:
@@ -427,7 +427,7 @@ def test_a_server_that_others_reach_asks_for_tokens(tmp_path: Path) -> None:
     assert "--scope holds the wildcard *" in here.memsieve(
         "service", "mcp", "--scope", "a/*", code=2
     )
-    assert "--tokens goes with --http" in here.memsieve(
+    assert "--tokens requires --http" in here.memsieve(
         "service", "mcp", "--tokens", "t.toml", code=2
     )
     assert not (tmp_path / "store").exists()

@@ -459,7 +459,7 @@ POISON: dict[str, tuple[dict[str, Any], str]] = {
         "sent on once and came here",
     ),
     "too large": ({"key": b"acme/ana", "value": b" " * 8_400_000}, "bytes long"),
-    "a clock ahead": (good(5, occurred_at=TOMORROW), "set the producer's clock right"),
+    "a clock ahead": (good(5, occurred_at=TOMORROW), "correct the producer's clock"),
 }
 
 

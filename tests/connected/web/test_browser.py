@@ -156,11 +156,11 @@ async def test_pairs_are_settled_by_single_keys(tmp_path: Path) -> None:
             async with page.expect_navigation():
                 await page.keyboard.press("u")
             await expect(page.locator(".notice")).to_have_text(
-                "Taken back: both memories are as they were."
+                "Undone: both memories are restored."
             )
             await press(page, "s")
             await press(page, "s")
-            await expect(page.locator(".empty")).to_contain_text("Nothing is open here")
+            await expect(page.locator(".empty")).to_contain_text("No questions are open here")
             await expect(page.locator("#progress")).to_have_text("7 answered, 0 open")
         events = [one.event for one in await world.decisions()]
         asked = [one for one in events if isinstance(one, Answer | Undo)]
@@ -302,5 +302,5 @@ async def test_a_link_on_another_site_leads_to_the_view_that_it_names(tmp_path: 
             )
             await page.goto("http://elsewhere.example/")
             await page.get_by_text("why").click()
-            await expect(page.locator("h1")).to_have_text("Why it was decided so")
+            await expect(page.locator("h1")).to_have_text("Why this was decided")
             assert page.url == target

@@ -265,7 +265,7 @@ async def test_who_has_no_token_gets_nothing_wherever_it_asks(header: str | None
         (SEARCH, {"scope": ANA, "query": "x", "limit": 101}, "limit", "less than or equal to 100"),
         (SEARCH, {"scope": ANA, "query": " "}, "query", "is empty or only white space"),
         (SEARCH, {"scope": ANA, "query": "x", "verify": "me"}, "verify", "should be 'built-in'"),
-        (SEARCH, {"scope": ANA, "query": "x", "limits": 3}, "limits", "is no field here"),
+        (SEARCH, {"scope": ANA, "query": "x", "limits": 3}, "limits", "is not a known field"),
         (SEARCH, [], "body", "body should be a valid dictionary or object"),
         (DEDUPLICATE, {"scope": ANA}, "body", "give ids or texts"),
         (DEDUPLICATE, {"scope": ANA, "ids": ["a"], "texts": ["b"]}, "body", "give ids or texts"),
@@ -362,9 +362,9 @@ async def test_so_many_requests_are_worked_on_at_once_and_so_many_wait() -> None
 @pytest.mark.parametrize(
     ("trouble", "status", "detail"),
     [
-        (Unreachable("http://qdrant:6333 does not answer"), 503, "a server is away; send it again"),
-        (NoStore("/var/store is damaged"), 503, "the service is out of order; its log says why"),
-        (ValueError(OF_BEN), 500, "an error in memsieve itself; please report it"),
+        (Unreachable("http://qdrant:6333 does not answer"), 503, "a server is down; send it again"),
+        (NoStore("/var/store is damaged"), 503, "the service cannot work; its log says why"),
+        (ValueError(OF_BEN), 500, "an internal error in memsieve; please report it"),
     ],
 )
 async def test_a_failure_tells_the_log_why_and_the_caller_only_what_to_do(

@@ -279,7 +279,7 @@ async def test_what_is_pinned_stays_until_it_is_unpinned(world: World) -> None:
     await world.done("POST", f"{here}/retire")
     assert await world.texts() == []
     gone = problem(await world.ask("POST", f"{here}/pin"))
-    assert gone["detail"].endswith("ended: invalid; undo what ended it first")
+    assert gone["detail"].endswith("ended: invalid; undo its retirement first")
 
 
 async def test_an_update_keeps_what_it_does_not_name_and_may_be_sent_again(world: World) -> None:
@@ -548,26 +548,26 @@ async def test_a_token_that_may_only_read_or_write_does_only_that(world: World, 
     [
         ("POST", ADD, {"scope": ANA}, 422, "text", "text is missing; add it"),
         ("POST", ADD, {"scope": "a//b", "text": "x"}, 422, "scope", "write tenant/part/"),
-        ("POST", ADD, {"scope": ANA, "text": "x", "note": 1}, 422, "note", "is no field here"),
+        ("POST", ADD, {"scope": ANA, "text": "x", "note": 1}, 422, "note", "is not a known field"),
         (
             *("POST", ADD, {"scope": ANA, "text": "x", "occurred_at": "2026-03-03"}, 422),
-            *("occurred_at", "names no time zone; write 2026-03-14T09:30:00Z"),
+            *("occurred_at", "has no time zone; write 2026-03-14T09:30:00Z"),
         ),
         (
             *("POST", ADD, {"scope": ANA, "text": "x", "occurred_at": "9999-01-01T00:00:00Z"}),
-            *(422, "occurred_at", "which is to come; set the clock right, or leave it out"),
+            *(422, "occurred_at", "in the future; set the clock right, or leave it out"),
         ),
         ("POST", BATCH, {"memories": []}, 422, "memories", "at least 1 item"),
         ("GET", LIST, None, 422, "scope", "scope is missing; add it"),
         ("GET", f"{LIST}?scope={ANA}&limit=0", None, 422, "limit", "greater than or equal to 1"),
         ("GET", f"{LIST}?scope={ANA}&after=x", None, 422, "after", "is no place of a list"),
-        ("GET", f"{LIST}?scope={ANA}&page=2", None, 422, "page", "is no field here"),
+        ("GET", f"{LIST}?scope={ANA}&page=2", None, 422, "page", "is not a known field"),
         ("GET", f"{LIST}/none", None, 404, "memory_id", "has the id none; list them to see"),
         ("PATCH", f"{LIST}/none", {"text": "x"}, 404, "memory_id", "has the id none"),
         ("POST", "/v1/decisions/none/undo", None, 404, "decision_id", "has the id none"),
         ("POST", "/v1/reviews/none/answer", {"verdict": "no"}, 422, "verdict", "should be 'same'"),
-        ("DELETE", f"{LIST}/none", None, 405, None, "DELETE is no method of this path"),
-        ("GET", "/v1/none", None, 404, None, "is no path here; the page / lists all"),
+        ("DELETE", f"{LIST}/none", None, 405, None, "DELETE is not a method of this path"),
+        ("GET", "/v1/none", None, 404, None, "is not a path of the API; the page / lists all"),
     ],
 )
 async def test_what_cannot_be_done_is_told_with_its_place_and_what_to_do(

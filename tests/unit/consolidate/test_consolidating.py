@@ -396,7 +396,7 @@ def test_an_alert_tells_where_too_much_went() -> None:
         passed = ScopePass(ANA, None, later(1), "done", before, 1, 9, 9, 0, 1, 0, 0, ())
         return Consolidated(JOINING.id, (passed,), {}, seconds=1.0).alerts
 
-    assert "acme/ana: 19 of 20 memories went, more than 50%" in went(20)[0]
+    assert "acme/ana: 19 of 20 memories removed, more than 50%" in went(20)[0]
     assert went(19) == []  # too few to tell
 
 

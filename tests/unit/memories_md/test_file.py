@@ -220,7 +220,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NoStore, match="is a directory: name a file"):
         MemoriesFile(tmp_path).read()
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(NoStore, match="is no regular file"):
+    with pytest.raises(NoStore, match="is not a regular file"):
         MemoriesFile(tmp_path / "pipe").read()
     missing = MemoriesFile(tmp_path / "no" / "Memories.md")
     with pytest.raises(NoStore, match="directory around it is missing"):

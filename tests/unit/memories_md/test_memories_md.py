@@ -279,7 +279,7 @@ def test_a_heading_names_a_location_in_either_order(heading: str, location: Loca
         (
             f'{HARBOUR}**[A] Gull** *(Ep1)*\n[Invalidated at T5: "no"]\nIt steals.\n',
             5,
-            "is said to be retired, but is ACTIVE; write SUPERSEDED",
+            "is marked as retired, but is ACTIVE; write SUPERSEDED",
         ),
         (
             f"{HARBOUR}**[A] Gull** *(Ep1)*\nIt steals.\n\nAna: look again.\n",
@@ -290,7 +290,7 @@ def test_a_heading_names_a_location_in_either_order(heading: str, location: Loca
         (
             "## Location 3: Pier\n**Visits:** 1\n**Visits:** 2 | **Episodes:** 1\n",
             3,
-            "visits are told twice for this location; keep one",
+            "visits are given twice for this location; keep one",
         ),
     ],
 )

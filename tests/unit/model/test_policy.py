@@ -66,9 +66,9 @@ def test_absent_sections_have_their_defaults() -> None:
         ('model = "fake"', "", "model is missing: write the embedding model that the bands are f"),
         ('model = "fake"', 'model = ""', "model: should have at least 1 character"),
         ("log = 0.7", "", "bands.log is missing: add it"),
-        ("log = 0.7", "log = 0.7\nlogs = 0.7", "bands.logs is no key of a policy; did you mean ba"),
-        ("log = 0.7", "log = 0.7\nwidth = 1", "bands.width is no key of a policy; there are mat"),
-        ("log = 0.7", "log = 0.7\nguards = true", "bands.guards is no key of a policy; did you "),
+        ("log = 0.7", "log = 0.7\nlogs = 0.7", "bands.logs is not a policy key; did you mean ba"),
+        ("log = 0.7", "log = 0.7\nwidth = 1", "bands.width is not a policy key; there are mat"),
+        ("log = 0.7", "log = 0.7\nguards = true", "bands.guards is not a policy key; did you "),
         ("log = 0.7", "log = 0.81", "bands must fall: match 0.95 ≥ review 0.8 ≥ log 0.81; raise r"),
         ("match = 0.95", "match = 0.79", "bands must fall: match 0.79 ≥ review 0.8 ≥ log 0.7; ra"),
         ("match = 0.95", "match = 1.01", "bands.match: should be less than or equal to 1, not 1"),
@@ -100,7 +100,7 @@ def test_absent_sections_have_their_defaults() -> None:
         (
             "[calibration]",
             '[scopes."acme/a b".bands]\nmacth = 0.9\n[calibration]',
-            'scopes."acme/a b".bands.macth is no key of a policy; did you mean scopes."acme/a b".b',
+            'scopes."acme/a b".bands.macth is not a policy key; did you mean scopes."acme/a b".b',
         ),
         (
             "[calibration]",

@@ -53,9 +53,9 @@ class Moody(SentenceEmbedder):
 
     async def embed(self, texts: Sequence[str]) -> list[Embedded]:
         if self.is_away:
-            raise Unreachable("the endpoint gives no vectors now: unreachable")
+            raise Unreachable("the endpoint returns no vectors now: unreachable")
         if self.refused.intersection(texts):
-            raise NoServer("the endpoint gives no vectors: http 400")
+            raise NoServer("the endpoint returns no vectors: http 400")
         return await super().embed(texts)
 
 

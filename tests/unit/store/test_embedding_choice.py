@@ -86,5 +86,5 @@ def test_a_policy_for_any_model_decides_nothing_by_similarity(part: str) -> None
     before, after = ANY[part]
     written = policies.text("keep-both")
     assert before in written
-    with pytest.raises(InvalidPolicy, match="a policy for any model may not go by similarity"):
+    with pytest.raises(InvalidPolicy, match="a policy for any model may not use similarity"):
         parse(written.replace(before, after))

@@ -585,7 +585,7 @@ LAST = ALL[BOTH.memory.id]
         (states(TEA)[TEA.memory.id], "is at version 1, and at 3 by the log"),
         (
             Stored(LAST.memory.model_copy(update={"text": "x"}), LAST.vector, LAST.decided),
-            "is not what the log says in: text",
+            "differs from the log in: text",
         ),
         (replace(LAST, vector=unit(0, 1)), "in: vector"),
         (replace(LAST, variants=dict.fromkeys(LAST.variants, unit(0, 1))), "in: vector"),

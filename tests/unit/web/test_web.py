@@ -124,7 +124,7 @@ class TestLogin:
             fields = {"csrf": csrf_of(await http.get("/login")), "token": "token of nobody"}
             answer = await http.post("/login", data=fields)
             assert answer.status_code == 401
-            assert "No token is like that one" in answer.text
+            assert "This token is unknown" in answer.text
             assert COOKIE not in http.cookies
             assert (await http.get("/scopes")).status_code == 303
 
@@ -187,7 +187,7 @@ async def test_no_form_is_taken_that_another_site_could_have_sent(world: World) 
             for sent in ({}, {"csrf": ""}, {"csrf": "x"}, {"csrf": foreign}):
                 answer = await ana.http.post(path, data={"verdict": "same", **sent})
                 assert answer.status_code == 403, path
-                assert "the form is not of this login" in answer.text
+                assert "the form belongs to another login" in answer.text
         assert (await ana.get("/scopes")).status_code == 200
     assert len(await world.decisions()) == before
 
@@ -449,7 +449,7 @@ class TestReview:
             assert (await ana.post("/undo")).status_code == 404
             assert await world.texts() == []
             await ana.post("/undo")
-            assert "There is nothing to take back." in await ana.text("/review")
+            assert "There is nothing to undo." in await ana.text("/review")
 
     async def test_an_answer_that_somebody_has_taken_back_is_so_already(self, world: World) -> None:
         await world.say(ROSES, TULIPS)
@@ -458,7 +458,7 @@ class TestReview:
             decision = (await world.decisions())[-1]
             await world.life.undo(decision.decision_id, "ben", "")
             await ana.post("/undo")
-            assert "Somebody has taken that back already." in await ana.text(f"/review/{asked}")
+            assert "Somebody has already undone that." in await ana.text(f"/review/{asked}")
             assert await world.texts() == [ROSES, TULIPS]
 
     async def test_a_skip_is_taken_back_as_well(self, world: World) -> None:
@@ -468,7 +468,7 @@ class TestReview:
             await ana.post("/undo")
             assert await ana.asked() == asked
             await ana.post("/undo")
-            assert "There is nothing to take back." in await ana.text("/review")
+            assert "There is nothing to undo." in await ana.text("/review")
 
     async def test_two_people_answer_once(self, world: World) -> None:
         await world.say(ROSES, TULIPS)
@@ -547,7 +547,7 @@ class TestExplore:
             page = await ana.page(f"/memories/{first.memory.id}")
         places = [text.index(f"Version {n}") for n in (3, 2, 1)]
         assert places == sorted(places)
-        assert "Also worded as" in text
+        assert "Other wordings" in text
         assert f"<ins>{TULIPS}</ins>" in page
         assert "by ana" in text
         assert "Stands for" in text
@@ -590,7 +590,7 @@ class TestExplore:
                 assert "The backup keeps <del>14</del> copies." in page
                 assert "The backup keeps <ins>30</ins> copies." in page
                 await ana.answer("contradicts")
-                assert "None is known." in await ana.text("/conflicts")
+                assert "There are no conflicts." in await ana.text("/conflicts")
 
     @pytest.mark.parametrize(
         "path",

@@ -69,7 +69,7 @@ COMPARED = [
 UNSETTLED = "because a memory is similar, but not surely the same fact; both are kept."
 POLICY = (
     f"policy {policy().id}: match from 0.95, review from 0.8, log from 0.7; nobody is asked; "
-    "where that settles nothing, a match is merged, a review kept as well"
+    "if that settles nothing, a match is merged, a review kept as well"
 )
 
 
@@ -157,7 +157,7 @@ REJECT = Reject(decision_id=ID, source=PLACE, dead_letter_id="letter")
         (
             REINFORCE,
             [
-                f"reinforce: memory {TEA.id} was seen once more, 3 times by now",
+                f"reinforce: memory {TEA.id} was seen once more, 3 times in total",
                 "because a memory states the same fact.",
                 "",
                 *COMPARED[:4],
@@ -280,7 +280,7 @@ def test_the_wording_that_was_near_is_told() -> None:
     near = NEAR.model_copy(update={"wording": known.variants[0].content_key})
     lines = explain(insert(because(Reason.UNSURE, near)), {(TEA.id, 2): known}, policy())
     at = lines.index('         "Ana likes tea."')
-    assert lines[at + 1] == '         that near is its wording "Tea is what Ana likes."'
+    assert lines[at + 1] == '         closest is its wording "Tea is what Ana likes."'
 
 
 def test_what_was_asked_and_what_was_refused_is_told() -> None:
@@ -315,7 +315,7 @@ def seen_again(reason: Reason, near: Compared) -> Decision:
         (
             Reason.OVERLAPS_KNOWN,
             judged(Verdict.OVERLAPS, overlaps=0.88),
-            "it and a memory state one fact, each with details of its own, 88% sure; both wordings are kept",
+            "it and a memory state one fact, each with its own details, 88% sure; both wordings are kept",
         ),
         (Reason.SAME_FACT, NEAR, "a memory states the same fact"),
     ],

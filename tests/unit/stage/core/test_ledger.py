@@ -243,7 +243,7 @@ def test_fold_tells_which_memories_changed() -> None:
 
 @pytest.mark.parametrize("decision", [SEEN_AGAIN, MERGE, REPLACE])
 def test_a_decision_on_a_memory_that_is_not_there_is_refused(decision: Change) -> None:
-    with pytest.raises(MissingTarget, match="is to be changed, but is not there"):
+    with pytest.raises(MissingTarget, match="should be changed, but does not exist"):
         fold({}, decision)
 
 

@@ -164,7 +164,7 @@ def test_a_day_alone_begins_at_midnight() -> None:
 def test_a_date_that_is_not_given_in_full_is_refused(value: str) -> None:
     with pytest.raises(Unreadable) as refused:
         moment(value, "when")
-    assert str(refused.value) == "column when names no full date; write year, month and day"
+    assert str(refused.value) == "column when is not a full date; write year, month and day"
     assert refused.value.field == "when"
 
 
@@ -191,7 +191,7 @@ def test_what_is_no_time_is_refused(value: object) -> None:
     with pytest.raises(Unreadable) as refused:
         moment(value, "when")
     assert str(refused.value) == (
-        "column when is no time; write ISO 8601, such as 2026-03-14T09:30:00Z"
+        "column when is not a time; write ISO 8601, such as 2026-03-14T09:30:00Z"
     )
 
 
