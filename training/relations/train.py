@@ -56,6 +56,8 @@ _SMOOTHING = 0.03
 _KEEP_EVERY = 100
 _JUDGE_EVERY = 500
 _STRANGERS = 1_500
+_DIARIES = 5
+"""How often a round draws from each diary: there are few, and they are most like what agents note."""
 _BRIEF = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # noqa: SLF001 - there is no public API
 """Whether this processor supports bf16, which halves the time of a step."""
 
@@ -102,7 +104,11 @@ class Material:
     def round(self, number: int) -> Iterator[list[Example]]:
         """Yield the batches of one round: every training card, and a share of the other pairs."""
         chance = Random(_SEED + number)
-        groups = [self._of_card(card, chance) for card in self._learnt]
+        groups = [
+            self._of_card(card, chance)
+            for card in self._learnt
+            for _ in range(_DIARIES if card.kind == "diaries" else 1)
+        ]
         loose = [*strangers(self._learnt, chance, _STRANGERS), *self._share_of_fixed(number)]
         chance.shuffle(loose)
         loose.sort(key=lambda one: self._length(one) // 8)
@@ -172,7 +178,7 @@ def probabilities(
 def judged(net: Relations, encoded: Encoded, found: Sequence[Card]) -> dict[str, float]:
     """Return the metrics on cards not used in training, by kind of card."""
     figures: dict[str, float] = {}
-    for kind in ("strict", "sightings", "retold"):
+    for kind in ("strict", "sightings", "retold", "diaries"):
         some = [card for card in found if card.kind == kind]
         chance = Random(_SEED)
         examples = [one for card in some for one in of_card(card, chance, 0.5)]
