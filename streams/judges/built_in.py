@@ -1,7 +1,7 @@
 """The built-in judge: trained models, offline and deterministic.
 
 A cascade. Trees over words and cosine judge every pair; a cross-encoder reads those that may be one
-memory. One linear model weighs both results, with the cosine and the guards' findings.
+memory, or contradict each other. One linear model weighs both results, with the cosine and the guards' findings.
 """
 
 import asyncio
@@ -24,6 +24,11 @@ from streams.text.reading import Readings
 _OPEN = 0.4
 """Pairs that the cheap models rate less likely to be one memory skip the cross-encoder: 1 % of the
 development pairs that become one are among them. Reading a pair costs as much as an embedding."""
+
+_OUTDATED = 0.3
+"""Pairs that the cheap models rate less likely a contradiction are not read to find one. Reading
+the others finds half as many contradictions again at the same share of false ones, for a third more
+pairs read."""
 
 _PREPARED = 2_048
 """The cache size for prepared texts, at about 25 KB each."""
@@ -70,7 +75,7 @@ class BuiltInVerifier:
         decision = cheap(self._folder).decision
         told = Told(pair.similarity, self._trees(pair), None, pair.findings)
         probabilities = decision.cheap.probabilities(told)
-        if pair.deep and one_memory(probabilities) >= _OPEN:
+        if pair.deep and _is_open(probabilities):
             cross = self._cross_encoder.logits(pair.event, pair.memory)
             if cross is not None:
                 probabilities = decision.deep.probabilities(replace(told, cross=cross))
@@ -103,6 +108,12 @@ class _Read(NamedTuple):
     @classmethod
     def of(cls, pair: Pair) -> Self:
         return cls(pair.event.text, pair.memory.text, pair.similarity, pair.findings, pair.deep)
+
+
+def _is_open(probabilities: Row) -> bool:
+    """Return whether the cheap models leave open that a pair is one memory, or contradicts."""
+    contradicts = float(probabilities[RELATIONS.index(Verdict.CONTRADICTS)])
+    return one_memory(probabilities) >= _OPEN or contradicts >= _OUTDATED
 
 
 def _opinion(row: Row) -> Opinion:

@@ -27,6 +27,8 @@ _ENDED = re.compile(rf"[.!?…][{re.escape(_QUOTES)}]*$")
 
 _REPEATED = 0.75
 """A sentence with more than this share of its words in other texts may count as said there."""
+_RETOLD = 0.49
+"""The same share for a sentence that a model rewords: the source stays a wording of the memory."""
 
 _WORDS_MIN = 3
 _WORD_LETTERS_MIN = 4
@@ -161,14 +163,26 @@ def alone(part: Part, strategy: Strategy) -> Joined:
 
 
 def worded(parts: Sequence[Part], text: str, readings: Readings) -> Joined | Faults:
-    """Accept a model's wording if it omits and adds no sentence; otherwise return its Faults."""
+    """Accept a model's wording if it omits and adds no fact; otherwise return its Faults.
+
+    A sentence is omitted if one of its numbers, names or negations is, more than half of its words,
+    or all words that no other source has.
+    """
     said = [unit for part in _by_age(parts) for unit in _units(part, readings)]
     told = _units(Part("", text, parts[0].said_at), readings)
-    missing = tuple(unit.text[:SAID_MAX] for unit in said if not unit.is_said_by(told))
+    missing = tuple(unit.text[:SAID_MAX] for unit in said if not _is_retold(unit, said, told))
     invented = tuple(unit.text[:SAID_MAX] for unit in told if not unit.is_said_by(said))
     if missing or invented:
         return Faults(missing, invented)
     return Joined(text.strip(), Composition(strategy="llm"))
+
+
+def _is_retold(unit: "_Unit", said: Sequence["_Unit"], told: Sequence["_Unit"]) -> bool:
+    """Return whether a wording says what a sentence of a source says, perhaps in other words."""
+    elsewhere = {word for one in said if one.origin != unit.origin for word in one.words}
+    own = unit.words - elsewhere
+    kept = not own or any(not own.isdisjoint(one.words) for one in told)
+    return kept and unit.is_said_by(told, _RETOLD)
 
 
 def contains(text: str, other: str) -> bool:
@@ -202,8 +216,8 @@ class _Unit:
             if word.quantity or word.name or word.negated
         )
 
-    def is_said_by(self, others: Iterable["_Unit"]) -> bool:
-        """Return whether the others have all specific words and nearly all of the content words.
+    def is_said_by(self, others: Iterable["_Unit"], share: float = _REPEATED) -> bool:
+        """Return whether the others have all specific words and over `share` of the content words.
 
         A word that one side negates and the other does not prevents it.
         """
@@ -215,7 +229,7 @@ class _Unit:
         return (
             self.specific <= words
             and (self.words - words).isdisjoint(opposite)
-            and len(self.words & words) > _REPEATED * len(self.words)
+            and len(self.words & words) > share * len(self.words)
         )
 
 

@@ -58,7 +58,6 @@ async def test_two_facts_about_coffee_stay_two() -> None:
     await are_apart([flat, broke])
 
 
-@PENDING
 @pytest.mark.covers("S4.7")
 async def test_the_first_two_are_worded_as_an_enthusiast_who_prefers_flat_white() -> None:
     merged = "User is a coffee enthusiast who prefers flat white"

@@ -89,7 +89,6 @@ async def test_the_other_rows_by_the_real_model(pair: tuple[str, str], policy: s
     await are_apart(pair, policy)
 
 
-@PENDING
 @pytest.mark.covers("S2.36")
 async def test_a_language_model_words_both_as_lives_in_paris_france() -> None:
     whole = "Lives in Paris, France"

@@ -20,6 +20,7 @@ LEAST = {
     "strict": {"same": 6, "less": 1, "more": 2, "contra": 3, "other": 4},
     "sightings": {"sightings": 8, "other": 5, "contra": 3},
     "retold": {"sightings": 8, "other": 5, "contra": 4},
+    "diaries": {f"fact {number}": 1 for number in range(9)},
 }
 """The minimum number of texts in each list of a card, by kind of card."""
 WORDS_MAX = 80
@@ -35,7 +36,7 @@ def problems(found: Sequence[Card], avoided: set[str]) -> Iterator[str]:
                 yield f"{card.name}: {key} has {len(card.texts.get(key, []))} texts, not {least}"
         for key, texts in card.texts.items():
             for text in texts:
-                known = facts if key in {"same", "sightings"} else told
+                known = facts if key in {"same", "sightings"} or "fact" in key else told
                 yield from _of_text(f"{card.name} {key}", text, known, avoided)
 
 

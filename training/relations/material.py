@@ -47,7 +47,11 @@ class Example(NamedTuple):
 
 
 class Card(NamedTuple):
-    """One fact: its texts by their relation to it; `kind` is strict, sightings or retold."""
+    """One fact: its texts by their relation to it; `kind` is strict, sightings or retold.
+
+    A card of kind diaries has several facts of one life or project that hold together: their texts
+    by "fact N", and by "update N" what contradicts fact N.
+    """
 
     name: str
     domain: str
@@ -65,10 +69,19 @@ def cards(folder: Path = CARDS) -> list[Card]:
 
 
 def _card(file: Path, number: int, row: dict[str, Any]) -> Card:
-    kind = file.parent.name if "sightings" in row else "strict"
-    texts = {key: row[key] for key in row if key not in {"domain", "core"}}
+    kind = "strict" if "same" in row else file.parent.name
+    texts = (
+        _of_diary(row)
+        if "facts" in row
+        else {key: row[key] for key in row if key not in {"domain", "core"}}
+    )
     domain = re.sub(r"\W+", "-", row["domain"].casefold())
     return Card(f"{file.stem}:{number}", domain, kind, texts)
+
+
+def _of_diary(row: dict[str, Any]) -> dict[str, list[str]]:
+    facts = {f"fact {number}": tellings for number, tellings in enumerate(row["facts"])}
+    return facts | {f"update {number}": texts for number, texts in row["updates"].items()}
 
 
 def held_out(card: Card) -> bool:
@@ -95,9 +108,13 @@ def for_development(one: Example) -> bool:
 
 def of_card(card: Card, chance: Random, share: float = 1.0) -> list[Example]:
     """Return pairs of a card, a random sample of each kind; `share` scales their number."""
-    return (
-        _of_strict(card, chance, share) if card.kind == "strict" else _retold(card, chance, share)
-    )
+    match card.kind:
+        case "strict":
+            return _of_strict(card, chance, share)
+        case "diaries":
+            return _told_in_diary(card, chance, share)
+        case _:
+            return _retold(card, chance, share)
 
 
 _Pairs = Iterable[tuple[str, str]]
@@ -130,6 +147,34 @@ def _retold(card: Card, chance: Random, share: float) -> list[Example]:
     return drawn.made
 
 
+def _told_in_diary(card: Card, chance: Random, share: float) -> list[Example]:
+    """Return pairs of a diary; of two facts, rather those that share many words."""
+    facts = {key: texts for key, texts in card.texts.items() if key.startswith("fact")}
+    updates = {key: texts for key, texts in card.texts.items() if key.startswith("update")}
+    drawn = _Drawing("diary", chance, share)
+    for texts in facts.values():
+        drawn.take(combinations(texts, 2), ONE_MEMORY, 3, 1.5)
+    for key, texts in updates.items():
+        drawn.take(product(facts[key.replace("update", "fact")], texts), ("contradicts",), 4)
+    apart = [pair for two in combinations(facts.values(), 2) for pair in product(*two)]
+    drawn.take(sorted(apart, key=_words_shared)[len(apart) * 3 // 4 :], ("distinct",), 14)
+    drawn.take(apart, ("distinct",), 8)
+    others = [
+        pair
+        for key, texts in updates.items()
+        for other, known in facts.items()
+        if other != key.replace("update", "fact")
+        for pair in product(texts, known)
+    ]
+    drawn.take(sorted(others, key=_words_shared)[len(others) // 2 :], ("distinct",), 6)
+    return drawn.made
+
+
+def _words_shared(pair: tuple[str, str]) -> float:
+    first, second = (set(plain(text).split()) for text in pair)
+    return len(first & second) / max(1, min(len(first), len(second)))
+
+
 class _Drawing:
     def __init__(self, source: str, chance: Random, share: float) -> None:
         self.made: list[Example] = []
@@ -141,6 +186,8 @@ class _Drawing:
         self, pairs: _Pairs, relations: tuple[str, ...], most: int, weight: float = 1.0
     ) -> None:
         found = list(pairs)
+        if not found:
+            return
         number = min(len(found), max(1, round(most * self._share)))
         for first, second in self._chance.sample(found, number):
             self.made.append(Example(first, second, relations, self._source, weight))
@@ -148,12 +195,14 @@ class _Drawing:
 
 def near_copies(card: Card, chance: Random) -> list[Example]:
     """Return pairs of a card's texts with respelled copies, and with respelled near-misses."""
-    known = card.texts.get("same") or card.texts["sightings"]
+    known = _facts(card)
     made: list[Example] = []
     for text in chance.sample(known, min(3, len(known))):
         respelt = respelled(text, chance)
         if respelt != text:
             made.append(Example(text, respelt, ("same",), "near-copy", 0.8))
+    if card.kind == "diaries":
+        return made
     one, contra, other = (chance.choice(texts) for texts in (known, *_near(card)))
     respelt = respelled(one, chance)
     made.append(Example(respelt, respelled(contra, chance), ("contradicts",), "near-copy", 0.8))
@@ -180,6 +229,8 @@ def strangers(found: Sequence[Card], chance: Random, number: int) -> list[Exampl
 
 
 def _facts(card: Card) -> list[str]:
+    if card.kind == "diaries":
+        return [text for key, texts in card.texts.items() if "fact" in key for text in texts]
     return card.texts.get("same") or card.texts["sightings"]
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 import torch
+from numpy.typing import NDArray
 from onnx import numpy_helper
 from torch import Tensor, nn
 from torch.nn import functional
@@ -159,6 +160,43 @@ def started_from(file: Path) -> Relations:
         for at, layer in enumerate(net.layers):
             weights.fill(layer, f"encoder.layer.{at}.")
     return net
+
+
+def packaged_in(folder: Path, base: Path) -> Relations:
+    """Return the network of the files that `training.relations.export` wrote into a folder.
+
+    Weights are those of the files, a byte each; the words' are taken from `base` in full.
+    """
+    net = started_from(base)
+    held = {
+        tensor.name: numpy_helper.to_array(tensor)
+        for name in ("alone", "together")
+        for tensor in onnx.load(folder / f"{name}.onnx").graph.initializer
+    }
+    with torch.no_grad():
+        net.across.copy_(
+            torch.stack([_tensor(held[f"across {at}"])[:, 0, 0] for at in range(len(net.across))])
+        )
+        for name, weight in net.named_parameters():
+            stored = _stored_name(name)
+            if stored in held:
+                weight.copy_(_tensor(held[stored]))
+            elif f"{stored.removesuffix('.weight')}.bytes" in held and name != "words.weight":
+                wide = held[f"{stored.removesuffix('.weight')}.bytes"].astype(np.float32)
+                scales = held[f"{stored.removesuffix('.weight')}.scales"]
+                weight.copy_(_tensor(wide * scales).T)
+    return net
+
+
+def _stored_name(name: str) -> str:
+    """Return the name under which the export stores a parameter."""
+    if name == "positions.weight":
+        return "positions"
+    return name.replace("layers.", "layer ", 1).replace("told.", "told by.", 1)
+
+
+def _tensor(value: NDArray[np.generic]) -> Tensor:
+    return torch.from_numpy(value.astype(np.float32))
 
 
 class _Weights:

@@ -40,7 +40,7 @@ from training.relations.material import (
     strangers,
     without,
 )
-from training.relations.model import Relations, started_from, texts_of
+from training.relations.model import Relations, packaged_in, started_from, texts_of
 
 TOKENS_MAX = 48
 """Maximum tokens of a training text; longer texts are left out."""
@@ -56,6 +56,8 @@ _SMOOTHING = 0.03
 _KEEP_EVERY = 100
 _JUDGE_EVERY = 500
 _STRANGERS = 1_500
+_DIARIES = 5
+"""How often a round draws from each diary: there are few, and they are most like what agents note."""
 _BRIEF = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # noqa: SLF001 - there is no public API
 """Whether this processor supports bf16, which halves the time of a step."""
 
@@ -102,7 +104,11 @@ class Material:
     def round(self, number: int) -> Iterator[list[Example]]:
         """Yield the batches of one round: every training card, and a share of the other pairs."""
         chance = Random(_SEED + number)
-        groups = [self._of_card(card, chance) for card in self._learnt]
+        groups = [
+            self._of_card(card, chance)
+            for card in self._learnt
+            for _ in range(_DIARIES if card.kind == "diaries" else 1)
+        ]
         loose = [*strangers(self._learnt, chance, _STRANGERS), *self._share_of_fixed(number)]
         chance.shuffle(loose)
         loose.sort(key=lambda one: self._length(one) // 8)
@@ -172,7 +178,7 @@ def probabilities(
 def judged(net: Relations, encoded: Encoded, found: Sequence[Card]) -> dict[str, float]:
     """Return the metrics on cards not used in training, by kind of card."""
     figures: dict[str, float] = {}
-    for kind in ("strict", "sightings", "retold"):
+    for kind in ("strict", "sightings", "retold", "diaries"):
         some = [card for card in found if card.kind == kind]
         chance = Random(_SEED)
         examples = [one for card in some for one in of_card(card, chance, 0.5)]
@@ -199,11 +205,11 @@ def judged(net: Relations, encoded: Encoded, found: Sequence[Card]) -> dict[str,
 class Run:
     """One training run, with its state in a folder."""
 
-    def __init__(self, state: Path, base: Path, wanted: int) -> None:
+    def __init__(self, state: Path, net: Relations, wanted: int) -> None:
         self._file = state / "state.pt"
         self._log = state / "log.jsonl"
         self._wanted = wanted
-        self.net = started_from(base)
+        self.net = net
         self.net.words.weight.requires_grad_(requires_grad=False)
         self._optimiser = torch.optim.AdamW(self._groups(), betas=(0.9, 0.98), eps=1e-6)
         self.progress = Progress()
@@ -285,15 +291,17 @@ def main() -> None:
     tokenizer.no_truncation()
     encoded = Encoded(tokenizer)
     material = Material(options.data, options.collected, encoded)
-    run = Run(options.state, options.model / "model.onnx", options.pairs)
+    base = options.model / "model.onnx"
+    net = started_from(base) if options.judge is None else packaged_in(options.judge, base)
+    run = Run(options.state, net, options.pairs)
     run.net.train()
-    _learn(run, material, encoded)
+    _learn(run, material, encoded, options.first_round)
 
 
-def _learn(run: Run, material: Material, encoded: Encoded) -> None:
+def _learn(run: Run, material: Material, encoded: Encoded, first_round: int) -> None:
     losses: list[float] = []
     began = time.monotonic() - run.progress.seconds
-    number, passed = 0, 0
+    number, passed = first_round, 0
     while run.left:
         for batch in material.round(number):
             passed += 1
@@ -319,6 +327,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("data", type=Path)
     parser.add_argument("state", type=Path)
     parser.add_argument("--pairs", type=int, default=400_000, help="pairs to read in all")
+    parser.add_argument("--judge", type=Path, help="the folder of a packaged judge to start from")
+    parser.add_argument(
+        "--first-round", type=int, default=0, help="rounds draw by number; do not repeat any"
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
         "--collected", type=Path, help="what training.pairs wrote, to save a minute"

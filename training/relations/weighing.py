@@ -62,6 +62,8 @@ _LEAST_SIMILAR = 0.5
 """Pairs with a lower cosine are never nominated."""
 _CAUTION = 2e-4
 _STEPS = 600
+_CARDS = ("card", "near-copy", "strangers", "diary")
+"""How the sources of pairs begin that were made from cards."""
 
 Matrix = NDArray[np.float64]
 
@@ -171,7 +173,7 @@ def _joined(one: Example) -> bool | None:
 
 def _balanced(found: Sequence[Example]) -> list[float]:
     """Return the pairs' weights, scaled so that card pairs weigh as much as all others together."""
-    card = [one.source.startswith(("card", "near-copy", "strangers")) for one in found]
+    card = [one.source.startswith(_CARDS) for one in found]
     every = {
         kind: sum(one.weight for one, of in zip(found, card, strict=True) if of is kind)
         for kind in (True, False)
@@ -225,7 +227,7 @@ def out_of_fold(found: Sequence[Example], told: Sequence[Told]) -> Matrix:
     return probabilities
 
 
-_NATURAL = frozenset(["sts", "strangers", "memories", "written", "card-sightings"])
+_NATURAL = frozenset(["sts", "strangers", "memories", "written", "card-sightings", "diary"])
 """Sources of naturally occurring pairs, labelled by a person; in the others a word was changed on
 purpose, or the label follows from the construction."""
 _GOALS = {"careful": (0.003, 0.01), "balanced": (0.01, 0.03), "thorough": (0.03, 0.08)}
@@ -257,7 +259,7 @@ def points(
     return chosen
 
 
-_DISPLACED = {"card": 0.0015, "other": 0.005}
+_DISPLACED = {"card": 0.00075, "other": 0.0025}
 """The maximum shares of pairs without a contradiction that may be taken for updates."""
 
 
@@ -279,12 +281,38 @@ def update_point(
     worth = probabilities[:, at] * may_retire
     updates = np.array([one.relations == ("contradicts",) for one in found])
     others = np.array(["contradicts" not in one.relations for one in found])
-    card = np.array([one.source.startswith(("card", "near-copy", "strangers")) for one in found])
+    card = np.array([one.source.startswith(_CARDS) for one in found])
     for step in range(50, 100):
         over = worth >= step / 100
         wrong = [float(over[others & of].mean()) for of in (card, ~card)]
         if all(rate <= goal for rate, goal in zip(wrong, _DISPLACED.values(), strict=True)):
             return step / 100, float(over[updates & card].mean()), *wrong
+    return None
+
+
+_FALSE_CONFLICTS = {"natural": 0.01, "near-miss": 0.03}
+"""The maximum shares of pairs without a contradiction that may be marked as in conflict."""
+
+
+def conflict_point(
+    found: Sequence[Example], told: Sequence[Told], probabilities: Matrix
+) -> tuple[float, float, float, float] | None:
+    """Return the probability from which two memories are marked as in conflict.
+
+    Also return the share of the contradictions that reach it, and of the other pairs, natural ones
+    and near-misses. None if no threshold meets `_FALSE_CONFLICTS`.
+    """
+    at = RELATIONS.index(Verdict.CONTRADICTS)
+    near = np.array([one.cosine >= _LEAST_SIMILAR for one in told])
+    worth = probabilities[:, at] * (probabilities.argmax(1) == at)
+    conflicts = np.array([one.relations == ("contradicts",) for one in found]) & near
+    others = np.array(["contradicts" not in one.relations for one in found]) & near
+    natural = np.array([one.source in _NATURAL for one in found])
+    for step in range(50, 100):
+        over = worth >= step / 100
+        wrong = [float(over[others & of].mean()) for of in (natural, ~natural)]
+        if all(rate <= goal for rate, goal in zip(wrong, _FALSE_CONFLICTS.values(), strict=True)):
+            return step / 100, float(over[conflicts].mean()), *wrong
     return None
 
 
@@ -314,6 +342,7 @@ def main() -> None:
             )
         )
     print("updates, displaced cards and others:", update_point(found, told, probabilities))
+    print("conflicts, false natural and near-miss:", conflict_point(found, told, probabilities))
     print(f"{len(found):,} pairs")
 
 

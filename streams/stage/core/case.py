@@ -30,11 +30,13 @@ class Unworded:
     """A pending merge: its text must be composed and embedded before the decision is complete.
 
     `parts` are oldest first; `better` is the origin of the part that the quality rule prefers.
+    `complete` if that part says all that the others say.
     """
 
     parts: tuple[Part, ...]
     better: str
     merged: Callable[[Joined, Encoded, tuple[str, ...]], Change]
+    complete: bool = False
 
 
 @dataclass(frozen=True)

@@ -274,10 +274,11 @@ class _Deciding:
     def _same(self, neighbour: Neighbour) -> Change | Unworded:
         return self._act(self._rules.with_verdict.same, neighbour, Reason.SAME_FACT)
 
-    def _refined(self, memories: Sequence[Memory]) -> Change:
+    def _refined(self, memories: Sequence[Memory]) -> Change | Unworded:
         """Decide when the event says all that these memories say and more: show its text.
 
-        Join the nearest with those that no undo keeps apart from it or from each other.
+        Where a model words merges, it may word both. Join the nearest with those that no undo keeps
+        apart from it or from each other.
         """
         match self._rules.with_verdict.refines:
             case "keep-both":
@@ -288,6 +289,8 @@ class _Deciding:
                 merge = self._merged(memories, Reason.ADDS_TO_KNOWN)
                 if not isinstance(merge, Unworded):
                     return merge
+                if self._rules.merge.strategy == "llm":
+                    return replace(merge, better=self._case.event.event_id, complete=True)
                 shown = alone(merge.parts[-1], "keep-better")
                 return merge.merged(shown, self._encoded, ())
 

@@ -50,7 +50,8 @@ class Merging:
             return Made(self._plainly(rule.strategy, unworded))
         text = await self.worded(ToWord(scope, unworded.parts, rule.characters_max))
         if isinstance(text, NoAnswer):
-            return Made(self._plainly(rule.fallback, unworded), (f"{UNWORDED}{text.reason}",))
+            fallback = "keep-better" if unworded.complete else rule.fallback
+            return Made(self._plainly(fallback, unworded), (f"{UNWORDED}{text.reason}",))
         return Made(text)
 
     def _plainly(self, strategy: Plain, unworded: Unworded) -> Joined:
