@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 from importlib.metadata import Distribution, packages_distributions
 from pathlib import Path
 
@@ -10,11 +9,11 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from streams.store.world.extras import MODULES
+from tests.facade.conftest import packages
 from tests.support import snippets
 from tests.support.brought import installed, lend, required
 from tests.support.models import models_dir, official_files
 
-ROOT = Path(__file__).parents[2]
 WHERE = "import memsieve, schemas, streams; print(memsieve.__file__, schemas.__file__, streams.__file__)"
 LEFT_OPEN = """
 import os, warnings
@@ -56,23 +55,6 @@ OPENED = {
 """The modules that import what an extra brings."""
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return the interpreter of an empty environment with the wheel in it, and what it needs.
-
-    That is taken from this environment, so that nothing is fetched.
-    """
-    here = tmp_path_factory.mktemp("installed")
-    _done([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(here)], ROOT)
-    [wheel] = here.glob("*.whl")
-    _done([sys.executable, "-m", "venv", "--without-pip", "env"], here)
-    own = str(here / "env" / "bin" / "python")
-    install = ["install", "--no-deps", "--no-index", "--quiet", str(wheel)]
-    _done([sys.executable, "-m", "pip", "--python", own, *install], here)
-    lend(installed("memsieve", _packages(own)), _packages(own))
-    return own
 
 
 def test_its_own_modules_are_imported_and_it_is_typed(python: str, tmp_path: Path) -> None:
@@ -151,19 +133,19 @@ def test_an_extra_brings_all_that_its_code_imports(
 ) -> None:
     lent = tmp_path / "lent"
     lent.mkdir()
-    lend(installed("memsieve", _packages(python)), lent, extra)
+    lend(installed("memsieve", packages(python)), lent, extra)
     program = f"import sys; sys.path.append({str(lent)!r}); import {', '.join(modules)}"
     assert snippets.run(python, program, tmp_path, installed=True) == ""
 
 
 def test_every_extra_is_opened_here_and_part_of_all(python: str) -> None:
-    wheel = installed("memsieve", _packages(python))
+    wheel = installed("memsieve", packages(python))
     assert set(wheel.metadata.get_all("Provides-Extra") or ()) - {"all", "dev"} == set(OPENED)
     assert _brought(wheel, "all") == {name for extra in OPENED for name in _brought(wheel, extra)}
 
 
 def test_what_an_extra_is_missed_by_is_all_that_it_lists(python: str) -> None:
-    wheel, providing = installed("memsieve", _packages(python)), packages_distributions()
+    wheel, providing = installed("memsieve", packages(python)), packages_distributions()
     for extra, modules in MODULES.items():
         looked_for = {canonicalize_name(providing[module][0]) for module in modules}
         assert looked_for == _brought(wheel, extra)
@@ -176,13 +158,3 @@ def _brought(wheel: Distribution, extra: str) -> set[str]:
     nested = [also for one in listed if one.name == "memsieve" for also in one.extras]
     named = {canonicalize_name(one.name) for one in listed} - {"memsieve"}
     return named.union(*(_brought(wheel, also) for also in nested))
-
-
-def _packages(python: str) -> Path:
-    [packages] = (Path(python).parents[1] / "lib").glob("python*/site-packages")
-    return packages
-
-
-def _done(command: list[str], directory: Path) -> None:
-    process = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
-    assert process.returncode == 0, process.stdout + process.stderr
