@@ -34,7 +34,7 @@ ROWS = (
 )
 BECAUSE = "it contradicts an older memory and is newer"
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]  # a dozen processes
 
 
 @pytest.fixture(autouse=True)
