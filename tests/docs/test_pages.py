@@ -34,6 +34,8 @@ WITH_COMMANDS = [
     and page not in {ON_A_BROKER, WITH_THE_API, WITH_THE_PAGE}
 ]
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+ON_THE_WAY = re.compile(r"^(\S+): [\d,]+ \w+(?: \(\d+%\))?, [\d,]+/s\n(?=\1: )", re.MULTILINE)
+"""A line of progress before the last: a slow machine prints one every few seconds."""
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
@@ -178,7 +180,7 @@ def _run(command: str, directory: Path, variables: Mapping[str, str] | None = No
     """Run a shell command as a reader would, with this environment's `memsieve` on the path."""
     process = _start(command, directory, variables or {})
     printed, _ = process.communicate()
-    return printed.strip()
+    return ON_THE_WAY.sub("", printed.strip())
 
 
 def _start(command: str, directory: Path, variables: Mapping[str, str]) -> subprocess.Popen[str]:

@@ -101,7 +101,7 @@ def test_an_hour_by_command_line(python: str, tmp_path: Path) -> None:
         return json.loads(memsieve(*arguments, "--json"))
 
     def live(scope: str) -> list[str]:
-        return sorted(one["text"] for one in told("memories", "--scope", scope))
+        return sorted(one["text"] for one in told("memory", "list", "--scope", scope))
 
     tried = memsieve("try", "export.csv")
     assert f'"{INACTIVE}"\n    replaces "{ACTIVE}"' in tried
@@ -111,7 +111,7 @@ def test_an_hour_by_command_line(python: str, tmp_path: Path) -> None:
     kinds = {kind: count for kind, count in ran["decisions"].items() if count}
     assert kinds == {"insert": 3, "replace": 1, "reinforce": 1}
     assert live("dana") == [CELLO, INACTIVE]
-    found = memsieve("load", "--query", "Is the subscription active?", "--scope", "dana")
+    found = memsieve("search", "--query", "Is the subscription active?", "--scope", "dana")
     assert INACTIVE in found
     assert ACTIVE not in found
 
@@ -120,7 +120,7 @@ def test_an_hour_by_command_line(python: str, tmp_path: Path) -> None:
     memsieve("undo", update["decision_id"])
     assert live("dana") == [CELLO, ACTIVE, INACTIVE]
 
-    [known] = told("memories", "--scope", "eli")
+    [known] = told("memory", "list", "--scope", "eli")
     memsieve("forget", known["id"])
     assert live("eli") == []
     assert _files_that_say(KEY, tmp_path / "memsieve-store") == []
@@ -189,7 +189,7 @@ def _served(python: str, directory: Path) -> Generator[httpx.Client]:
     with (
         said.open("w") as out,
         subprocess.Popen(
-            [Path(python).with_name("memsieve"), "api", "--tokens", "tokens.toml"],
+            [Path(python).with_name("memsieve"), "service", "api", "--tokens", "tokens.toml"],
             cwd=directory,
             env={**_variables(), **ports, "PYTHONPATH": str(extra)},
             stdout=out,
