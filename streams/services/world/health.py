@@ -1,12 +1,14 @@
 """The health and metrics of a process over HTTP: /live, /ready, /metrics."""
 
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from streams.services.world.serving import serving
@@ -30,11 +32,11 @@ async def endpoints(
     """
 
     async def live(_request: Request) -> Response:
-        return JSONResponse({"live": is_live()}, 200 if is_live() else 503)
+        return _answer(200 if is_live() else 503, {"live": is_live()})
 
     async def ready(_request: Request) -> Response:
         missing = dict(await waits_for())
-        return JSONResponse({"ready": not missing, "waits_for": missing}, 503 if missing else 200)
+        return _answer(503 if missing else 200, {"ready": not missing, "waits_for": missing})
 
     async def metrics(_request: Request) -> Response:
         collect()
@@ -47,3 +49,7 @@ async def endpoints(
         app, host, port, what="health and metrics", named="service.host and service.port"
     ) as bound:
         yield bound
+
+
+def _answer(status: int, body: Mapping[str, Any]) -> Response:
+    return Response(json.dumps(body), status, media_type="application/json")
