@@ -79,7 +79,7 @@ async def test_the_first_two_are_worded_as_an_enthusiast_who_prefers_flat_white(
     [
         pytest.param((USUALLY, ENTHUSIAST, ESPECIALLY), id="the three of the issue", marks=PENDING),
         pytest.param((USUALLY, SHORT), marks=PENDING),
-        pytest.param((USUALLY, ESPECIALLY), marks=PENDING),
+        (USUALLY, ESPECIALLY),
         ("User likes flat white", "User loves flat white"),
         pytest.param(("Coffee preference: flat white", "Flat white is preferred"), marks=PENDING),
         pytest.param(("User broke pour-over", "Pour-over set is broken"), marks=PENDING),
