@@ -306,7 +306,7 @@ async def test_a_wrong_key_is_refused_and_never_told(tmp_path: Path, key: str | 
     with StandIn(tmp_path, api_key="right") as server:
         client = connect(server.url, api_key=key, prefer_grpc=False, grpc_port=1, timeout_seconds=5)
         index = QdrantIndex(client, NAME, DIMENSION)
-        with pytest.raises(NoServer, match=r"refuses us.*check qdrant\.api_key") as told:
+        with pytest.raises(NoServer, match=r"rejects us.*check qdrant\.api_key") as told:
             await index.open()
         assert "right" not in str(told.value)
         await index.close()

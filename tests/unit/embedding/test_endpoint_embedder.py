@@ -172,7 +172,10 @@ def answered(data: object) -> Reply:
     ("reply", "told"),
     [
         (Reply(content=b"<html>hello</html>"), "something other than vectors"),
-        (Reply(content=b'{"data": [{"index": 0, "embedding": "AAAA"}]}'), "something else"),
+        (
+            Reply(content=b'{"data": [{"index": 0, "embedding": "AAAA"}]}'),
+            "something other than vectors",
+        ),
         (answered([]), "0 vectors for 1 texts"),
         (embeddings([[1.0, 0.0], [0.0, 1.0]]), "2 vectors for 1 texts"),
         (answered([{"index": 1, "embedding": [1.0, 0.0]}]), "numbers them wrongly"),

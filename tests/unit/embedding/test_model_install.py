@@ -290,7 +290,7 @@ def test_without_a_network_the_message_says_what_was_tried_and_what_helps(tmp_pa
 
 
 def test_another_model_without_a_network(tmp_path: Path) -> None:
-    with pytest.raises(NoModel, match=f"cannot fetch {OTHER}: the hub is far away; it needs"):
+    with pytest.raises(NoModel, match=f"cannot fetch {OTHER}: the hub is far away; installing it"):
         install(OTHER, tmp_path, report=silent, origins=origins())
 
 

@@ -417,6 +417,6 @@ class TestWithAModel:
     async def test_who_is_refused_stops(self, tmp_path: Path) -> None:
         async with Asking(tmp_path, in_turn(Reply(401))) as it:
             await it.world.publish(at(1))
-            with pytest.raises(NoServer, match="refuses us"):
+            with pytest.raises(NoServer, match="rejects us"):
                 await it.world.extract()
             assert await it.world.committed() == 0

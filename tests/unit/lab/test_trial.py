@@ -1,3 +1,4 @@
+from math import log
 from typing import Any
 
 import pytest
@@ -150,7 +151,11 @@ def test_a_pair_lies_at_the_distance_from_the_threshold_that_it_is_nearest_to() 
     on_joining = compared(1, Verdict.SAME, judges.one_memory_min)
     on_replacing = compared(1, Verdict.CONTRADICTS, 0.0, judges.supersede_min)
     below = compared(1, Verdict.UNSURE, 0.5)
-    for near, margin in ((on_joining, 0.0), (on_replacing, 0.0), (below, -1.735)):
+    for near, margin in (
+        (on_joining, 0.0),
+        (on_replacing, 0.0),
+        (below, -log(judges.one_memory_min / (1 - judges.one_memory_min))),
+    ):
         [found] = trial(inserted(OPEN, 1), inserted(CLOSED, 2, near)).near
         assert (found.newer, found.older) == (CLOSED, OPEN)
         assert found.margin == pytest.approx(margin, abs=0.001)

@@ -107,7 +107,7 @@ def test_absent_sections_have_their_defaults() -> None:
             "[scopes.acme.bands]\nmatch = 0.5\n[calibration]",
             "scopes.acme.bands: bands must fall: match 0.5",
         ),
-        ("[calibration]", "[scopes.acme]\nmodel = 'x'\n[calibration]", "scopes.acme.model is no k"),
+        ("[calibration]", "[scopes.acme]\nmodel = 'x'\n[calibration]", "scopes.acme.model is not"),
         ("[calibration]", "calibration", "not TOML: "),
     ],
 )

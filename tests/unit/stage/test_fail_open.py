@@ -428,5 +428,5 @@ class TestPolicy:
         assert LENIENT.id != WAITING.id
 
     def test_holds_for_all_scopes(self) -> None:
-        with pytest.raises(ValidationError, match=r"scopes\.acme\.fail_open is no key"):
+        with pytest.raises(ValidationError, match=r"scopes\.acme\.fail_open is not a policy key"):
             policy(scopes={"acme": {"fail_open": {"enabled": True}}})

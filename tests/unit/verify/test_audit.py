@@ -175,7 +175,7 @@ ELSEWHERE = TEA.memory.model_copy(update={"scope": BEN})
             [TEA_AGAIN],
             Problem.DOES_NOT_BUILD,
             "memory.decisions/0/0",
-            "is not there",
+            "does not exist",
             id="the memory is lacking",
         ),
         pytest.param(

@@ -304,7 +304,7 @@ class TestWalls:
                 assert BEES not in text
                 assert BEN not in text
             assert "no scope of yours has anything" in (await ana.text("/scopes")).lower()
-            assert "of the newest 0 decisions" in await ana.text("/quality")
+            assert "the newest 0 decisions" in await ana.text("/quality")
             assert BEES not in await ana.text(f"/decisions?scope={BEN}")
             unknown = [
                 f"/review/{asked}",
@@ -418,7 +418,7 @@ class TestReview:
             asked = await ana.answer(verdict)
             answer = await ana.post("/undo")
             assert answer.headers["location"] == f"/review/{asked}"
-            assert "both memories are as they were" in await ana.text(f"/review/{asked}")
+            assert "both memories are restored" in await ana.text(f"/review/{asked}")
             assert await ana.asked() == asked
             assert await world.texts() == [ROSES, TULIPS]
             assert await ana.answer(verdict) == asked  # the same once more is not the same event
@@ -634,7 +634,7 @@ class TestQuality:
         assert page.count("<rect") == 1
         assert "insert 0 1 0 0 2" in text  # of two, one had a memory in the band review
         assert "match from 1.0 " in text
-        assert "of the newest 3 decisions" in text
+        assert "the newest 3 decisions" in text
 
     async def test_other_bounds_are_tried_and_tell_which_decisions_they_move(
         self, world: World
