@@ -280,7 +280,7 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
     (lambda m: m.answer("nothing", "alike"), InvalidRequest, "verdict: should be 'same'"),
     (lambda m: m.forget("nothing", author="Ana"), NotFound, "no memory in "),
     (lambda m: m.forget(scope="acme/zoe", author="Ana"), NotFound, "there is no scope"),
-    (lambda m: m.forget(), InvalidRequest, "say what to forget"),
+    (lambda m: m.forget(), InvalidRequest, "give exactly one of"),
     (lambda m: m.forget(""), InvalidRequest, "memory_id: is empty"),
 ]
 

@@ -144,7 +144,7 @@ REFUSED: Mapping[str, tuple[DeadLetter, str]] = {
     "nothing": (of(b""), "would fail again: the record is empty"),
     "no scope": (
         of(json.dumps({**json.loads(EVENT), "scope": "acme/*"}).encode()),
-        "would fail again: scope holds the wildcard *; name one exact scope; mend it",
+        "would fail again: scope holds the wildcard *; name one exact scope; correct it",
     ),
     "too long": (
         of(EVENT + b" " * EVENT_BYTES_MAX),

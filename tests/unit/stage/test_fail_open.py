@@ -180,7 +180,7 @@ class TestEmbedding:
         assert evidence_of(decided[1]).degraded == ("embedder: refused",)
         [warned] = world.bench.warned
         assert warned == (
-            "stored unchecked, as the policy allows: 1 events; embedder: the endpoint gives no "
+            "stored unchecked, as the policy allows: 1 events; embedder: the endpoint returns no "
             "vectors: http 400"
         )
         assert (await world.memories())[BARRED].unchecked == "not-embedded"
