@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from schemas.base import ScopeName
 from schemas.codec import EVENT
 from streams.recall.app import recalling
 from streams.recall.app.loading import (
@@ -213,19 +214,23 @@ def _list(
     given: Mapping[str, Any], source: LogTarget, hints_file: Path | None, *, as_json: bool
 ) -> None:
     asked = options.asked(Asked, given, {"lexical_weight": "--hybrid"})
-    result = asyncio.run(_load(source, asked))
+    result, others = asyncio.run(_load(source, asked))
     if hints_file is not None:
         _write_hints(hints_file, asked, result)
     if as_json:
         say_object({**asked.model_dump(mode="json"), **result.model_dump(mode="json")})
     else:
         _show(result)
+    if others:
+        note(f"scope {asked.scope} has no memories; others have: {', '.join(others)}")
 
 
-async def _load(source: LogTarget, asked: Asked) -> SearchResult:
+async def _load(source: LogTarget, asked: Asked) -> tuple[SearchResult, list[ScopeName]]:
+    """Search a scope; if nothing is found because it has no memories, suggest scopes."""
     target = replace(source, settings=thorough(source.settings))
     async with loading(target, report=note) as opened:
-        return await opened.search(asked)
+        result = await opened.search(asked)
+        return result, [] if result.entries else await opened.scopes_like(asked.scope)
 
 
 def _write_hints(path: Path, asked: Asked, result: SearchResult) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -44,6 +45,9 @@ GIVEN_MAX = 100
 
 _EVERY_PAIR = 100_000
 """The limit for one-off searches that can wait: all pairs of the candidates."""
+
+_SCOPES, _LIKE = 3, 0.5
+"""How many scopes are suggested for an unknown one, and from which similarity of names on."""
 
 _AUTHOR = "memsieve search"
 
@@ -196,6 +200,19 @@ class Loading:
         loaded = await self._loader.load(index, self._embedder, wanted)
         ids = [one.memory.id for entry in loaded.entries for one in entry.members]
         return _result(loaded, await conflicts_of(index, ids))
+
+    async def scopes_like(self, scope: ScopeName) -> list[ScopeName]:
+        """Return the scopes with live memories, those with a similar name first; at most 3.
+
+        Reads every memory. Empty if the scope itself has a live one, or none has.
+        """
+        index = await self.index()
+        known = Counter([one.memory.scope async for one in index.scan() if one.memory.live])
+        if scope in known:
+            return []
+        similar = [ScopeName(name) for name in get_close_matches(scope, known, _SCOPES, _LIKE)]
+        largest = [name for name, _ in known.most_common()]
+        return list(dict.fromkeys([*similar, *largest]))[:_SCOPES]
 
     async def deduplicate(self, given: Given) -> Grouping:
         """Group what is given by fact. Raises Unknown for ids that the scope does not have."""

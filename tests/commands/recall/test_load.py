@@ -268,7 +268,9 @@ def test_a_search_without_a_block_wants_a_scope_and_a_query(
 
 def test_an_unknown_scope_has_nothing(memsieve: Memsieve) -> None:
     asked = ("search", "--scope", "cafe/ben", "--query", "coffee", "--store", "store")
-    assert memsieve(*asked).out == "nothing found\n"
+    found = memsieve(*asked)
+    assert found.out == "nothing found\n"
+    assert "scope cafe/ben has no memories; others have: cafe/tyler" in found.err
     refused = memsieve("search", "--scope", "cafe/ben", "--query", "coffee", "--store", "nowhere")
     assert refused.code == 3
 
