@@ -103,7 +103,7 @@ LOOK: Table = {
             ),
             "answer": Entry(
                 "reviews.cli:answer",
-                "Answer a question: one memory goes on for both, the newer one stands, or both are "
+                "Answer a question: one memory stands for both, the newer one stands, or both are "
                 "kept.",
                 "3f2a distinct --note 'two cups'",
             ),

@@ -287,7 +287,7 @@ class TestClusterClient:
         waits = "waiting up to 60 s for the decision (Ctrl-C ends only the waiting)"
         assert said == [f"published as {place}; {waits}"]
         waiting.cancel()
-        with pytest.raises(Interrupted, match=f"stays asked, as {place}: memsieve explain first"):
+        with pytest.raises(Interrupted, match=f"stays queued, as {place}: memsieve explain first"):
             await waiting
 
     async def test_who_does_not_watch_is_cancelled_as_any_task(self, log: MemoryLog) -> None:

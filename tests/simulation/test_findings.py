@@ -202,7 +202,7 @@ async def test_a_writer_notices_an_index_that_was_set_back() -> None:
     await bench.decide(1)
     await bench.apply()
     vars(bench.index).update(older)
-    with pytest.raises(Transient, match="set back"):
+    with pytest.raises(Transient, match="reset"):
         await bench.writer.settle(0)
     await bench.apply()
     assert await bench.index.count() == 2

@@ -79,7 +79,7 @@ def test_a_dry_run_changes_nothing(memsieve: Memsieve) -> None:
     told = memsieve(*asked, "--dry-run")
     assert told.out.splitlines()[1:] == [
         '  "It rains in the harbour."',
-        "  its time is over; last seen 2026-03-01",
+        "  its lifetime has ended; last seen 2026-03-01",
         "would end 1",
     ]
     assert live(memsieve) == {"Ana's", "It", "Fog", "Ana"}

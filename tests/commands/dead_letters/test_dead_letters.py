@@ -298,7 +298,7 @@ def test_what_was_published_cannot_steer_the_terminal(memsieve: Memsieve, tmp_pa
             [*COMMAND, *value], stdout=theirs, stderr=subprocess.PIPE, cwd=tmp_path, check=False
         )
         assert on_a_terminal.returncode == 2
-        assert b"--value writes bytes as they are" in on_a_terminal.stderr
+        assert b"--value writes raw bytes" in on_a_terminal.stderr
         os.set_blocking(ours, False)
         with pytest.raises(BlockingIOError):
             os.read(ours, 1)

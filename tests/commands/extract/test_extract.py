@@ -242,7 +242,7 @@ def test_places_and_scores_reach_a_memories_md(memsieve: Memsieve, tmp_path: Pat
         (("--store", "store"), "give --llm, too"),
         (("--json",), "give --out FILE"),
         (("--out", "events.jsonl.gz"), "name it without .gz"),
-        (("--out", "turns.jsonl"), "turns.jsonl:1 is no event"),
+        (("--out", "turns.jsonl"), "turns.jsonl:1 is not an event"),
         (("--out", "nowhere/events.jsonl"), "nowhere/events.jsonl cannot be written"),
         (("--rejects", "."), ". cannot be written"),
         (("--rejects", "turns.jsonl"), "turns.jsonl holds more than dead letters"),

@@ -57,10 +57,10 @@ def test_of_the_issues_seven_memories_two_are_shown_and_seven_stay(memsieve: Mem
 
 
 def test_two_are_shown_as_one_from_the_policys_own_probability_on(memsieve: Memsieve) -> None:
-    """The judge is surer of the broken set than of the coffee: the default policy shows that as three."""
+    """The judge is surer of the broken set than of the coffee: the default policy shows that as two."""
     told = memsieve(*ASKED, "--json").json()
     shown = members(told)
-    assert sorted(map(len, shown)) == [1, 1, 1, 4]
+    assert sorted(map(len, shown)) == [1, 2, 4]
     assert set(BROKEN) in shown
     key = "default {judges.one_memory_min = 0.68, judges.words_below = 0.0}"
     assert members(memsieve(*ASKED, "--policy", key, "--json").json()) == [set(COFFEE), set(BROKEN)]
@@ -188,9 +188,9 @@ def test_what_is_found_can_be_proposed_to_the_owner_who_judges_for_himself(
     taken = memsieve("run", "hints.jsonl", "--store", "store", "--json")
     assert taken.code == 0
     made = decisions(Path("store"))[7:]
-    assert [decision.kind for decision in made] == ["ignore", "replace"]
+    assert [decision.kind for decision in made] == ["replace", "replace"]
     kept = {one["text"] for one in memsieve("memory", "list", "--store", "store", "--json").json()}
-    assert kept == {*COFFEE, BROKEN[0]}
+    assert kept == {*COFFEE, BROKEN[0]} - {"User loves coffee, especially flat white."}
 
 
 @pytest.mark.covers("B86", "C14")

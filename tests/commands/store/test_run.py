@@ -272,7 +272,7 @@ BAD_LINES: dict[str, tuple[bytes, str]] = {
     ),
     "a malformed time zone": (
         b'{"scope": "a/b", "text": "Tea.", "occurred_at": "2026-01-01T00:00:00+24:00"}',
-        "column occurred_at is no time",
+        "column occurred_at is not a time",
     ),
     "a day that may be two": (
         b'{"scope": "a/b", "text": "Tea.", "occurred_at": "03/04/2026"}',
