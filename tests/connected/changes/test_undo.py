@@ -95,7 +95,7 @@ async def test_an_undo_that_comes_too_late_is_planned_anew(served: Installation)
             assert asking.returncode == 0, said
             assert service.stop() == 0
     assert "1 of 1 refused: its memories have changed since it was planned" in said
-    assert "planned anew and asked again (2 of 5)" in said
+    assert "planned and requested again (2 of 5)" in said
     assert "\nwith   " in told
     assert "because an earlier decision was undone" in told
     assert live(served) == {BEES, HIVES}

@@ -138,7 +138,7 @@ async def other(own_qdrant: StandIn) -> AsyncGenerator[QdrantIndex]:
 
 def told(reached: int, since: int) -> str:
     """Return the pattern of what an index says that is not the one of before."""
-    return rf"decisions/0 to {reached}, and is not the one that had to {since}: .*swapped"
+    return rf"decisions/0 to {reached}, and is not the one that had to {since}: .*replaced"
 
 
 async def swap(server: StandIn) -> None:

@@ -112,7 +112,7 @@ def test_beside_the_services_answers_are_published_and_their_log_is_read(
                 wait_until(lambda: "answered: same by ana" in told(), "the answer is decided on")
                 csrf = csrf_of(http.get("/review"))
                 assert http.post("/undo", data={"csrf": csrf}).status_code == 303
-                assert "both memories are as they were" in told()
+                assert "both memories are restored" in told()
                 wait_until(lambda: 'value="same"' in http.get("/review").text, "it is asked again")
                 [decision] = [one for one in here.json("decisions") if one["kind"] == "revise"]
                 text = said_by(http.get(f"/decisions/{decision['decision_id']}").text)
