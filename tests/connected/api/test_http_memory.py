@@ -176,7 +176,10 @@ def test_what_is_refused_is_told_in_one_line(
 
 
 def test_a_token_that_nobody_has_is_not_allowed(url: str) -> None:
-    with HttpMemory(url, token="of nobody") as memory, pytest.raises(NotAllowed, match="a valid token"):
+    with (
+        HttpMemory(url, token="of nobody") as memory,
+        pytest.raises(NotAllowed, match="a valid token"),
+    ):
         memory.memories(scope=ANA)
     for address, token, said in (
         ("localhost:8090", "x", "url: write http://HOST:PORT"),
