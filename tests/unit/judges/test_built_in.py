@@ -97,7 +97,7 @@ def test_a_pair_is_read_once_however_often_it_is_asked_about() -> None:
         ("Deploys never happen on Friday.", "Deploys happen on Friday.", Verdict.CONTRADICTS),
         ("The door is open.", "The door is closed.", Verdict.CONTRADICTS),
         ("Anna manages Ben.", "Ben manages Anna.", Verdict.DISTINCT),
-        ("User moved from Oslo to Lima.", "User moved from Lima to Oslo.", Verdict.DISTINCT),
+        ("User moved from Oslo to Lima.", "User moved from Lima to Oslo.", Verdict.CONTRADICTS),
         ("Anna works at Acme.", "Ben works at Acme.", Verdict.DISTINCT),
     ],
 )
