@@ -425,7 +425,9 @@ class TestBrokerThatIsAway:
             assert time.monotonic() - began < AWAY_SECONDS
             await asyncio.to_thread(own_broker.restart)
             await answered(lambda: log.append([out("after")]))
-            assert await answered(lambda: all_values(log)) == ["before", "after"]
+            # An append without an answer may have arrived, and is made again.
+            first, *rest = await answered(lambda: all_values(log))
+            assert (first, set(rest)) == ("before", {"after"})
             place = await answered(lambda: log.committed("group", ONE, 0))
             assert place == Committed(1, "before")
             await answered(lambda: log.commit("group", ONE, 0, Committed(2, "after")))
