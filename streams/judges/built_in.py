@@ -1,7 +1,8 @@
 """The built-in judge: trained models, offline and deterministic.
 
 A cascade. Trees over words and cosine judge every pair; a cross-encoder reads those that may be one
-memory, or contradict each other. One linear model weighs both results, with the cosine and the guards' findings.
+memory, or contradict each other. One decision weighs both results, with the cosine and the guards'
+findings.
 """
 
 import asyncio

@@ -262,7 +262,6 @@ def _show_conflicts(entry: ShownEntry) -> None:
     """Tell when what an entry says was last seen, and what says otherwise, where something does."""
     conflicts = {one.memory_id: one for member in entry.members for one in member.conflicts}
     if conflicts:
-        seen = max(member.memory.last_seen_at for member in entry.members)
-        say(f"      last seen {seen:%Y-%m-%d}", style="dim")
+        say(f"      last seen {entry.last_seen_at:%Y-%m-%d}", style="dim")
     for conflict in conflicts.values():
         show_conflict(conflict, "      ")

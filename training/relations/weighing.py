@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnxruntime
@@ -66,6 +66,9 @@ _CARDS = ("card", "near-copy", "strangers", "diary")
 """How the sources of pairs begin that were made from cards."""
 
 Matrix = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Point: TypeAlias = tuple[float, float, float, float]
+"""A threshold, the share of the pairs meant that reach it, and the shares of two kinds of others."""
 
 
 def examples(data: Path, collected: Path | None, fits: Callable[[str], bool]) -> list[Example]:
@@ -153,14 +156,15 @@ def fit(
             for r, row in zip(RELATIONS, matrix, strict=True)
         },
         "biases": {r.value: round(b, 5) for r, b in zip(RELATIONS, biases.tolist(), strict=True)},
-        "trees": _trees(x.numpy(), places.tolist(), found),
+        "trees": _trees(x.numpy(), places.tolist(), found, weight.tolist()),
     }
 
 
-def _trees(rows: Matrix, turned: Sequence[int], found: Sequence[Example]) -> dict[str, Any]:
+def _trees(
+    rows: Matrix, turned: Sequence[int], found: Sequence[Example], weights: Sequence[float]
+) -> dict[str, Any]:
     """Fit the trees to the pairs whose label says whether they are one memory."""
     told = [(at, joined) for at, one in enumerate(found) if (joined := _joined(one)) is not None]
-    weights = _balanced(found)
     kept = [at for at, _ in told]
     return boosting.fit(rows[kept], turned, [j for _, j in told], [weights[at] for at in kept])
 
@@ -236,7 +240,7 @@ _GOALS = {"careful": (0.003, 0.01), "balanced": (0.01, 0.03), "thorough": (0.03,
 
 def points(
     found: Sequence[Example], told: Sequence[Told], probabilities: Matrix
-) -> dict[str, tuple[float, float, float, float]]:
+) -> dict[str, Point]:
     """Return, by preset, the threshold on the probability of one memory, its recall, and hidden rates.
 
     The threshold is the lowest, in steps of 0.01, at which neither hidden rate exceeds `_GOALS`.
@@ -248,19 +252,26 @@ def points(
         for which in (set(ONE_MEMORY), set(RELATIONS) - set(ONE_MEMORY))
     )
     natural = np.array([one.source in _NATURAL for one in found])
-    chosen: dict[str, tuple[float, float, float, float]] = {}
-    for name, goals in _GOALS.items():
-        for step in range(50, 100):
-            over = worth >= step / 100
-            hidden = [float(over[apart & of].mean()) for of in (natural, ~natural)]
-            if all(rate <= goal for rate, goal in zip(hidden, goals, strict=True)):
-                chosen[name] = (step / 100, float(over[joined].mean()), *hidden)
-                break
-    return chosen
+    wrong = (apart & natural, apart & ~natural)
+    found_at = {name: _lowest(worth, joined, wrong, goals) for name, goals in _GOALS.items()}
+    return {name: point for name, point in found_at.items() if point is not None}
 
 
-_DISPLACED = {"card": 0.00075, "other": 0.0025}
-"""The maximum shares of pairs without a contradiction that may be taken for updates."""
+def _lowest(
+    worth: Matrix, meant: Mask, others: tuple[Mask, Mask], goals: tuple[float, float]
+) -> Point | None:
+    """Return the lowest threshold, in steps of 0.01 from 0.5, at which both shares meet the goals."""
+    for step in range(50, 100):
+        over = worth >= step / 100
+        first, second = (float(over[of].mean()) for of in others)
+        if first <= goals[0] and second <= goals[1]:
+            return step / 100, float(over[meant].mean()), first, second
+    return None
+
+
+_DISPLACED = (0.00075, 0.0025)
+"""The maximum shares of pairs without a contradiction that may be taken for updates: of cards' pairs,
+and of others."""
 
 
 def _is_of_one_thing(told: Told) -> bool:
@@ -270,7 +281,7 @@ def _is_of_one_thing(told: Told) -> bool:
 
 def update_point(
     found: Sequence[Example], told: Sequence[Told], probabilities: Matrix
-) -> tuple[float, float, float, float] | None:
+) -> Point | None:
     """Return the probability threshold above which a contradiction may retire the older memory.
 
     Also return the shares that reach it: of the cards' contradictions, and of pairs without one,
@@ -282,21 +293,17 @@ def update_point(
     updates = np.array([one.relations == ("contradicts",) for one in found])
     others = np.array(["contradicts" not in one.relations for one in found])
     card = np.array([one.source.startswith(_CARDS) for one in found])
-    for step in range(50, 100):
-        over = worth >= step / 100
-        wrong = [float(over[others & of].mean()) for of in (card, ~card)]
-        if all(rate <= goal for rate, goal in zip(wrong, _DISPLACED.values(), strict=True)):
-            return step / 100, float(over[updates & card].mean()), *wrong
-    return None
+    return _lowest(worth, updates & card, (others & card, others & ~card), _DISPLACED)
 
 
-_FALSE_CONFLICTS = {"natural": 0.01, "near-miss": 0.03}
-"""The maximum shares of pairs without a contradiction that may be marked as in conflict."""
+_FALSE_CONFLICTS = (0.01, 0.03)
+"""The maximum shares of pairs without a contradiction that may be marked as in conflict: of natural
+pairs, and of near-misses."""
 
 
 def conflict_point(
     found: Sequence[Example], told: Sequence[Told], probabilities: Matrix
-) -> tuple[float, float, float, float] | None:
+) -> Point | None:
     """Return the probability from which two memories are marked as in conflict.
 
     Also return the share of the contradictions that reach it, and of the other pairs, natural ones
@@ -308,12 +315,7 @@ def conflict_point(
     conflicts = np.array([one.relations == ("contradicts",) for one in found]) & near
     others = np.array(["contradicts" not in one.relations for one in found]) & near
     natural = np.array([one.source in _NATURAL for one in found])
-    for step in range(50, 100):
-        over = worth >= step / 100
-        wrong = [float(over[others & of].mean()) for of in (natural, ~natural)]
-        if all(rate <= goal for rate, goal in zip(wrong, _FALSE_CONFLICTS.values(), strict=True)):
-            return step / 100, float(over[conflicts].mean()), *wrong
-    return None
+    return _lowest(worth, conflicts, (others & natural, others & ~natural), _FALSE_CONFLICTS)
 
 
 def main() -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain, zip_longest
-from math import log
 
 from schemas.base import MemoryId
 from schemas.decisions import (
@@ -26,8 +25,8 @@ from streams.lab.core.measures import Rate
 from streams.model.policy import Judges, Policy
 from streams.model.verdict import of_one_memory
 from streams.stage.core.ledger import stated
+from streams.text.judge.weighing import log_odds
 
-_FLOOR = 1e-4
 _FAR = 3.0
 """The margin from which on a pair is not asked about: beside a threshold of .85, probabilities
 below .22 and above .99 are that far."""
@@ -163,13 +162,8 @@ def _margin(probabilities: Mapping[Verdict, float], judges: Judges) -> float:
     """Return how far a pair is from being joined or, if that is likelier, from being replaced."""
     one, other = of_one_memory(probabilities), probabilities.get(Verdict.CONTRADICTS, 0.0)
     if other > one:
-        return _log_odds(other) - _log_odds(judges.supersede_min)
-    return _log_odds(one) - _log_odds(judges.one_memory_min)
-
-
-def _log_odds(probability: float) -> float:
-    within = min(max(probability, _FLOOR), 1 - _FLOOR)
-    return log(within / (1 - within))
+        return log_odds(other) - log_odds(judges.supersede_min)
+    return log_odds(one) - log_odds(judges.one_memory_min)
 
 
 def borderline(near: Iterable[Near], known: Iterable[tuple[str, str]], count: int) -> list[Near]:

@@ -107,7 +107,7 @@ class Weights:
         found = odds / odds.sum()
         one = _within(one_memory(found))
         both = (self.trees.log_odds(row) + self.trees.log_odds(row[self.turned])) / 2
-        mean = 1 / (1 + exp(-(_log_odds(one) + both) / 2))
+        mean = 1 / (1 + exp(-(log_odds(one) + both) / 2))
         found[: len(ONE_MEMORY)] *= mean / one
         found[len(ONE_MEMORY) :] *= (1 - mean) / (1 - one)
         return found / found.sum()
@@ -165,11 +165,13 @@ _SCALE = 4.0
 
 def _odds(probabilities: Row) -> float:
     """Return the log-odds of one memory against two, divided by _SCALE."""
-    return _log_odds(_within(one_memory(probabilities))) / _SCALE
+    return log_odds(one_memory(probabilities)) / _SCALE
 
 
-def _log_odds(probability: float) -> float:
-    return log(probability / (1 - probability))
+def log_odds(probability: float) -> float:
+    """Return the log-odds of a probability; below .0001 and above .9999 they stay the same."""
+    within = _within(probability)
+    return log(within / (1 - within))
 
 
 def _within(probability: float) -> float:
