@@ -26,7 +26,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from schemas.base import EventId, ModelId, ScopeName
+from schemas.base import EventId, ScopeName
 from schemas.decisions import Band
 from schemas.events import Remember
 from streams.clock.system import SystemClock
@@ -41,6 +41,7 @@ from streams.model.embedding import Embedded
 from streams.model.policy import Policy
 from streams.model.ports import Embedder
 from streams.model.verdict import Judgement
+from streams.model.wrapping import WrappedEmbedder
 from streams.stage.flow.judging import Judging, Question
 from streams.store.app import dry_run, policies, settings
 from streams.store.app.dry_run import Means, rehearse
@@ -352,22 +353,14 @@ def _told(rate: Rate) -> str:
     return f"{rate.value:.1%} ({low:.1%} to {high:.1%}) of {rate.of:,}"
 
 
-class CachedEmbedder:
+class CachedEmbedder(WrappedEmbedder):
     """Implements ports.Embedder with a file cache of the embeddings of earlier runs."""
 
     def __init__(self, embedder: Embedder, path: Path) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._path = path
         self._known = dict(_kept(path))
         self._grown = False
-
-    @property
-    def model(self) -> ModelId:
-        return self._embedder.model
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
 
     async def embed(self, texts: Sequence[str]) -> list[Embedded]:
         missing = [text for text in dict.fromkeys(texts) if _digest(text) not in self._known]
@@ -402,20 +395,12 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-class ClockedEmbedder:
+class ClockedEmbedder(WrappedEmbedder):
     """Implements ports.Embedder over another embedder, and counts its seconds."""
 
     def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self.seconds = 0.0
-
-    @property
-    def model(self) -> ModelId:
-        return self._embedder.model
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
 
     async def embed(self, texts: Sequence[str]) -> list[Embedded]:
         started = time.perf_counter()

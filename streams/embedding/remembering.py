@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from schemas.base import ModelId
 from streams.model.embedding import Embedded
 from streams.model.ports import Embedder
+from streams.model.wrapping import WrappedEmbedder
 
 TEXTS_MAX = 16_384
 """The default cache size in texts: 25 MiB at 384 dimensions, plus the texts themselves."""
@@ -14,7 +14,7 @@ _CHARACTERS_MAX = 16_777_216
 """The maximum of cached characters in all, if the number of texts is limited."""
 
 
-class RememberingEmbedder:
+class RememberingEmbedder(WrappedEmbedder):
     """Implements ports.Embedder and ports.Foreseeing over an embedder.
 
     A cached text keeps its first vector. For one event loop.
@@ -22,19 +22,11 @@ class RememberingEmbedder:
 
     def __init__(self, embedder: Embedder, *, texts_max: int | None = TEXTS_MAX) -> None:
         """Cache the newest `texts_max` texts; all of them if it is None."""
-        self._embedder = embedder
+        super().__init__(embedder)
         self._texts_max = texts_max
         self._known: dict[str, Embedded] = {}
         self._characters = 0
         self._coming: dict[str, asyncio.Task[None]] = {}
-
-    @property
-    def model(self) -> ModelId:
-        return self._embedder.model
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
 
     def is_known(self, text: str) -> bool:
         return text in self._known or text in self._coming

@@ -3,12 +3,13 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
-from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, ScopeName
+from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from streams.log.local_broker import LocalBroker
 from streams.model.embedding import Embedded
 from streams.model.fences import Reached
 from streams.model.neighbours import Known, Stored
 from streams.model.ports import Committed, Embedder, Followed, Index, Level, Outgoing, Query, Record
+from streams.model.wrapping import WrappedEmbedder
 
 Result = TypeVar("Result")
 
@@ -131,20 +132,12 @@ class CrashingIndex:
         await self._index.close()
 
 
-class CrashingEmbedder:
+class CrashingEmbedder(WrappedEmbedder):
     """Implements ports.Embedder over an embedder."""
 
     def __init__(self, embedder: Embedder, steps: Steps) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._steps = steps
-
-    @property
-    def model(self) -> ModelId:
-        return self._embedder.model
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
 
     async def embed(self, texts: Sequence[str]) -> list[Embedded]:
         return await self._steps.around(lambda: self._embedder.embed(texts))

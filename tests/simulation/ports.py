@@ -5,7 +5,7 @@ from functools import partial
 from itertools import groupby
 from typing import TypeVar
 
-from schemas.base import ContentKey, DecisionId, MemoryId, ModelId, ScopeName
+from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from streams.model.embedding import Embedded
 from streams.model.fences import Reached
 from streams.model.neighbours import Known, Stored
@@ -19,6 +19,7 @@ from streams.model.ports import (
     Record,
     Transient,
 )
+from streams.model.wrapping import WrappedEmbedder
 from tests.simulation.cluster import Cluster, Tenure, turn
 
 Answer = TypeVar("Answer")
@@ -191,21 +192,13 @@ class SimulatedIndex:
         return await _asked(self._cluster, self._who, what, answer)
 
 
-class SimulatedEmbedder:
+class SimulatedEmbedder(WrappedEmbedder):
     """Implements ports.Embedder for one process."""
 
     def __init__(self, cluster: Cluster, who: str, embedder: Embedder) -> None:
         self._cluster = cluster
         self._who = who
-        self._embedder = embedder
-
-    @property
-    def model(self) -> ModelId:
-        return self._embedder.model
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
+        super().__init__(embedder)
 
     async def embed(self, texts: Sequence[str]) -> list[Embedded]:
         def answer() -> Awaitable[list[Embedded]]:

@@ -6,13 +6,14 @@ An undisturbed process decides alike only where it hears as little.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schemas.base import ContentKey, DecisionId, ModelId
+from schemas.base import ContentKey, DecisionId
 from schemas.decisions import Decision, Ignore, Insert, Marker, Reason, Reinforce, Replace
 from schemas.events import Consolidate, Remember
 from streams.index.exact import ExactIndex
 from streams.model.embedding import Embedded
 from streams.model.neighbours import Known, Stored
 from streams.model.ports import Embedder, Level, Transient
+from streams.model.wrapping import WrappedEmbedder
 
 
 @dataclass(frozen=True)
@@ -80,20 +81,12 @@ class SilentIndex(ExactIndex):
             raise Transient("the index is silent")
 
 
-class SilentEmbedder:
+class SilentEmbedder(WrappedEmbedder):
     """Implements ports.Embedder over another one that may be silent."""
 
     def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self.silence = ALL_ANSWER
-
-    @property
-    def model(self) -> ModelId:
-        return self._embedder.model
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
 
     async def embed(self, texts: Sequence[str]) -> list[Embedded]:
         if self.silence.embedder and set(texts) != {self.silence.embeds}:

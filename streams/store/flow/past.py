@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from schemas.base import Embedding, ModelId
+from schemas.base import Embedding
 from schemas.codec import EVENT, Unreadable
 from schemas.decisions import Change, Decision, Marker, Merge, OnEvent, Revise, Revised
 from schemas.events import Event, Remember
 from schemas.topics import DECISIONS, EVENTS
 from streams.model.embedding import Embedded, unpack
 from streams.model.ports import Embedder, Log, Record
+from streams.model.wrapping import WrappedEmbedder
 from streams.stage.flow.decisions import DecisionsReader, Logged
 
 _PAGE = 500
@@ -193,23 +194,15 @@ def _event_of(record: Record) -> Event | None:
         return None
 
 
-class KnownVectors:
+class KnownVectors(WrappedEmbedder):
     """Implements ports.Embedder: reuses the vectors that past decisions stored for their texts.
 
     Vectors of another model are ignored.
     """
 
     def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._known: dict[str, Embedded] = {}
-
-    @property
-    def model(self) -> ModelId:
-        return self._embedder.model
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
 
     def learn(self, decisions: Sequence[Decision]) -> None:
         """Replace the known vectors with those of these decisions' texts."""

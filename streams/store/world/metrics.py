@@ -7,11 +7,11 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
-from schemas.base import ModelId
 from schemas.decisions import KINDS, Decision, Insert, Marker, Reason
 from schemas.outcomes import Applied
 from streams.model.embedding import Embedded
 from streams.model.ports import Embedder
+from streams.model.wrapping import WrappedEmbedder
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -309,20 +309,12 @@ class ConsolidationMetrics:
         self.churn.set(max((scope["churn"] for scope in told["scopes"]), default=0.0))
 
 
-class MeasuredEmbedder:
+class MeasuredEmbedder(WrappedEmbedder):
     """Implements ports.Embedder over an embedder, and measures its duration."""
 
     def __init__(self, embedder: Embedder, metrics: Metrics) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._metrics = metrics
-
-    @property
-    def model(self) -> ModelId:
-        return self._embedder.model
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
 
     async def embed(self, texts: Sequence[str]) -> list[Embedded]:
         with self._metrics.embed_seconds.time():
