@@ -34,7 +34,10 @@ WITH_COMMANDS = [
     and page not in {ON_A_BROKER, WITH_THE_API, WITH_THE_PAGE}
 ]
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-ON_THE_WAY = re.compile(r"^(\S+): [\d,]+ \w+(?: \(\d+%\))?, [\d,]+/s\n(?=\1: )", re.MULTILINE)
+ON_THE_WAY = re.compile(
+    r"^(\S+: )?[\d,]+ (\w+)(?: \(\d+%\))?, [\d,]+/s(?: of about [\d,]+)?\n(?=(?(1)\1|[\d,]+ \2, ))",
+    re.MULTILINE,
+)
 """A line of progress before the last: a slow machine prints one every few seconds."""
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
