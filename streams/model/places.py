@@ -3,7 +3,8 @@
 Extraction and import write them and recall reads them, so they share these names.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pydantic import JsonValue
@@ -16,6 +17,8 @@ SCORE: Final = "score"
 """By how much the score changed, with its sign."""
 SEEN: Final = "seen"
 """How often it had been observed before import, according to the imported file."""
+ENTERED: Final = "entered"
+"""How often each session had entered the place by then, by session."""
 
 NUMBER_BELOW: Final = 10**15
 """A larger number is neither a place's number nor a count."""
@@ -27,6 +30,21 @@ def whole_number(metadata: Mapping[str, JsonValue], name: str) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     return value if abs(value) < NUMBER_BELOW else None
+
+
+def entered(told: Iterable[Mapping[str, JsonValue]]) -> dict[str, int]:
+    """Return how often each session entered a place, as far as any of these metadata know.
+
+    A session counts upwards, so that of two counts the higher is the later.
+    """
+    counts: Counter[str] = Counter()
+    for metadata in told:
+        kept = metadata.get(ENTERED)
+        by_session = kept if isinstance(kept, dict) else {}
+        for session in by_session:
+            count = whole_number(by_session, session)
+            counts |= Counter({session: 0 if count is None else count})
+    return dict(counts)
 
 
 def seen(memory: Memory) -> int:

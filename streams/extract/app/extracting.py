@@ -92,10 +92,10 @@ class Extraction:
         await self._maker.close()
 
     def _look(self, place: str, turn: Turn) -> Taken:
-        looked = look(turn, self._window.before(self._turns, turn), self._rules)
-        self._window.add(self._turns, turn)
+        earlier = self._window.before(self._turns, turn)
+        visits = self._window.add(self._turns, turn)
         self._turns += 1
-        return Taken(place, looked)
+        return Taken(place, look(turn, earlier, self._rules, visits))
 
     async def _take(self, taken: Taken, content: bytes) -> Taken:
         if taken.looked is None or not taken.fired:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from streams.extract.core.triggers import Rules
 from streams.extract.flow.extract import Maker
 from streams.extract.port import Extracting
+from streams.judges.lexicons import english
 from streams.model.ports import Clock
 from streams.store.app.product_settings import ExtractionSettings
 from streams.store.app.settings import Settings
@@ -31,7 +32,7 @@ def llm_extractor(settings: Settings, clock: Clock) -> "LlmExtractor":
 
 def maker(settings: ExtractionSettings, model: Extracting | None) -> Maker:
     """Return what turns are made into events with; without a model, sentence by sentence."""
-    return Maker(model, settings.attempts_max, settings.retired_max)
+    return Maker(english, model, settings.attempts_max, settings.retired_max)
 
 
 def rules(settings: ExtractionSettings) -> Rules:

@@ -1,7 +1,7 @@
 """A turn with its triggers: what it says, and whether that is worth remembering."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from schemas.turns import Turn
 from streams.extract.core.hearing import Heard, Recalled, heard, recalled_in
@@ -12,7 +12,8 @@ from streams.extract.core.triggers import Fired, Rules, fired
 class Looked:
     """A turn and the triggers that fired, with everything they were read from.
 
-    `heard` is what it says without echoes, `earlier` are the turns before it, oldest first.
+    `heard` is what it says without echoes, `earlier` are the turns before it, oldest first. `visits`
+    counts the visits to its place so far, by session; it is empty if it tells of no place.
     """
 
     turn: Turn
@@ -20,10 +21,11 @@ class Looked:
     heard: tuple[Heard, ...]
     earlier: tuple[Turn, ...]
     recalled: Recalled
+    visits: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-def look(turn: Turn, earlier: Sequence[Turn], rules: Rules) -> Looked:
+def look(turn: Turn, earlier: Sequence[Turn], rules: Rules, visits: Mapping[str, int]) -> Looked:
     """Return the triggers of a turn; `earlier` are the turns before it in its scope and session."""
     recalled = recalled_in((*earlier, turn))
     said = heard(turn, recalled)
-    return Looked(turn, fired(turn, said, rules), said, tuple(earlier), recalled)
+    return Looked(turn, fired(turn, said, rules), said, tuple(earlier), recalled, visits)

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from schemas.events import Remember
-from schemas.turns import Place, Turn
+from schemas.turns import Place, State, Turn
 from streams.extract.core.triggers import Fired, score_change
 from streams.model.identity import turn_event_id
 from streams.model.places import LOCATION_NAME, SCORE
@@ -23,8 +23,7 @@ def event_of(
 ) -> Remember:
     """Return an event of a turn with the given fields; `taken` makes it unique within the turn.
 
-    Everything else comes from the turn. The place is where the action was taken, not where it led.
-    `notes` are added as metadata.
+    Everything else comes from the turn. `notes` are added as metadata.
     """
     metadata: dict[str, JsonValue] = {
         "turn_id": turn.turn_id,
@@ -44,10 +43,26 @@ def event_of(
 
 
 def place_of(turn: Turn) -> Place | None:
-    """Return where the action was taken; None if that is unknown."""
+    """Return the place that a turn tells of; None if that is unknown.
+
+    A scope that ends with the number of the place before is of that place, whoever chose it.
+    """
     if turn.state is None:
         return None
-    return turn.state.location_before or turn.state.location_after
+    before, after = turn.state.location_before, turn.state.location_after
+    number = turn.scope.rpartition("/")[2]
+    if before is not None and number == str(before.id) and (after is None or after != before):
+        return before
+    return arrived(turn.state)
+
+
+def arrived(state: State) -> Place | None:
+    """Return where an action led: the world's answer tells of the place that was entered.
+
+    After a death it tells of the place where that happened, wherever the agent wakes up.
+    """
+    before, after = state.location_before, state.location_after
+    return before or after if state.died else after or before
 
 
 def _state(turn: Turn) -> dict[str, JsonValue]:

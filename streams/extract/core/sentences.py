@@ -1,7 +1,8 @@
 """Events without a language model: one per sentence, verbatim.
 
 Taken are a user's sentences that fire a trigger, and a world's that are informative. What a model
-says by itself is not taken, because nothing supports it.
+says by itself is not taken, because nothing supports it; what it did is, where the world answers
+that with points and few words.
 """
 
 import re
@@ -11,6 +12,7 @@ from schemas.events import Remember
 from schemas.turns import Turn
 from streams.extract.core.hearing import Heard, words
 from streams.extract.core.noting import event_of
+from streams.extract.core.stating import only_names
 from streams.extract.core.triggers import (
     Fired,
     Trigger,
@@ -20,6 +22,7 @@ from streams.extract.core.triggers import (
     without_request,
 )
 from streams.text.function_words import FUNCTION_WORDS
+from streams.text.lexicon import Lexicon
 
 _WORDS_MIN = 3
 _CONTENT_WORDS_MIN = 2
@@ -40,10 +43,19 @@ _TALK_CATEGORIES = {
 """In order of precedence: the first that fired gives the category."""
 
 
-def events_of(turn: Turn, heard: Sequence[Heard], fired: Sequence[Fired]) -> tuple[Remember, ...]:
-    """Return an event for each distinct informative sentence; none if no trigger fired."""
+def events_of(
+    turn: Turn, heard: Sequence[Heard], fired: Sequence[Fired], lexicon: Lexicon
+) -> tuple[Remember, ...]:
+    """Return an event for each distinct informative sentence; none if no trigger fired.
+
+    A change of the score is never left without one: if the world says no such sentence, what was
+    done is noted with its answer.
+    """
     on = {one.trigger for one in fired}
-    found = {event.event_id: event for said in heard for event in _event(turn, said, fired, on)}
+    told = [said for said in heard if said.by == "user" or not only_names(said.sentence, lexicon)]
+    found = {event.event_id: event for said in told for event in _event(turn, said, fired, on)}
+    if Trigger.SCORE in on and not any(event.source == "world" for event in found.values()):
+        found |= {event.event_id: event for event in _scored(turn, heard, fired, on)}
     return tuple(found.values())
 
 
@@ -66,6 +78,25 @@ def _event(turn: Turn, said: Heard, fired: Sequence[Fired], on: set[Trigger]) ->
     if category is not None and is_informative(sentence):
         fields = {"text": sentence, "category": category, "source": said.by}
         yield event_of(turn, fired, taken=" ".join(words(sentence)), fields=fields)
+
+
+def _scored(
+    turn: Turn, heard: Sequence[Heard], fired: Sequence[Fired], on: set[Trigger]
+) -> Iterator[Remember]:
+    """Yield what was done, with all that the world answers: "take lamp: Taken."."""
+    answer = " ".join(said.sentence for said in heard if said.by == "world")
+    if not answer:
+        return
+    text = f"{action}: {answer}" if (action := _action(turn)) else answer
+    fields = {"text": text, "category": _of_world(turn, text, on), "source": "world"}
+    yield event_of(turn, fired, taken=" ".join(words(text)), fields=fields)
+
+
+def _action(turn: Turn) -> str:
+    """Return what the model did, in its last line: a plan may come before it."""
+    said = [part.text for part in turn.said if part.by == "model"]
+    lines = said[-1].strip().splitlines() if said else []
+    return lines[-1].strip().rstrip(".:") if lines else ""
 
 
 def _of_talk(sentence: str, on: set[Trigger]) -> str | None:

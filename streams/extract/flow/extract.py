@@ -13,7 +13,9 @@ from streams.extract.core.notes import Notes
 from streams.extract.core.synthesis import Declined, Known, Material, Refused
 from streams.extract.core.triggers import Fired
 from streams.extract.port import Extracting
+from streams.model.places import ENTERED
 from streams.model.ports import NoAnswer, NoServer, Poison
+from streams.text.lexicon import Lexicon
 
 OVER_BUDGET = NoAnswer("over budget")
 _SILENT = frozenset({OVER_BUDGET.reason, "unreachable", "rate limited", "timeout"})
@@ -69,10 +71,11 @@ class Asking:
 class Maker:
     """Makes events from turns.
 
-    Without a `model`, sentences are taken verbatim. The model gets `attempts_max` answers per turn
-    and may ask to retire `retired_max` memories.
+    Without a `model`, sentences are taken verbatim; `lexicon` tells which of them state something.
+    The model gets `attempts_max` answers per turn and may ask to retire `retired_max` memories.
     """
 
+    lexicon: Callable[[], Lexicon]
     model: Extracting | None = None
     attempts_max: int = 2
     retired_max: int = 3
@@ -84,7 +87,7 @@ class Maker:
         may succeed later. Raises NoServer if the model's server refuses the request.
         """
         if self.model is None or not looked.fired:
-            return sentences.events_of(looked.turn, looked.heard, looked.fired)
+            return self._verbatim(looked)
         material = Material(
             turn=looked.turn,
             fired=looked.fired,
@@ -109,6 +112,11 @@ class Maker:
         if self.model is not None:
             await self.model.close()
 
+    def _verbatim(self, looked: Looked) -> tuple[Remember, ...]:
+        if not looked.fired:
+            return ()
+        return sentences.events_of(looked.turn, looked.heard, looked.fired, self.lexicon())
+
     def is_known(self, turn: Turn, notes: Notes) -> bool:
         """Return whether a model has made an event from a turn before, in whatever words."""
         return self.model is not None and notes.taken(turn.scope, synthesis.event_id_of(turn))
@@ -125,10 +133,19 @@ def outcome(
         return replace(taken, letter=letter(Poison(made.reason)))
     if isinstance(made, Declined):
         return replace(taken, declined=made.reason)
-    events = tuple(event for event in made if not notes.taken(event.scope, event.event_id))
+    told = [_visited(event, taken.looked) for event in made]
+    events = tuple(event for event in told if not notes.taken(event.scope, event.event_id))
     for event in events:
         notes.add(event)
     return replace(taken, events=events, known=len(made) - len(events))
+
+
+def _visited(event: Remember, looked: Looked | None) -> Remember:
+    """Return an event with how often sessions entered its place."""
+    if looked is None or not looked.visits:
+        return event
+    metadata = {**event.metadata, ENTERED: dict(looked.visits)}
+    return event.model_copy(update={"metadata": metadata})
 
 
 def _is_silent(answer: NoAnswer) -> bool:

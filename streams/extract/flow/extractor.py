@@ -181,9 +181,8 @@ class Extractor:
         place = misrouted(record, turn.scope, held.partitions)
         if place is not None:
             return place if isinstance(place, Poison) else _Elsewhere(turn.scope, place)
-        looked = look(turn, window.before(record.offset, turn), self._rules)
-        window.add(record.offset, turn)
-        return looked
+        earlier = window.before(record.offset, turn)
+        return look(turn, earlier, self._rules, window.add(record.offset, turn))
 
     async def _taken(self, held: _Held, read: Sequence[_Read]) -> list[Taken]:
         """Return the results of turns: scopes concurrently, the turns of each in order."""

@@ -9,7 +9,7 @@ from schemas.codec import TURN, Unreadable
 from schemas.outcomes import DeadLetter, Stage
 from schemas.topics import TURNS
 from schemas.turns import Turn
-from streams.extract.core.noting import place_of
+from streams.extract.core.noting import arrived
 from streams.model.ports import Line, Outgoing, Poison, Source
 from streams.stage.core.mapping import LOCATION
 from streams.stage.flow.dead_letters import ORIGIN_HEADER, describe, letter_record
@@ -29,7 +29,7 @@ def read_turn(line: Line, scope: str | None) -> Turn:
     turn = TURN.decode(to_json({**row, "scope": scope.replace(LOCATION, "0")}))
     if LOCATION not in scope:
         return turn
-    place = place_of(turn)
+    place = None if turn.state is None else arrived(turn.state)
     if place is None:
         raise Unreadable(
             "state.location_before is missing, but the scope is derived from it; add it, or a "

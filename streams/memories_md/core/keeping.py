@@ -8,9 +8,10 @@ The counts in its parentheses are still updated; score and goal are left to the 
 import hashlib
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from pydantic import JsonValue
 from pydantic_core import to_json
 
 from schemas.base import DecisionId, MemoryId
@@ -47,6 +48,7 @@ from streams.memories_md.core.mapping import (
     written_at_all,
 )
 from streams.model.identity import decision_id, memory_id, named_memory_id
+from streams.model.places import ENTERED, entered
 
 _NOWHERE = -1
 """The location of a memory that no longer has an entry."""
@@ -60,7 +62,8 @@ class Placed:
     """The entry of a memory, with the digests of what was last written there.
 
     `title` is the entry's, `called` the memory's own: an entry that existed before keeps its title
-    until the memory gets another one.
+    until the memory gets another one. `entered` are the visits by session that the file's line of
+    visits had counted by then.
     """
 
     version: int
@@ -69,6 +72,7 @@ class Placed:
     called: str
     words: str
     text: str
+    entered: dict[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +227,7 @@ class _Keeper:
         self._decided = decided
         self._newest = {memory.id: memory for memory in wanted}
         self._wanted, self._world = wanted, world
+        self._entered = _entered(placed)
         self._there = _places(document, wanted, placed, world)
 
     def bring(self, memory: Memory, *, history: bool) -> None:
@@ -288,15 +293,25 @@ class _Keeper:
                 there.make_room(number)
 
     def _visited(self, location: int, memory: Memory, *, is_new: bool) -> None:
-        """Count each session that the file does not list as a visit: more is not known.
+        """Count the visits of each session; a session counts as one visit if more is not known.
 
-        An existing section's line of visits is updated only if there is one.
+        An existing section's line of visits is updated only if there is one. What it says of the
+        sessions that it lists stands, unless this file was given their visits before.
         """
         told = None if is_new else _tally_of(self.document, location)
         known = () if told is None else told.episodes
-        new = [one for one in memory.sessions if one not in known and _is_name(one)]
-        if new and (is_new or told is not None):
-            visits = (0 if told is None else told.visits) + len(new)
+        visits = counts = 0 if told is None else told.visits
+        new: list[str] = []
+        entries, before = entered([memory.metadata]), self._entered[location]
+        for session in filter(_is_name, dict.fromkeys((*memory.sessions, *entries))):
+            now = entries.get(session, 1)
+            if session in before:
+                visits += max(0, now - before[session])
+            elif session not in known:
+                visits += now
+                new.append(session)
+            before[session] = max(now, before.get(session, 0))
+        if (new or visits > counts) and (is_new or told is not None):
             self.document = update_visits(self.document, location, visits, (*known, *new))
 
     def _go_on(self, memory: Memory, place: Placed) -> None:
@@ -337,6 +352,7 @@ class _Keeper:
             called=header.title,
             words=ours,
             text=_digest([entry.text]),
+            entered=entered([memory.metadata]),
         )
 
     def _with_words(self, memory: Memory, at: At, title: str) -> Document:
@@ -425,6 +441,17 @@ def _entry_of(document: Document, at: At) -> Entry:
     if not isinstance(part, Entry):
         raise TypeError(f"no entry is at {at}")
     return part
+
+
+def _entered(placed: Mapping[MemoryId, Placed]) -> defaultdict[int, dict[str, int]]:
+    """Return the visits that the file counts, by location and session."""
+    found: defaultdict[int, list[dict[str, int]]] = defaultdict(list)
+    for place in placed.values():
+        found[place.location].append(place.entered)
+    counts = defaultdict[int, dict[str, int]](dict)
+    for location, told in found.items():
+        counts[location] = entered({ENTERED: dict[str, JsonValue](one)} for one in told)
+    return counts
 
 
 def _last_of(document: Document, location: int) -> At:

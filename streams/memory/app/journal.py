@@ -14,6 +14,7 @@ from streams.clock.system import SystemClock
 from streams.extract.app import opening
 from streams.extract.app.extracting import Counts, Extraction
 from streams.extract.core.notes import Notes
+from streams.extract.core.noting import arrived
 from streams.extract.flow.extract import Taken
 from streams.model.ports import Clock, NoServer, Unreachable
 from streams.recall.app.recalling import Asked, Recaller, recalling
@@ -91,6 +92,7 @@ class Journal:
         """Note what is worth remembering of an action at a place and of the world's response.
 
         `state` is what the world knows for certain; it helps decide whether the turn is examined.
+        What follows a move is noted under the place that was entered, its `location_after`.
         """
         async with self._writing:
             self._turn += 1
@@ -133,14 +135,16 @@ class Journal:
 
     def _turn_of(self, place: Place, action: str, response: str, state: State) -> Turn:
         said = (Said(by="model", text=action), Said(by="world", text=response))
+        known = state.model_copy(update={"location_before": state.location_before or place})
+        told = arrived(known) or place
         return Turn(
             turn_id=f"{self._episode}-t{self._turn}",
-            scope=self._scope(place.id),
+            scope=self._scope(told.id),
             occurred_at=self._clock.now(),
             number=self._turn,
             session=self._episode,
             said=said,
-            state=state.model_copy(update={"location_before": state.location_before or place}),
+            state=known,
         )
 
     def _scope(self, location_id: int) -> ScopeName:

@@ -10,7 +10,7 @@ from schemas.base import LABEL_MAX, MemoryId, ScopeName
 from schemas.memories import Memory, Persistence, Standing
 from streams.memories_md.core.mapping import location_id
 from streams.model.identity import normalised
-from streams.model.places import LOCATION_NAME, seen
+from streams.model.places import LOCATION_NAME, entered, seen
 
 BUDGET = 300
 """Tokens of a block: what a prompt can afford at every turn."""
@@ -271,7 +271,8 @@ def _heading(scope: ScopeName, memories: Sequence[Memory]) -> str:
     newest_first = sorted(memories, key=lambda memory: memory.last_seen_at, reverse=True)
     name = next((name for memory in newest_first if (name := _name(memory))), "")
     number = location_id(scope)
-    visits = max(map(_visits, memories), default=0)
+    entries = sum(entered(memory.metadata for memory in memories).values())
+    visits = max((entries, *map(_visits, memories)))
     sessions = len({session for memory in memories for session in memory.sessions})
     if name and number is not None:
         place, session = f"Location Memory for {name} (Location {number})", "episode"

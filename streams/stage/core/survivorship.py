@@ -10,6 +10,7 @@ is dropped, except the end of validity if another fact in the same memory has no
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import cast
 
 from pydantic import JsonValue
 
@@ -18,6 +19,7 @@ from schemas.events import Remember
 from schemas.memories import Feedback, Memory, Persistence, Standing, Superseded, Turns, Unchecked
 from streams.model import wordings
 from streams.model.identity import content_key
+from streams.model.places import ENTERED, entered
 from streams.stage.core.cannot_link import sides
 
 SESSIONS_MAX = 64
@@ -276,12 +278,18 @@ def _end(memories: Sequence[Memory]) -> datetime | None:
 
 
 def _joined_metadata(memories: Sequence[Memory]) -> dict[str, JsonValue]:
-    """Unite metadata; the first value of a key stays, even if a later one differs."""
+    """Unite metadata; the first value of a key stays, even if a later one differs.
+
+    Visits to a place are counted on: they belong to no text.
+    """
     joined: dict[str, JsonValue] = {}
     for memory in memories:
         for key, value in memory.metadata.items():
             if len(joined) < LABELS_MAX:
                 joined.setdefault(key, value)
+    if ENTERED in joined and (counts := entered(memory.metadata for memory in memories)):
+        newest = dict(list(counts.items())[-SESSIONS_MAX:])
+        joined[ENTERED] = cast("JsonValue", newest)
     return joined
 
 

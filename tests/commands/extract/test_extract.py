@@ -205,7 +205,7 @@ def test_turns_without_a_scope_get_one_by_place(memsieve: Memsieve, tmp_path: Pa
     assert (
         memsieve("extract", "turns.jsonl", "--scope", "zork/at-{location}", "--out", "e").code == 0
     )
-    assert {event.scope for event in events(tmp_path / "e")} == {"zork/at-4", "castle/kitchen"}
+    assert {event.scope for event in events(tmp_path / "e")} == {"zork/at-5", "castle/kitchen"}
     write(tmp_path / "turns.jsonl", bare)
     lost = memsieve("extract", "turns.jsonl", "--scope", "zork/at-{location}")
     assert lost.code == 9
@@ -216,7 +216,7 @@ def test_turns_without_a_scope_get_one_by_place(memsieve: Memsieve, tmp_path: Pa
 
 
 def test_places_and_scores_reach_a_memories_md(memsieve: Memsieve, tmp_path: Path) -> None:
-    state = {"location_before": PIER, "location_after": {"id": 5}, "score_before": 2}
+    state = {"location_before": {"id": 5}, "location_after": PIER, "score_before": 2}
     turn = row(7, ("world", HATCH), state=state | {"score_after": 0})
     del turn["scope"]
     write(tmp_path / "turns.jsonl", turn)
@@ -231,6 +231,85 @@ def test_places_and_scores_reach_a_memories_md(memsieve: Memsieve, tmp_path: Pat
     assert "**[DANGER] " in written
     assert "*(Ep1, T7, -2)*" in written
     assert HATCH in written
+
+
+HOUSE, ROOM = {"id": 15, "name": "West of House"}, {"id": 23, "name": "Living Room"}
+MAILBOX = "There is a small mailbox here."
+SWORD = "The sword is securely mounted above the trophy case and cannot be taken."
+
+
+def step(
+    session: int,
+    number: int,
+    action: str,
+    answer: str,
+    move: tuple[dict[str, Any], ...],
+    score: int = 0,
+) -> dict[str, Any]:
+    """Build a turn of a game with places; `move` are the places before and after."""
+    before, after = move
+    state = {"location_before": before, "location_after": after, "score_before": 0}
+    bare = row(number, ("model", action), ("world", answer), state=state | {"score_after": score})
+    del bare["scope"]
+    return bare | {"session": str(session), "turn_id": f"{session}-{number}"}
+
+
+@pytest.mark.covers("S3.8", "S3.10", "S3.11", "S3.12", "S3.15")
+def test_a_game_of_two_episodes_is_kept_as_the_document_writes_it(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    """The larger number is entered first; a room's name is no entry, and Taken. for points is.
+
+    The visit at the end, in which nothing was noted, waits for the next note there.
+    """
+    stay, into, back = (ROOM, ROOM), (HOUSE, ROOM), (ROOM, HOUSE)
+    rows = [
+        row_
+        for session in (1, 2)
+        for row_ in (
+            step(session, 44, "enter window", f"Living Room\n{SWORD}", into),
+            step(session, 45, "take brass lantern", "Taken.", stay, score=5),
+            step(session, 46, "go back", f"West of House\n{MAILBOX}", back),
+            step(session, 47, "enter window", "Living Room", into),
+            step(session, 48, "go back", f"West of House\n{MAILBOX}", back),
+        )
+    ]
+    write(tmp_path / "turns.jsonl", *rows)
+    sinks = '[sinks]\nmemories_md = "Memories.md"\nmemories_md_world = "zork"\n'
+    (tmp_path / "memsieve.toml").write_text(sinks, "utf-8")
+    made = memsieve("extract", "turns.jsonl", "--scope", "zork/{location}", "--out", "e")
+    assert made.code == 0
+    assert memsieve("run", "e", "--store", "store").code == 0
+    kept = (tmp_path / "Memories.md").read_text("utf-8")
+    assert (
+        kept
+        == f"""\
+# Location Memories
+
+## Location 15: West of House
+**Visits:** 4 | **Episodes:** 1, 2
+
+### Memories
+
+**[DISCOVERY] {MAILBOX}** *(Ep2, T46→T48, +0, seen 4x)*
+{MAILBOX}
+
+---
+
+## Location 23: Living Room
+**Visits:** 3 | **Episodes:** 1, 2
+
+### Memories
+
+**[DISCOVERY] The sword is securely mounted above the trophy case and…** *(Ep2, T44, +0, seen 2x)*
+{SWORD}
+
+**[SUCCESS] take brass lantern: Taken.** *(Ep2, T45, +5, seen 2x)*
+take brass lantern: Taken.
+
+---
+"""
+    )
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ from tests.fakes.clock import StandingClock
 from tests.standin.llm import Asked, LlmServer, Reply, Script, in_turn, said
 from tests.support.answers import DECLINED, taken
 from tests.support.bench import Bench
+from tests.support.deciding import lexicon
 
 HATCH = "The hatch is rusted shut."
 DOG = "A dog barks below."
@@ -76,7 +77,7 @@ class World:
     def another(self, attempts_max: int = 2) -> Extractor:
         """Return an extractor that knows nothing but what the log and the index say."""
         self.extractor = Extractor(
-            Maker(self._model, attempts_max),
+            Maker(lexicon, self._model, attempts_max),
             self.log,
             rules=Rules(),
             earlier_turns=3,

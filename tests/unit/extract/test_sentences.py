@@ -9,8 +9,10 @@ from schemas.events import Remember
 from schemas.turns import Turn
 from streams.extract.core.hearing import heard, recalled_in
 from streams.extract.core.sentences import events_of, is_informative
+from streams.extract.core.stating import only_names
 from streams.extract.core.triggers import Rules, Trigger, fired
 from tests.builders import START, turn
+from tests.support.deciding import lexicon
 
 PIER = {"id": 4, "name": "Pier"}
 SHED = {"id": 5, "name": "Shed"}
@@ -19,7 +21,7 @@ ROPE = "The rope on the bollard is frayed."
 
 def taken(said: Turn, rules: Rules = Rules()) -> tuple[Remember, ...]:  # noqa: B008 - frozen
     sentences = heard(said, recalled_in([said]))
-    return events_of(said, sentences, fired(said, sentences, rules))
+    return events_of(said, sentences, fired(said, sentences, rules), lexicon())
 
 
 def texts(said: Turn) -> list[str]:
@@ -48,8 +50,8 @@ def test_an_event_says_where_when_and_by_whom() -> None:
     assert event.metadata == {
         "turn_id": "t-7",
         "triggers": ["location"],
-        "location": 4,
-        "location_name": "Pier",
+        "location": 5,
+        "location_name": "Shed",
         "score": 0,
     }
     assert EVENT.decode(EVENT.encode(event)) == event
@@ -122,6 +124,101 @@ def test_an_echo_makes_no_event() -> None:
 
 def test_without_a_sign_nothing_is_taken() -> None:
     assert taken(turn(("world", ROPE))) == ()
+
+
+HOUSE = {"id": 15, "name": "West of House"}
+ROOM = {"id": 23, "name": "Living Room"}
+MOVED = {"location_before": HOUSE, "location_after": ROOM}
+
+
+@pytest.mark.covers("S3.8")
+@pytest.mark.parametrize(
+    ("state", "scope", "place"),
+    [
+        pytest.param(MOVED, "zork", 23, id="a move: the room entered"),
+        pytest.param(MOVED | {"died": True}, "zork", 15, id="a death: where it happened"),
+        pytest.param({"location_before": HOUSE}, "zork", 15, id="it stays where it is"),
+        pytest.param({"location_after": ROOM}, "zork", 23, id="nobody knows where it was"),
+        pytest.param(MOVED, "zork/15", 15, id="a producer files it under the room left"),
+        pytest.param(MOVED, "zork/23", 23, id="a producer files it under the room entered"),
+    ],
+)
+def test_what_follows_a_move_is_of_the_room_entered(
+    state: dict[str, Any], scope: str, place: int
+) -> None:
+    said = turn(
+        ("model", "west"), ("world", ROPE), scope=scope, state=state | {"first_visit": True}
+    )
+    assert [event.metadata["location"] for event in taken(said)] == [place]
+
+
+@pytest.mark.covers("S3.16")
+def test_of_a_room_its_name_is_no_memory_and_its_description_is() -> None:
+    field = "You are standing in an open field west of a white house, with a boarded front door."
+    said = turn(("world", f"West of House\n{field}\nA small mailbox."), state={"first_visit": True})
+    assert texts(said) == [field]
+
+
+@pytest.mark.covers("S3.16", "S3.12")
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ((("model", "take lantern"), ("world", "Taken.")), "take lantern: Taken."),
+        ((("model", "I need light.\ntake lantern"), ("world", "Taken.")), "take lantern: Taken."),
+        ((("model", "go west"), ("world", "Living Room")), "go west: Living Room"),
+        ((("world", "Taken."),), "Taken."),
+        ((("model", "pull rope"), ("world", f"Oh! {ROPE}")), ROPE),
+    ],
+)
+def test_taken_with_a_change_of_the_score_is_a_memory_of_what_was_done(
+    said: tuple[tuple[str, str], ...], text: str
+) -> None:
+    """The document's Acquire brass lantern, which was worth five points."""
+    [event] = taken(turn(*said, state={"score_before": 0, "score_after": 5}))
+    assert (event.text, event.category, event.source) == (text, "SUCCESS", "world")
+    assert event.metadata["score"] == 5
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"score_before": 5, "score_after": 5, "first_visit": True},
+        {"inventory_before": [], "inventory_after": ["lantern"]},
+    ],
+)
+def test_taken_without_one_is_none(state: dict[str, Any]) -> None:
+    assert texts(turn(("model", "take lantern"), ("world", "Taken."), state=state)) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("West of House.", True),
+        ("West of House", True),
+        ("North of the white house", True),
+        ("Entrance to Hades", True),
+        ("Land of the Living Dead", True),
+        ("A sword of great antiquity.", True),
+        ("A brass lantern and a leaflet.", True),
+        ("West exit leads to Kitchen.", False),
+        ("Violence not effective.", False),
+        ("There is a small mailbox here.", False),
+        ("That's not something you can take.", False),
+        ("The keepers sleep upstairs.", False),
+        ("Mind the third step.", False),
+        ("Total price: 35 euros", False),
+        ("Der Hund bellt laut im Hof", False),
+    ],
+)
+def test_a_sentence_without_a_verb_only_names_things(sentence: str, *, expected: bool) -> None:
+    """What is not English is left to whoever reads it."""
+    assert only_names(sentence, lexicon()) is expected
+
+
+def test_what_a_user_asks_to_remember_needs_no_verb() -> None:
+    assert texts(turn(("user", "Please remember: the dentist in the old town."))) == [
+        "The dentist in the old town."
+    ]
 
 
 @pytest.mark.parametrize(

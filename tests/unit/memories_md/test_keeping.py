@@ -94,6 +94,30 @@ def test_a_place_found_later_goes_in_front_of_larger_numbers_and_the_rest_goes_o
     assert (whole.notes, again.notes) == ((), ())
 
 
+def visited(number: int, version: int, **entered: int) -> Memory:
+    """Return a memory of location 1 with the visits that its sessions had made by then."""
+    sessions = tuple(one.removeprefix("ep") for one in entered)
+    told = {"entered": dict(zip(sessions, entered.values(), strict=True))}
+    return kept(number, version, f"Fact {number}.", sessions=sessions, metadata=told)
+
+
+@pytest.mark.covers("S3.11")
+def test_each_visit_of_a_session_is_counted_once_whichever_memory_tells_of_it() -> None:
+    """A person's number stands, and what the sessions in the list did before is in it."""
+    first = follow(parse(""), [visited(1, 1, ep1=2)])
+    assert "**Visits:** 2 | **Episodes:** 1\n" in render(first.document)
+    both = follow(first.document, [visited(3, 1, ep1=3), visited(1, 2, ep1=3)], first.placed)
+    assert "**Visits:** 3 | **Episodes:** 1\n" in render(both.document)
+    new = follow(both.document, [visited(5, 1, ep2=1), visited(3, 2, ep1=3, ep2=4)], both.placed)
+    assert "**Visits:** 7 | **Episodes:** 1, 2\n" in render(new.document)
+    by_hand = parse(render(new.document).replace("**Visits:** 7", "**Visits:** 9"))
+    later = follow(by_hand, [visited(5, 2, ep2=5)], new.placed)
+    assert "**Visits:** 10 | **Episodes:** 1, 2\n" in render(later.document)
+    told = "## Location 1: Pier\n**Visits:** 3 | **Episodes:** 1, 2\n"
+    read = follow(parse(told), [visited(1, 1, ep2=2), visited(3, 1, ep3=2)])
+    assert "**Visits:** 5 | **Episodes:** 1, 2, 3\n" in render(read.document)
+
+
 def test_two_memories_of_one_title_are_two_entries() -> None:
     told = [
         kept(1, 1, title="Door", text="It creaks."),

@@ -53,9 +53,28 @@ async def test_two_episode_persistence(tmp_path: Path) -> None:
         assert BARS in await agent.get_location_memory(CELLAR.id)
     async with opened(tmp_path / "s", "2") as agent:
         block = await agent.get_location_memory(CELLAR.id)
-        heading = f"Location Memory for Cellar (Location {CELLAR.id}): 1 episode"
+        heading = f"Location Memory for Cellar (Location {CELLAR.id}): 1 visit, 1 episode"
         assert block == f"{heading}\n- [DISCOVERY] {BARS}"
         assert await agent.get_location_memory(ATTIC.id) == "First visit - no prior experiences"
+
+
+@pytest.mark.covers("S3.8", "S3.11")
+async def test_what_follows_a_move_is_noted_where_it_led_and_each_entry_is_a_visit(
+    tmp_path: Path,
+) -> None:
+    dust = "The floor of the attic is covered with dust."
+    up, down = State(location_after=ATTIC), State(location_after=CELLAR)
+    async with opened(tmp_path / "s") as agent:
+        for _ in range(2):
+            await agent.record_action_outcome(CELLAR, "go up", dust, up)
+            await agent.record_action_outcome(ATTIC, "go down", BARS, down)
+        attic, cellar = [await agent.get_location_memory(one.id) for one in (ATTIC, CELLAR)]
+    assert attic.startswith("Location Memory for Attic (Location 7): 2 visits, 1 episode\n")
+    assert dust in attic
+    assert cellar.startswith("Location Memory for Cellar (Location 193): 2 visits, 1 episode\n")
+    kept = (tmp_path / "Memories.md").read_text("utf-8")
+    assert "## Location 7: Attic\n**Visits:** 2 | **Episodes:** 1\n" in kept
+    assert kept.index("## Location 7:") < kept.index("## Location 193:")
 
 
 @pytest.mark.covers("S3.38", "S3.45")
