@@ -110,7 +110,7 @@ def _close(told: dict[str, Any]) -> None:
         f"{told['memories_after']:,} afterwards{share}; {told['groups']:,} groups joined",
         style="bold",
     )
-    say(f"{told['bytes_before']:,} bytes of text, {told['bytes_after']:,} afterwards{smaller}")
+    say(f"{told['bytes_before']:,} bytes as a list, {told['bytes_after']:,} afterwards{smaller}")
     if told["checked"]:
         say(
             f"{told['checked']:,} memories that were stored unchecked are compared with the others now"

@@ -7,9 +7,11 @@ as well.
 import pytest
 
 from schemas.decisions import Insert
+from streams.model import wordings
 from tests.builders import at_cosine, event, later, unit
 from tests.support.deciding import World
-from tests.support.documents import PENDING, are_apart, is_one
+from tests.support.documents import PENDING, are_apart, consolidated, is_one
+from tests.support.models import default_embedder
 
 PARIS, FRANCE = "Lives in Paris", "Home in Paris, France"
 GOOGLE = ("Works at Google", "Software engineer at Google")
@@ -87,6 +89,53 @@ async def test_the_policy_thorough_finds_the_duplicates_of_the_table(
 @pytest.mark.parametrize("pair", [GOOGLE, COFFEE])
 async def test_the_other_rows_by_the_real_model(pair: tuple[str, str], policy: str) -> None:
     await are_apart(pair, policy)
+
+
+ORDINARY = [
+    ("Lives in Paris", "Home in Paris, France"),
+    ("Prefers Python", "Python is favorite"),
+    ("I live in Paris", "My home is in Paris, France"),
+    ("I prefer Python", "Python is my favorite language"),
+    ("User is allergic to peanuts.", "The user has a peanut allergy."),
+    ("She drives to work every day.", "Every day she commutes to work by car."),
+]
+
+
+@pytest.mark.covers("S2.11", "S2.15")
+@pytest.mark.parametrize("pair", ORDINARY)
+@pytest.mark.parametrize("important", [0, 1])
+async def test_of_ordinary_paraphrases_the_more_important_survives(
+    pair: tuple[str, str], important: int
+) -> None:
+    """By the real model, as they come in and in a pass over what was kept apart."""
+    here = World("adr-004", default_embedder())
+    said = [
+        event(
+            text,
+            event_id=f"e{at}",
+            occurred_at=later(at),
+            importance=0.9 if at == important else 0.4,
+            tags=[f"topic-{at}"],
+        )
+        for at, text in enumerate(pair)
+    ]
+    await here.hear(*said)
+    [kept] = await here.memories()
+    [passed] = await consolidated(said, "adr-004")
+    for memory in (kept, passed):
+        assert (memory.text, memory.importance) == (pair[important], 0.9)
+        assert set(memory.tags) == {"topic-0", "topic-1"}
+        assert {one.text for one in wordings.of(memory)} == set(pair)
+
+
+@pytest.mark.covers("S2.12")
+async def test_in_a_pass_equally_important_ones_are_shown_one_after_the_other() -> None:
+    said = [
+        event(text, event_id=text[:4], occurred_at=later(at), importance=0.5)
+        for at, text in enumerate((PARIS, FRANCE))
+    ]
+    [memory] = await consolidated(said, "adr-004")
+    assert memory.text == "Lives in Paris. Home in Paris, France"
 
 
 @pytest.mark.covers("S2.36")

@@ -8,16 +8,24 @@ from collections.abc import Sequence
 
 import pytest
 
+from schemas.events import Remember
 from schemas.memories import Memory
+from streams.consolidate.app.consolidating import Asked, Consolidation
+from streams.consolidate.world import Passes
 from streams.judges.built_in import BuiltInVerifier
 from streams.judges.language import foreign_language
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
-from streams.store.app.dry_run import DryRunClient, Means
+from streams.store.app.dry_run import DryRunClient, Means, over
+from streams.store.app.product_settings import ConsolidateSettings
 from streams.text.reading import Readings
 from tests.builders import event, later
+from tests.fakes.clock import StandingClock
 from tests.support.deciding import lexicon
 from tests.support.models import default_embedder
+
+_LONG_AFTER_S = 1_000 * 3_600
+"""When a pass is due: a scope in which something was said just now waits."""
 
 PENDING = pytest.mark.xfail(
     strict=True, raises=AssertionError, reason="the judge is not sure enough of it"
@@ -34,6 +42,19 @@ async def kept(texts: Sequence[str], policy: str = "default") -> list[Memory]:
         for at, text in enumerate(texts)
     ]
     await client.submit(said)
+    return [one.memory async for one in (await client.index()).scan() if one.memory.live]
+
+
+async def consolidated(said: Sequence[Remember], policy: str) -> list[Memory]:
+    """Return what a pass leaves of events that were all kept: the real model, no judge."""
+    means = Means(default_embedder(), Judging(Readings(lexicon(), foreign_language), {}))
+    apart = DryRunClient(policies.load("keep-both"), means)
+    await apart.submit(said)
+    rules, clock = policies.load(policy), StandingClock()
+    clock.move(_LONG_AFTER_S)
+    client = await over(await apart.index(), rules, means)
+    settings = ConsolidateSettings(memories_min=0)
+    await Consolidation(client, rules, means.judging, settings, Passes(None), clock).run(Asked())
     return [one.memory async for one in (await client.index()).scan() if one.memory.live]
 
 

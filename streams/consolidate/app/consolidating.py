@@ -34,7 +34,7 @@ from streams.consolidate.world import LastPass, Passes
 from streams.model.neighbours import Stored
 from streams.model.policy import Policy
 from streams.model.ports import Clock, Index
-from streams.stage.core.consolidation import proposed
+from streams.stage.core.consolidation import listed_bytes, proposed
 from streams.stage.core.ledger import touched
 from streams.stage.flow.judging import Judging
 from streams.store.app import wiring
@@ -109,7 +109,7 @@ class _Scope:
     stale: bool = False
 
     def __post_init__(self) -> None:
-        self.before, self.bytes_before = len(self.live), _bytes(self.live)
+        self.before, self.bytes_before = len(self.live), listed_bytes(self.live)
 
     @property
     def live(self) -> list[Memory]:
@@ -300,7 +300,7 @@ class Consolidation:
             before=work.before,
             after=len(work.live),
             bytes_before=work.bytes_before,
-            bytes_after=_bytes(work.live),
+            bytes_after=listed_bytes(work.live),
             judged=work.judged,
             rounds=work.rounds,
             checked=work.checked,
@@ -406,7 +406,3 @@ def _concerned(decision: OnEvent) -> set[MemoryId]:
 
 def _since(then: datetime, now: datetime) -> timedelta:
     return now - then if then <= now else timedelta.max
-
-
-def _bytes(memories: Sequence[Memory]) -> int:
-    return sum(len(memory.text.encode()) for memory in memories)

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property
 
 from schemas.base import DecisionId, Embedding, MemoryId, Position
-from schemas.decisions import Change
+from schemas.decisions import Change, Ignore
 from schemas.events import Remember
 from schemas.memories import Memory
 from streams.model.embedding import Vector
@@ -30,13 +30,17 @@ class Unworded:
     """A pending merge: its text must be composed and embedded before the decision is complete.
 
     `parts` are oldest first; `better` is the origin of the part that the quality rule prefers.
-    `complete` if that part says all that the others say.
+    `complete` if that part says all that the others say. A text of more than `bytes_max` bytes does
+    not fit. `fewer` decides without some of the parts, if the text does not fit; without it, the
+    better part is shown.
     """
 
     parts: tuple[Part, ...]
     better: str
     merged: Callable[[Joined, Encoded, tuple[str, ...]], Change]
     complete: bool = False
+    bytes_max: int | None = None
+    fewer: Callable[[], "Change | Ignore | Unworded"] | None = None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from streams.model.embedding import Vector, pack
 from streams.model.identity import decision_id, memory_id, proposal_id
 from streams.model.merge import Joined
 from streams.model.neighbours import Neighbour, Stored, rank
-from streams.model.policy import JOINING, BetterRule, Policy, Rules
+from streams.model.policy import JOINING, Act, BetterRule, Policy, Rules
 from streams.model.verdict import Judgement, unsettled
 from streams.stage.core import survivorship
 from streams.stage.core.cannot_link import are_apart
@@ -25,6 +25,10 @@ from streams.stage.core.case import Encoded, Unworded
 from streams.stage.core.decide import compared, ignore, is_stronger, part_of, target_of
 
 _ALIKE = frozenset({Verdict.SAME, Verdict.REFINES, Verdict.REFINED_BY, Verdict.OVERLAPS})
+
+
+LISTED_BYTES = 3
+"""A bullet, a blank and a line end. Two sentences in one text take a full stop and a blank."""
 
 
 @dataclass(frozen=True)
@@ -137,11 +141,20 @@ def joinable(related: Related, rules: Rules) -> bool:
     return related.judgement.verdict in _ALIKE
 
 
+def _act(related: Related, rules: Rules) -> Act:
+    """Return the policy's action for two memories without a verdict; of equal ones, that of a tie."""
+    act = unsettled(related.judgement, related.older.band, rules)
+    if act != "keep-better":
+        return act
+    tie = better(related.newer, related.older.memory, rules.better).winner == "tie"
+    return rules.better.tie if tie else act
+
+
 def _covers(memory: Memory, related: Related, rules: Rules) -> bool:
     """Return whether one of two memories says all that the other says, so it can stand for both."""
     verdict = related.judgement.verdict
     if verdict is Verdict.UNSURE:
-        return unsettled(related.judgement, related.older.band, rules) in JOINING - {"merge"}
+        return _act(related, rules) in JOINING - {"merge"}
     says_more = Verdict.REFINES if memory.id == related.newer.id else Verdict.REFINED_BY
     return verdict in {Verdict.SAME, says_more}
 
@@ -247,7 +260,7 @@ class _Consolidating:
         group = [self._members[identity].memory for identity in groups[0]]
         if whole := [one for one in group if self._says_all(one, group)]:
             return self._stands(_best(whole, self._rules.better), group)
-        return self._merged(group)
+        return self._merged(group, _in_time(self._needed(group))[: self._rules.merge.parts_max])
 
     def _says_all(self, memory: Memory, group: Sequence[Memory]) -> bool:
         """Return whether a memory says all that the others in the group say."""
@@ -286,15 +299,13 @@ class _Consolidating:
             targets=tuple(target_of(one) for one in (survivor, *others)),
         )
 
-    def _merged(self, group: Sequence[Memory]) -> Unworded:
-        """Merge, oldest first, as many of the needed memories as the policy joins at once.
+    def _merged(self, group: Sequence[Memory], needed: Sequence[Memory]) -> Unworded:
+        """Merge the needed memories, oldest first.
 
-        Memories that one of those covers are joined without adding to the text.
+        Memories of the group that one of those covers are joined without adding to the text.
         """
-        rules = self._rules
-        needed = _in_time(self._needed(group))[: rules.merge.parts_max]
         targets = [one for one in _in_time(group) if one in needed or self._is_said_by(needed, one)]
-        best = _best(needed, rules.better)
+        best = _best(needed, self._rules.better)
 
         def merged(joined: Joined, whole: Encoded, degraded: tuple[str, ...]) -> Merge:
             identity = memory_id(self._decision_id)
@@ -314,23 +325,49 @@ class _Consolidating:
             )
 
         parts = tuple(part_of(memory) for memory in needed)
-        return Unworded(parts, better=best.id, merged=merged)
+        return Unworded(
+            parts,
+            better=best.id,
+            merged=merged,
+            bytes_max=listed_bytes(targets) - LISTED_BYTES,
+            fewer=lambda: self._fewer(group, needed),
+        )
+
+    def _fewer(
+        self, group: Sequence[Memory], needed: Sequence[Memory]
+    ) -> Replace | Ignore | Unworded:
+        """Decide without the longest of the needed memories, which stays as it is."""
+        if len(needed) > 2:  # noqa: PLR2004 - two are left, at least
+            longest = max(needed, key=lambda one: (len(one.text), one.id))
+            return self._merged(group, [one for one in needed if one.id != longest.id])
+        for one in needed:
+            said = [other for other in group if other.id != one.id and self._covers(one, other)]
+            if said:
+                return self._stands(one, [one, *said])
+        return self._apart(Reason.NOT_ONE_FACT, group)
 
     @property
     def _decision_id(self) -> DecisionId:
         event = self._proposal.event
         return decision_id(event.scope, event.event_id)
 
-    def _apart(self, reason: Reason) -> Ignore:
+    def _apart(self, reason: Reason, fitting: Sequence[Memory] = ()) -> Ignore:
+        """Leave all as they are; `fitting` may be one memory, but are too long for one text."""
         proposal = self._proposal
         ignored = ignore(proposal.event, proposal.source, proposal.policy, reason)
         members = list(self._members.values())
         if not members:
             return ignored
-        because = self._because(reason, (), members[0].memory)
+        because = self._because(reason, (), members[0].memory, fitting)
         return ignored.model_copy(update={"evidence": because})
 
-    def _because(self, reason: Reason, group: Sequence[Memory], survivor: Memory) -> Evidence:
+    def _because(
+        self,
+        reason: Reason,
+        group: Sequence[Memory],
+        survivor: Memory,
+        fitting: Sequence[Memory] = (),
+    ) -> Evidence:
         """Return evidence: the comparisons with the survivor, and the members not joined."""
         mine = [r for r in self._relations.values() if survivor.id in r.ids]
         silent = (name for r in self._relations.values() for name in r.judgement.degraded)
@@ -340,13 +377,15 @@ class _Consolidating:
             neighbours=tuple(_beside(survivor, related) for related in mine),
             degraded=tuple(dict.fromkeys(silent)),
             refused=tuple(
-                f"{target.memory_id}: {self._why_not(target)}"[:LABEL_MAX]
+                f"{target.memory_id}: {self._why_not(target, fitting)}"[:LABEL_MAX]
                 for target in self._proposal.event.members
                 if target.memory_id not in joined
             ),
         )
 
-    def _why_not(self, target: Target) -> str:
+    def _why_not(self, target: Target, fitting: Sequence[Memory]) -> str:
+        if any(one.id == target.memory_id for one in fitting):
+            return "too long for one text with another: merge.characters_max"
         known = self._members.get(target.memory_id)
         if known is None:
             return "changed since, pinned, or read in part"
@@ -354,6 +393,11 @@ class _Consolidating:
             if are_apart(known.memory, other.memory):
                 return f"kept apart from {other.memory.id}: somebody undid joining them"
         return "not one fact with the others"
+
+
+def listed_bytes(memories: Iterable[Memory]) -> int:
+    """Return how many bytes memories take as a list, as prompts and files show them."""
+    return sum(len(memory.text.encode()) + LISTED_BYTES for memory in memories)
 
 
 def _in_time(memories: Sequence[Memory]) -> list[Memory]:

@@ -61,7 +61,8 @@ _WHY = {
     Reason.RATED: "feedback was recorded: how often it was read, helped or misled",
     Reason.UNDONE: "an earlier decision was undone",
     Reason.ONE_FACT: "each of them states the same fact, or part of it",
-    Reason.NOT_ONE_FACT: "they were proposed as one fact, but no two of them were confirmed",
+    Reason.NOT_ONE_FACT: "they were proposed as one fact, but no two of them were confirmed, "
+    "or fit into one text",
     Reason.EMBEDDED: "it was stored without a vector of its text, and has one now",
     Reason.CHECKED: "it was stored unchecked, and was compared with the others since",
     Reason.OUT_OF_DATE: "the memory has changed since the request, or is pinned",

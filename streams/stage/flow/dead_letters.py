@@ -143,3 +143,12 @@ def _text(data: bytes | None) -> str | None:
         return None
     shown = data[:_KEY_BYTES_MAX].decode("utf-8", "backslashreplace")
     return shown if len(data) <= _KEY_BYTES_MAX else f"{shown}…"
+
+
+def reused(record: Record) -> DeadLetter:
+    """Reject an event id reused with other words: ignoring the event would lose its content."""
+    poison = Poison(
+        "event_id was used before in this scope for another text; give this event its own id",
+        "event_id",
+    )
+    return dead_letter(record, Stage.DECIDE, poison)

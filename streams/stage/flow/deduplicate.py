@@ -54,7 +54,7 @@ from streams.model.identity import (
 from streams.model.merge import keep_better
 from streams.model.neighbours import Neighbour, Stored, rank
 from streams.model.policy import Nominate, Policy, Rules
-from streams.model.ports import Decided, Embedder, Fatal, Index, Poison, Query, Record, Transient
+from streams.model.ports import Decided, Embedder, Fatal, Index, Poison, Query, Transient
 from streams.model.wordings import texts_of, with_vectors
 from streams.stage.core.case import Case, Encoded, Unworded
 from streams.stage.core.consolidation import Proposal, Related, consolidate, measured, unchanged
@@ -88,7 +88,7 @@ from streams.stage.core.requests import (
 from streams.stage.core.reviewing import answered, questions
 from streams.stage.core.survivorship import said_again
 from streams.stage.core.tombstones import Key, Said, WrongKey, recognised
-from streams.stage.flow.dead_letters import dead_letter
+from streams.stage.flow.dead_letters import dead_letter, reused
 from streams.stage.flow.decisions import fitting
 from streams.stage.flow.incoming import Elsewhere, Received, Withheld, time_of
 from streams.stage.flow.judging import Judging, Question
@@ -284,12 +284,12 @@ class Deduplicator:
                 return block(source, event, gone)
         identity = decision_id(event.scope, event.event_id)
         if graves and memory_id(identity) in graves:
-            return _reused(item.record)  # its own memory was forgotten: accepting it would lose it
+            return reused(item.record)  # its own memory was forgotten: accepting it would lose it
         before = fork.decided(identity, seen.decided.get(identity))
         if before is not None:
             again = before == event_key(event)
             again_so = ignore(event, source, self.policy, Reason.SAME_EVENT)
-            return again_so if again else _reused(item.record)
+            return again_so if again else reused(item.record)
         if isinstance(event, Answer):
             newer, older = (
                 live_memory(event.scope, one.memory_id, seen, fork)
@@ -391,8 +391,8 @@ class Deduplicator:
         relations = [Related(*pair, one) for pair, one in zip(found, judged, strict=True)]
         outcome = consolidate(proposal, members, relations)
         if isinstance(outcome, Unworded):
-            parts = [members[MemoryId(part.origin)].vector for part in outcome.parts]
-            outcome = await self._worded(outcome, proposal.event.scope, parts, seen)
+            vectors = {str(identity): member.vector for identity, member in members.items()}
+            outcome = await self._worded(outcome, proposal.event.scope, vectors, seen)
         known = (member.wordings for member in members.values())
         return with_vectors(outcome, vectors_united(known), self.embedder.model)
 
@@ -433,9 +433,10 @@ class Deduplicator:
         outcome = decide(case, encoded, near, judgements)
         known = {n.memory.id: n.stored.wordings for n in near if n.stored is not None}
         if isinstance(outcome, Unworded):
-            targets = (known.get(MemoryId(part.origin), {}) for part in outcome.parts)
-            shown = [next(iter(wordings.values())) for wordings in targets if wordings]
-            vectors = [encoded.vector, *shown]
+            vectors: dict[str, Vector] = {
+                one: next(iter(w.values())) for one, w in known.items() if w
+            }
+            vectors[case.event.event_id] = encoded.vector
             try:
                 outcome = await self._worded(outcome, case.event.scope, vectors, seen)
             except (Transient, Fatal) as error:
@@ -449,18 +450,25 @@ class Deduplicator:
         return outcome
 
     async def _worded(
-        self, unworded: Unworded, scope: ScopeName, parts: Sequence[Vector], seen: Seen
+        self, unworded: Unworded, scope: ScopeName, vectors: Mapping[str, Vector], seen: Seen
     ) -> Change | Ignore:
         """Make the text that a merge shows, and compare it with its parts before it is stored.
 
         A text far from one of its parts has drifted to another subject, and a truncated one would
-        not be found: then the better of the parts is shown instead.
+        not be found: then the better of the parts is shown instead, or fewer are merged.
         """
         rules = self.policy.rules(scope)
         made = await self._merging.make(unworded, scope, rules.merge)
         whole = await self._surely_encoded(made.joined.text, seen)
+        parts = [vectors[part.origin] for part in unworded.parts if part.origin in vectors]
         strayed = min(similarity(whole.vector, part) for part in parts) < rules.bands.log
-        if whole.truncated or strayed:
+        fits = made.fits and not (whole.truncated or strayed)
+        if not fits and unworded.fewer is not None:
+            fewer = unworded.fewer()
+            if isinstance(fewer, Unworded):
+                return await self._worded(fewer, scope, vectors, seen)
+            return fewer
+        if not fits:
             made = Made(keep_better(unworded.parts, unworded.better), made.degraded)
             whole = await self._surely_encoded(made.joined.text, seen)
         return unworded.merged(made.joined, whole, made.degraded)
@@ -586,12 +594,3 @@ def _telling_masked(
 def _similarity(vector: Vector, hit: Stored) -> float:
     found = hit.nearest(vector)
     return -1.0 if found is None else found[0]
-
-
-def _reused(record: Record) -> DeadLetter:
-    """Reject an event id reused with other words: ignoring the event would lose its content."""
-    poison = Poison(
-        "event_id was used before in this scope for another text; give this event its own id",
-        "event_id",
-    )
-    return dead_letter(record, Stage.DECIDE, poison)

@@ -23,10 +23,14 @@ _COMPARED_MAX = 4
 
 @dataclass(frozen=True)
 class Made:
-    """A text, and how it was made; `degraded` names the model if it should have worded it."""
+    """A text, and how it was made; `degraded` names the model if it should have worded it.
+
+    `fits`: it says all of the parts. Else the better part stands in, for they are too long together.
+    """
 
     joined: Joined
     degraded: tuple[str, ...] = ()
+    fits: bool = True
 
 
 class Merging:
@@ -39,16 +43,18 @@ class Merging:
     async def make(self, unworded: Unworded, scope: ScopeName, rule: MergeRule) -> Made:
         """Apply the rule's strategy, then its fallback; if too long, keep the better part."""
         if sum(len(part.text) for part in unworded.parts) > _COMPARED_MAX * rule.characters_max:
-            return Made(self._plainly("keep-better", unworded))
+            return Made(self._plainly("keep-better", unworded), fits=False)
         made = await self._by_strategy(unworded, scope, rule)
-        if len(made.joined.text) > rule.characters_max:
-            return Made(self._plainly("keep-better", unworded), made.degraded)
+        if len(made.joined.text) > rule.characters_max or _is_too_large(made.joined, unworded):
+            return Made(self._plainly("keep-better", unworded), made.degraded, fits=False)
         return made
 
     async def _by_strategy(self, unworded: Unworded, scope: ScopeName, rule: MergeRule) -> Made:
         if rule.strategy != "llm":
             return Made(self._plainly(rule.strategy, unworded))
         text = await self.worded(ToWord(scope, unworded.parts, rule.characters_max))
+        if isinstance(text, Joined) and _is_too_large(text, unworded):
+            text = NoAnswer("longer than the sources")
         if isinstance(text, NoAnswer):
             fallback = "keep-better" if unworded.complete else rule.fallback
             return Made(self._plainly(fallback, unworded), (f"{UNWORDED}{text.reason}",))
@@ -88,3 +94,7 @@ class Merging:
             missing=outcome.missing,
             invented=outcome.invented,
         )
+
+
+def _is_too_large(joined: Joined, unworded: Unworded) -> bool:
+    return unworded.bytes_max is not None and len(joined.text.encode()) > unworded.bytes_max

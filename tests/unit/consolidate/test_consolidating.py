@@ -441,6 +441,41 @@ async def test_by_the_policy_adr_004_a_pass_does_what_the_write_path_does(
         assert all(word in live[0].text for word in {*first.split()} - {"Lives", "programming"})
 
 
+@pytest.mark.covers("S2.2", "S2.23")
+@pytest.mark.parametrize("characters_max", [2_000, 60, 40, 10])
+async def test_a_group_keeps_what_fits_and_the_list_never_grows(
+    bench: Bench, characters_max: int
+) -> None:
+    """60 characters hold two of the sentences, 40 hold one; nothing said is lost or hidden."""
+    rules = policy(merge={"characters_max": characters_max}, brake={"decisions_min": 1_000})
+    await keep_apart(bench, list(near(5)), rules)
+    done = await consolidation(OfBench(bench), rules, rounds_max=20).run(Asked(now=True))
+    live = list(await bench.live())
+    assert len(live) == {2_000: 1, 60: 3}.get(characters_max, 5)
+    assert all(any(text in one for one in live) for text in near(5))
+    [scope] = done.scopes
+    assert scope.bytes_before == sum(len(text) + len("- \n") for text in near(5))
+    assert scope.bytes_after == sum(len(text) + len("- \n") for text in live)
+    assert scope.bytes_after <= scope.bytes_before
+    await is_sound(bench)
+
+
+LONG = (
+    "Alice has a grey rabbit, and the rabbit that Alice has is a rabbit with white paws, all white."
+)
+
+
+async def test_a_wording_longer_than_what_it_words_is_not_shown(bench: Bench) -> None:
+    rules = policy(merge={"strategy": "llm", "characters_max": 2_000})
+    texts = list(RABBITS)[1:]
+    await keep_apart(bench, texts, rules)
+    judging = Judging(Readings(lexicon()), {}, ScriptedWording([LONG]))
+    await bench.take_over(judges=judging)
+    done = await consolidation(OfBench(bench), rules, judging=judging).run(Asked())
+    assert list(await bench.live()) == [" ".join(texts)]
+    assert done.scopes[0].bytes_after <= done.scopes[0].bytes_before
+
+
 WORDED = "Alice has a grey rabbit with white paws."
 LESS = "Alice has a rabbit with white paws."
 

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.base import MemoryId, Position
-from schemas.decisions import Band, Composition, Finding, Ignore, Merge, Reason, Replace, Verdict
+from schemas.decisions import (
+    Band,
+    Change,
+    Composition,
+    Finding,
+    Ignore,
+    Merge,
+    Reason,
+    Replace,
+    Verdict,
+)
 from schemas.memories import Memory
 from streams.consolidate.core.nominating import near_pairs
 from streams.judges.lexicons import english
@@ -102,7 +112,7 @@ def decided(
     return consolidate(proposal(facts, rules, braked=braked), members, relations)
 
 
-def worded(outcome: Replace | Ignore | Unworded) -> Merge:
+def worded(outcome: Change | Ignore | Unworded) -> Merge:
     """Make the text of a merge by appending."""
     assert isinstance(outcome, Unworded)
     joined = append(outcome.parts, READINGS)
@@ -311,6 +321,49 @@ class TestWhatIsDecided:
         )
         assert merge.memory.merged_from == (identity(1), identity(2))
         assert merge.evidence.refused == (f"{identity(3)}: not one fact with the others",)
+
+    def test_what_does_not_fit_into_one_text_stays_and_the_rest_is_merged(self) -> None:
+        """The longest is left out, until it fits."""
+        facts = [fact(1), fact(2, text="Number 2 is what Ana likes most of all."), fact(3)]
+        whole = decided(facts, all_pairs(3, OVERLAPS))
+        assert isinstance(whole, Unworded)
+        assert whole.fewer is not None
+        assert whole.bytes_max == sum(len(one.text) for one in facts) + 6
+        merge = worded(whole.fewer())
+        assert merge.memory.merged_from == (identity(1), identity(3))
+        assert merge.evidence.refused == (f"{identity(2)}: not one fact with the others",)
+
+    def test_where_no_two_fit_both_stay_and_the_evidence_says_why(self) -> None:
+        both = decided([fact(1), fact(2)], {(2, 1): OVERLAPS})
+        assert isinstance(both, Unworded)
+        assert both.fewer is not None
+        ignored = both.fewer()
+        assert isinstance(ignored, Ignore)
+        assert ignored.evidence.reason is Reason.NOT_ONE_FACT
+        why = "too long for one text with another: merge.characters_max"
+        assert ignored.evidence.refused == tuple(f"{identity(n)}: {why}" for n in (1, 2))
+
+    def test_where_no_two_fit_one_still_stands_for_what_it_says_in_full(self) -> None:
+        judged = {(2, 1): OVERLAPS, (3, 1): OVERLAPS, (3, 2): REFINED_BY}
+        both = decided([fact(n) for n in (1, 2, 3)], judged)
+        assert isinstance(both, Unworded)
+        assert both.fewer is not None
+        replaced = both.fewer()
+        assert isinstance(replaced, Replace)
+        assert {one.memory_id for one in replaced.targets} == {identity(2), identity(3)}
+        assert replaced.memory.id == identity(2)
+
+    @pytest.mark.covers("S2.12")
+    @pytest.mark.parametrize(("importance", "kind"), [(0.5, Unworded), (0.4, Replace)])
+    def test_equally_important_ones_are_joined_where_the_policy_says_so(
+        self, importance: float, kind: type
+    ) -> None:
+        rules = policy(
+            better={"order": ["importance"], "tie": "merge"},
+            without_verdict={"match": "keep-better", "review": "keep-better"},
+        )
+        facts = [fact(1, importance=0.5), fact(2, importance=importance)]
+        assert isinstance(decided(facts, {(2, 1): UNSURE}, rules, near=0.96), kind)
 
     @pytest.mark.parametrize(
         ("judged", "reason"), [({}, Reason.NOT_ONE_FACT), ({(2, 1): SAME}, Reason.BRAKED)]
