@@ -1,6 +1,6 @@
 """A store that remembers each fact once: what it is told it decides on, and it says why.
 
-`Memory` is a store in a directory, `HttpMemory` one behind an API; `AsyncMemory` and
+`Memory` is a store in a directory or a cluster, `HttpMemory` one behind an API; `AsyncMemory` and
 `AsyncHttpMemory` are the same for programs with an event loop. docs/python.md shows how they are
 used.
 """
@@ -20,6 +20,7 @@ try:
         ServerError,
         Stopped,
         StoreError,
+        Undecided,
     )
     from memsieve.fields import AboutText, EventFields
     from memsieve.http_memory import AsyncHttpMemory, HttpMemory
@@ -53,5 +54,6 @@ __all__ = [
     "ServerError",
     "Stopped",
     "StoreError",
+    "Undecided",
     "Version",
 ]

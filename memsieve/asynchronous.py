@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -26,43 +27,57 @@ from memsieve.results import (
 from schemas.base import Count, Label, MemoryId, Record, Scope
 from schemas.events import Ended, Remember
 from streams.forget.app.forgetting import Wanted, Wish
-from streams.memory.app.embedded_store import EmbeddedStore
+from streams.memory.app.memory_store import MemoryStore
+from streams.memory.app.opening import open_memories
 from streams.recall.app import loading, recalling
 from streams.store.app import settings as configuration
 from streams.store.app.conflicts import KeptMemory as MemoryRecord
+from streams.store.app.reading import LogTarget
 
+STORE = "memsieve-store"
+WAIT = 30.0
 BUDGET = recalling.BUDGET
 LIMIT = loading.LIMIT
 
 
 class AsyncMemory:
-    """A store of memories, as `Memory`, for one event loop: every method is awaited.
+    """A store or a cluster, as `Memory`, for one event loop: every method is awaited.
 
-    The store is opened by `async with`, by `open`, or else by the first call. Calls may overlap.
+    It is opened by `async with`, by `open`, or else by the first call. Calls may overlap.
     What changes the store is done to its end also where the call is cancelled.
     """
 
     def __init__(
         self,
-        store: Path | str = "memsieve-store",
+        store: Path | str | None = None,
         *,
+        kafka: str | None = None,
+        index: str | None = None,
+        wait: float = WAIT,
         policy: str | None = None,
         settings: Mapping[str, object] | None = None,
         config: Path | str | None = None,
         report: Callable[[str], None] | None = None,
     ) -> None:
         """Take the arguments of `Memory`. Raises InvalidRequest for settings that cannot be used."""
-        given = {**(settings or {}), "store": Path(store)}
+        if kafka is None and index is not None:
+            raise InvalidRequest("index: is a cluster's; give kafka as well", "index")
+        if kafka is not None and store is not None:
+            raise InvalidRequest("give store or kafka, not both: they name two places", "kafka")
+        if not 0 < wait < math.inf:
+            raise InvalidRequest("wait: give the seconds that a decision may take", "wait")
+        given = {**(settings or {}), **_where(settings or {}, store, kafka, index)}
         if policy is not None:
             given["policy"] = policy
         if config is not None and not Path(config).is_file():
             raise InvalidRequest(f"config {config}: there is no such file", "config")
         with translated():
-            self._settings = configuration.load(given, None if config is None else Path(config))
+            made = configuration.load(given, None if config is None else Path(config))
+        self._target, self._wait = LogTarget(made, embedded=kafka is None), wait
         logger = logging.getLogger("memsieve")
         self._report, self._note = report or logger.warning, report or logger.info
         self._opening = asyncio.Lock()
-        self._store: EmbeddedStore | None = None
+        self._store: MemoryStore | None = None
         self._closed = False
 
     async def open(self) -> Self:
@@ -264,13 +279,15 @@ class AsyncMemory:
         with translated():
             return decision_of(await store.pin(memory_id, wish, pinned=pinned))
 
-    async def _opened(self) -> EmbeddedStore:
+    async def _opened(self) -> MemoryStore:
         if self._closed:
-            raise StoreError(f"{self._settings.store} was closed: open another Memory for it")
+            raise StoreError(f"{self._target.place} was closed: open another Memory for it")
         async with self._opening:
             if self._store is None:
                 with translated():
-                    self._store = await EmbeddedStore.open(self._settings, self._report, self._note)
+                    self._store = await open_memories(
+                        self._target, self._report, self._note, self._wait
+                    )
             return self._store
 
 
@@ -293,12 +310,31 @@ class _Settling(Record):
     verdict: Verdict
 
 
-def _event(store: EmbeddedStore, fields: Mapping[str, object], place: str = "") -> Remember:
+def _where(
+    settings: Mapping[str, object], store: Path | str | None, kafka: str | None, index: str | None
+) -> dict[str, object]:
+    """Return the settings of where the memories are, with the others of their groups."""
+    if kafka is None:
+        return {"store": Path(STORE if store is None else store)}
+    named = {"kafka": {"bootstrap": kafka}}
+    if index is not None:
+        named |= {"index": {"kind": "qdrant"}, "qdrant": {"url": index}}
+    return {name: {**_group(settings, name), **own} for name, own in named.items()}
+
+
+def _group(settings: Mapping[str, object], name: str) -> Mapping[str, object]:
+    group = settings.get(name, {})
+    if not isinstance(group, Mapping):
+        raise InvalidRequest(f"settings: {name} is a group; give a mapping", "settings")
+    return cast("Mapping[str, object]", group)
+
+
+def _event(store: MemoryStore, fields: Mapping[str, object], place: str = "") -> Remember:
     with translated(), checked(place):
         return store.event(fields)
 
 
-def _wish(store: EmbeddedStore, author: str | None, note: str) -> Wish:
+def _wish(store: MemoryStore, author: str | None, note: str) -> Wish:
     with translated(), checked():
         return store.wish(author, note)
 

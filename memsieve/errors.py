@@ -48,6 +48,10 @@ class ServerError(MemsieveError):
     """A server that the settings name does not answer, or refuses us."""
 
 
+class Undecided(ServerError):
+    """A cluster's services have not decided in time; what was asked for stays queued."""
+
+
 class Busy(ServerError):
     """The API asks to come again after `retry_after` seconds."""
 
@@ -66,6 +70,7 @@ _CLASSES: Mapping[Failure, type[MemsieveError]] = {
     Failure.STORE: StoreError,
     Failure.MODEL: ModelError,
     Failure.SERVER: ServerError,
+    Failure.UNDECIDED: Undecided,
     Failure.STOPPED: Stopped,
 }
 

@@ -8,7 +8,7 @@ from schemas.decisions import Marker, Reject
 from schemas.memories import Memory
 from streams.forget.app.forgetting import Forgot
 from streams.inspect.app import Told, ToldVersion
-from streams.memory.app.embedded_store import Question
+from streams.memory.app.memory_store import Question
 from streams.recall.app.loading import ShownEntry
 from streams.store.app.conflicts import Conflict
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
-from memsieve.asynchronous import BUDGET, LIMIT, AsyncMemory
+from memsieve.asynchronous import BUDGET, LIMIT, WAIT, AsyncMemory
 from memsieve.background import BackgroundLoop
 from memsieve.fields import AboutText, EventFields
 from memsieve.progress import Progress
@@ -31,21 +31,31 @@ class Memory:
         print(decision.kind, decision.reason)
     ```
 
-    It is open, and this process alone may write it, until `close` or the end of the `with`. A
+    `Memory(kafka="localhost:9092", index="http://localhost:6333")` works on a cluster.
+
+    A store is open, and this process alone may write it, until `close` or the end of the `with`. A
     program that ends without either loses nothing: what a call has returned is on disk. Any number
     of threads may use one Memory. Every failure is a MemsieveError.
     """
 
     def __init__(
         self,
-        store: Path | str = "memsieve-store",
+        store: Path | str | None = None,
         *,
+        kafka: str | None = None,
+        index: str | None = None,
+        wait: float = WAIT,
         policy: str | None = None,
         settings: Mapping[str, object] | None = None,
         config: Path | str | None = None,
         report: Callable[[str], None] | None = None,
     ) -> None:
-        """Open the store, or make it. The first time its embedding model is fetched, too.
+        """Open the store, `memsieve-store` where none is named, or make it.
+
+        `kafka`, as `host:port`, names a cluster instead: its services decide, in up to `wait`
+        seconds, else the call raises Undecided and the event stays queued. `index` is the address
+        of its Qdrant server, `http://host:port`; without one the memories are read from the log. The
+        settings have to be those of the services. The first time the embedding model is fetched.
 
         Settings are those of the commands: from `memsieve.toml`, or the file `config`, and from
         `MEMSIEVE_` variables; `settings` go first, nested as in the file, like
@@ -54,7 +64,14 @@ class Memory:
         fetched.
         """
         self._memory = AsyncMemory(
-            store, policy=policy, settings=settings, config=config, report=report
+            store,
+            kafka=kafka,
+            index=index,
+            wait=wait,
+            policy=policy,
+            settings=settings,
+            config=config,
+            report=report,
         )
         self._loop = BackgroundLoop()
         self._unused = weakref.finalize(self, _let_go, self._loop, self._memory)
@@ -259,7 +276,8 @@ class Memory:
 
         This cannot be undone. What else was merged into such a memory is decided again without it.
         The store's files are rewritten, which takes a while if they are large; `later` leaves
-        that to `memsieve store scrub`.
+        that to `memsieve store scrub`. A cluster leaves it to Kafka's compaction, and needs the
+        setting `forget.key`.
         """
         return self._loop.run(
             self._memory.forget(

@@ -15,12 +15,18 @@ from streams.forget.app.forgetting import Forgot, Unknown, Wanted, in_full
 from streams.forget.core import Plan
 from streams.stage.core.explain import outcome, why
 from streams.stage.core.lineage import Wish
-from streams.store.app.client import decisions_of, is_out_of_date, places_of, undecided
+from streams.store.app.client import (
+    decisions_of,
+    is_out_of_date,
+    places_of,
+    require_decided,
+    undecided,
+)
 from streams.store.app.reading import Ambiguous, LogTarget, reading
 from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object
-from streams.store.cli.replies import heard, places, require_decided
+from streams.store.cli.replies import heard, places
 
 _TEXT_WIDTH = 80
 

@@ -6,7 +6,6 @@ from streams.lab.app.labelled import Unmeasurable
 from streams.store.app.cluster_client import Interrupted
 from streams.store.app.failures import Failure, failure_of
 from streams.store.cli.console import note
-from streams.store.cli.options import Undecided
 
 INTERRUPTED = 130
 
@@ -31,7 +30,6 @@ def _exit_code(error: Exception) -> int:
         return _CODES[failure]
     codes: list[tuple[tuple[type[Exception], ...], int]] = [
         ((Unmeasurable,), 2),
-        ((Undecided,), 7),
         ((Interrupted,), INTERRUPTED),
     ]
     return next((code for types, code in codes if isinstance(error, types)), 1)
@@ -44,4 +42,5 @@ _CODES = {
     Failure.NOT_FOUND: 5,
     Failure.STOPPED: 6,
     Failure.SERVER: 7,
+    Failure.UNDECIDED: 7,
 }

@@ -17,9 +17,10 @@ from streams.log.consumer import Consumer
 from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
 from streams.log.memory_log import MemoryLog
+from streams.model.fences import Reached
 from streams.model.identity import decision_id, memory_id
 from streams.model.policy import Policy
-from streams.model.ports import Fatal, Index, Log, Process
+from streams.model.ports import UNFOLLOWED, Fatal, Index, Log, Process
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.owner import Owner
 from streams.stage.flow.writer import Writer
@@ -275,6 +276,23 @@ class TestClusterClient:
             await client.submit([])
             left.append(client.attempts_left)
         assert left == [4, 3, 2, 1, 0, 0]
+
+    async def test_clients_of_one_process_wait_for_what_each_other_was_told(
+        self, log: MemoryLog
+    ) -> None:
+        """The writer is behind at first: only the second look finds it done."""
+        index, reached = ExactIndex(), {0: 1}
+        looks = list[int]()
+
+        async def memories() -> Index:
+            looks.append(len(looks))
+            if len(looks) > 1:
+                await index.keep_level(0, Reached(1), since=UNFOLLOWED)
+            return index
+
+        other = ClusterClient(log, memories, NO_WAITING, reached)
+        assert await other.index() is index
+        assert (looks, reached) == ([0, 1], {})
 
     async def test_who_watches_is_told_where_it_lies_and_may_interrupt_the_wait(
         self, log: MemoryLog

@@ -19,6 +19,7 @@ from memsieve import (
     Memory,
     MemsieveError,
     NotFound,
+    ServerError,
     StoreError,
 )
 from schemas.events import Remember
@@ -303,6 +304,9 @@ def test_what_cannot_be_done_is_told_in_one_line(
         ({"settings": {"colour": "red"}}, "colour is not a setting"),
         ({"config": "none.toml"}, "config none.toml: there is no such file"),
         ({"settings": {"index": {"kind": "qdrant"}}}, "index.kind qdrant is for the services"),
+        ({"kafka": "localhost:9"}, "give store or kafka, not both"),
+        ({"index": "http://localhost:9"}, "index: is a cluster's; give kafka as well"),
+        ({"wait": 0}, "wait: give the seconds"),
     ],
 )
 def test_a_store_that_cannot_be_had_is_told_at_once(
@@ -311,6 +315,17 @@ def test_a_store_that_cannot_be_had_is_told_at_once(
     given: dict[str, Any] = {"settings": settings()}
     with pytest.raises(InvalidRequest, match=f"^{said}"):
         Memory(tmp_path / "store", **{**given, **arguments})
+
+
+def test_a_cluster_that_cannot_be_had_is_told_at_once() -> None:
+    with pytest.raises(InvalidRequest, match=r"^settings: kafka is a group; give a mapping$"):
+        Memory(kafka="localhost:9", settings={"kafka": "localhost:9"})
+    with pytest.raises(InvalidRequest, match=r"^kafka\.bootstrap: .* is not valid"):
+        Memory(kafka="somewhere", settings=settings())
+    with pytest.raises(InvalidRequest, match=r"^qdrant\.url: .* is not valid"):
+        Memory(kafka="localhost:9", index="somewhere", settings=settings())
+    with pytest.raises(ServerError, match="localhost:9"):
+        Memory(kafka="localhost:9", policy="default-hashing", settings=settings())
 
 
 def test_a_store_is_open_once_and_can_be_opened_again(tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ from streams.changes.app.retiring import Ending, end, expiring, requests
 from streams.clock.system import SystemClock
 from streams.model.policy import Policy
 from streams.store.app import policies
+from streams.store.app.client import require_decided
 from streams.store.app.reading import LogTarget, reading
 from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import more, note, quoted, say, say_object
-from streams.store.cli.replies import heard, require_decided
+from streams.store.cli.replies import heard
 
 _WHY = {
     "expired": "its lifetime has ended",

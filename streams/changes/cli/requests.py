@@ -18,6 +18,7 @@ from streams.store.app.client import (
     decisions_of,
     is_out_of_date,
     places_of,
+    require_decided,
     undecided,
 )
 from streams.store.app.cluster_client import watched
@@ -25,7 +26,7 @@ from streams.store.app.reading import LogTarget, StoreReader, reading
 from streams.store.app.requests import author_of, open_client, request
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_object
-from streams.store.cli.replies import heard, places, require_decided
+from streams.store.cli.replies import heard, places
 
 Identity = Annotated[str, typer.Argument(metavar="ID", help="A memory id, or its prefix.")]
 

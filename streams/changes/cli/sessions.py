@@ -10,11 +10,12 @@ from schemas.events import Retire
 from streams.changes.app import retiring
 from streams.clock.system import SystemClock
 from streams.stage.core.sessions import Session, Sessions
+from streams.store.app.client import require_decided
 from streams.store.app.reading import LogTarget, reading
 from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import more, note, say, say_json, say_object
-from streams.store.cli.replies import heard, require_decided
+from streams.store.cli.replies import heard
 
 
 def list_(

@@ -15,13 +15,13 @@ from streams.changes.core.history import standing
 from streams.clock.system import SystemClock
 from streams.stage.core.explain import outcome, why
 from streams.stage.core.lineage import CannotUndo, Changing, Plan, Wish
-from streams.store.app.client import Response, decisions_of, places_of, undecided
+from streams.store.app.client import Response, decisions_of, places_of, require_decided, undecided
 from streams.store.app.cluster_client import watched
 from streams.store.app.reading import Ambiguous, LogTarget, reading
 from streams.store.app.requests import author_of, open_client
 from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object
-from streams.store.cli.replies import heard, places, require_decided
+from streams.store.cli.replies import heard, places
 
 _TEXT_WIDTH = 80
 

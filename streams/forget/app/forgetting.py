@@ -379,24 +379,29 @@ def _heeded(
 async def _means(
     target: LogTarget, chosen: Chosen, *, for_show: bool = False
 ) -> AsyncGenerator[Means]:
-    key = _key(target, for_show=for_show)
+    key = _any_key(target) if for_show else key_of(target)
     async with wiring.judging(target.settings, SystemClock()) as judging:
         yield Means(key, chosen.policy, chosen.embedder, judging)
 
 
-def _key(target: LogTarget, *, for_show: bool) -> Key:
-    """Return the key of a log; create a store's own if it has none, unless only for show."""
-    settings = target.settings
-    directory = target.directory
+def key_of(target: LogTarget) -> Key:
+    """Return the key of a log; create a store's own if it has none.
+
+    Raises InvalidSettings for a cluster without one.
+    """
+    settings, directory = target.settings, target.directory
     key = wiring.forget_key(settings.forget, directory)
-    if key is None and directory is not None and not for_show:
+    if key is None and directory is not None:
         wiring.new_key(directory)
         key = wiring.forget_key(settings.forget, directory)
-    if key is None and for_show:
-        return Key(b"")
     if key is None:
         raise InvalidSettings(
             "forget.key is not set: set it to a secret of 32 characters or more, the same for all "
             "services and commands"
         )
     return key
+
+
+def _any_key(target: LogTarget) -> Key:
+    """Return a key to plan with where nothing is written."""
+    return wiring.forget_key(target.settings.forget, target.directory) or Key(b"")

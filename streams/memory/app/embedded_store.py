@@ -1,55 +1,25 @@
-"""An open embedded store: decide on events, and search, explain and change memories."""
+"""An embedded store that this process holds for writing: it decides at once."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import count
-from typing import Annotated, Any, Self, TypeVar
+from functools import partial
+from typing import Self
 
-from pydantic import Field
-
-from schemas.base import DecisionId, Label, MemoryId, Record, ScopeName
-from schemas.codec import EVENT
-from schemas.decisions import Ignore, Marker, Reason, Reject
-from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
-from schemas.memories import Memory
-from streams.changes.app.lineages import history, undo
-from streams.changes.core.history import standing
-from streams.clock.system import SystemClock
-from streams.dead_letters.app import why_set_aside
 from streams.embedding.remembering import RememberingEmbedder
-from streams.forget.app.forgetting import Forgot, Means, Unknown, Wanted, forget_with, in_full
 from streams.forget.app.scrubbing import scrub
-from streams.inspect.app import Told, ToldVersion, explained, told, told_version
 from streams.log.threads import abandonable
-from streams.memory.app.lifecycle import scope_of
-from streams.model.identity import named_memory_id
-from streams.model.observed import believed
-from streams.model.ports import Index, NoStore, SearchableLog
-from streams.recall.app import loading, recalling
-from streams.recall.app.loading import Loading, SearchResult
-from streams.recall.core.recall import Block, CountTokens
-from streams.reviews.app import Reviews, answer_to
-from streams.stage.core.decide import target_of
-from streams.stage.core.lineage import Wish
-from streams.stage.core.reviewing import Question
+from streams.memory.app.memory_store import MemoryStore, Resources
+from streams.model.ports import SearchableLog
+from streams.recall.app.loading import Loading, require_judge
 from streams.stage.core.tombstones import Key
-from streams.stage.flow.dead_letters import oversized
 from streams.store.app import wiring
-from streams.store.app.client import settled
-from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
 from streams.store.app.embedding import Chosen, for_store
-from streams.store.app.failures import NotFound, UsageError
 from streams.store.app.processes import EmbeddedPipeline, StoreClient, as_made, embedded
-from streams.store.app.reading import LogTarget, StoreReader, in_order, opened, reader_of
-from streams.store.app.requests import author_of, request
+from streams.store.app.reading import LogTarget, StoreReader, opened, reader_of
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
-
-_T = TypeVar("_T")
-_Request = TypeVar("_Request", Pin, Rate, Retire)
 
 _KEPT_EVERY = 256
 """Decisions after which the index is flushed to disk. A flush takes 0.2 s and a decision 0.02 s, so
@@ -78,43 +48,20 @@ async def holding(
 
     `note` and `forgets` are as for `embedded`. Raises NoStore if another process writes the store.
     """
+    target = LogTarget(settings, embedded=True)
     async with embedded(
         settings, chosen.policy, chosen.embedder, note, forgets=forgets, kept_every=_KEPT_EVERY
     ) as pipeline:
         await pipeline.recover()
         try:
-            async with opened(LogTarget(settings, embedded=True)) as log:
-                yield Held(pipeline, log, reader_of(log, LogTarget(settings, embedded=True)))
+            async with opened(target) as log:
+                yield Held(pipeline, log, reader_of(log, target))
         finally:
             await pipeline.settle()
 
 
-@dataclass(frozen=True)
-class _Open(Held):
-    """The resources open while the store is held; `close` releases all of them."""
-
-    loading: Loading
-    count: CountTokens
-    close: AsyncExitStack
-
-
-class EmbeddedStore:
-    """An embedded store that only this process writes until it is closed.
-
-    For one event loop; calls may overlap. Changes run one at a time, and each runs to its end even
-    if its caller is cancelled.
-    """
-
-    def __init__(self, settings: Settings, chosen: Chosen, note: Callable[[str], None]) -> None:
-        """Use what `open` has chosen."""
-        self._settings = settings
-        self._chosen = chosen
-        self._note = note
-        self._open: _Open | None = None
-        self._gate = _Gate()
-        self._writing = asyncio.Lock()
-        self._changes = set[asyncio.Task[Any]]()
-        self._token, self._numbers = wiring.owner_token(), count(1)
+class EmbeddedStore(MemoryStore):
+    """An embedded store that only this process writes until it is closed; one change at a time."""
 
     @classmethod
     async def open(
@@ -125,280 +72,32 @@ class EmbeddedStore:
         `report` receives a line when a model is fetched or chosen, `note` when the store itself
         waits for something. Raises NoStore if another process writes the store.
         """
-        loading.require_judge(settings)
+        require_judge(settings)
         chosen = await abandonable(partial(for_store, settings, report))
-        store = cls(as_made(chosen.settings), chosen, note)
+        target = LogTarget(as_made(chosen.settings), embedded=True)
+        store = cls(target, chosen, note, turn=asyncio.Lock())
         await store._take_hold()
         return store
 
-    async def close(self) -> None:
-        """Release the store after calls in progress have ended. May be called again."""
-        await self._change(self._close())
-
-    def event(self, said: Mapping[str, object]) -> Remember:
-        """Return the event of these fields, with the other required fields filled in.
-
-        Raises ValidationError, and UsageError if the event is too long. A memory without a name is
-        named after its event: an update finds it by its name only.
-        """
-        made = {"event_id": f"{self._token}-{next(self._numbers)}"}
-        fields = {**made, "occurred_at": SystemClock().now(), **said}
-        event = Remember.model_validate({"memory_id": fields["event_id"], **fields})
-        if too_long := oversized(EVENT.encode(event)):
-            raise UsageError(f"the event {too_long}")
-        return event
-
-    async def add(
-        self, events: Sequence[Remember], done: Callable[[int], None] = lambda _: None
-    ) -> list[Told]:
-        """Decide on events in order, and apply the decisions.
-
-        `done` receives the number of events decided on since its last call. Raises UsageError if an
-        event became a dead letter instead.
-        """
-        made, size = list[Told](), self._settings.run.batch_records
-        for start in range(0, len(events), size):
-            batch = events[start : start + size]
-            made += await self._change(self._add(batch))
-            done(len(batch))
-        return made
-
-    async def update(self, identity: str, said: Mapping[str, object]) -> Told:
-        """Give a live memory the text of an event, as its producer would.
-
-        Raises NotFound, ValidationError, and UsageError if no event may do that.
-        """
-        return await self._change(self._update(identity, said))
-
-    async def undo(self, identity: str, wish: Wish) -> list[Told]:
-        """Undo a decision, or the decision on an event; return the new decisions, the undo first.
-
-        Raises NotFound, CannotUndo and Ambiguous.
-        """
-        return await self._change(self._undo(identity, wish))
-
-    async def forget(self, wanted: Wanted, wish: Wish, *, later: bool) -> Forgot:
-        """Forget what is wanted, and unless `later` scrub it from the files at once.
-
-        Raises NotFound and Ambiguous. All other calls wait meanwhile.
-        """
-        return await self._change(self._forget(wanted, wish, later=later))
-
-    async def pin(self, identity: str, wish: Wish, *, pinned: bool) -> Told:
-        """Keep a live memory as it is, or let it go again. Raises NotFound, and UsageError."""
-
-        def asked(memory: Memory) -> Event:
-            return _asked(Pin, memory, wish, memory_id=memory.id, pinned=pinned)
-
-        return await self._change(self._ask(identity, asked))
-
-    async def retire(self, identity: str, wish: Wish, reason: Ended) -> Told:
-        """End a live memory that is not pinned; none takes its place. Raises as `pin` does."""
-
-        def asked(memory: Memory) -> Event:
-            if memory.pinned:
-                raise UsageError(f"memory {memory.id} is pinned; unpin it first")
-            return _asked(Retire, memory, wish, memories=(target_of(memory),), reason=reason)
-
-        return await self._change(self._ask(identity, asked))
-
-    async def rate(self, identity: str, wish: Wish, counts: Mapping[str, int]) -> Told:
-        """Add to how often a live memory was accessed, was helpful or harmful. Raises as `pin`."""
-
-        def asked(memory: Memory) -> Event:
-            return _asked(Rate, memory, wish, memory_id=memory.id, **counts)
-
-        return await self._change(self._ask(identity, asked))
-
-    async def questions(self) -> list[Question]:
-        """Return every question to a person, the newest first."""
-        async with self._gate.shared():
-            return await self._questions()
-
-    async def answer(self, identity: str, verdict: str, wish: Wish) -> Told:
-        """Settle an open question. Raises NotFound, and UsageError where that is too late."""
-        return await self._change(self._answer(identity, verdict, wish))
-
-    async def search(self, asked: loading.Asked) -> SearchResult:
-        """Return the memories nearest to a query, with those of one fact in one entry."""
-        async with self._gate.shared():
-            return await self._held.loading.search(asked)
-
-    async def recall(self, asked: recalling.Asked) -> Block:
-        """Return a scope's block of memories for a prompt."""
-        async with self._gate.shared():
-            held = self._held
-            index, vector_of = held.pipeline.index, held.loading.vector_of
-            return await recalling.recalled(index, asked, vector_of, held.count)
-
-    async def explain(self, identity: str) -> list[str]:
-        """Explain a decision, an event or a memory. Raises NotFound and Ambiguous."""
-        async with self._gate.shared():
-            reader = self._held.reader
-            what, entries = await reader.about(identity) if identity else ("", [])
-            if not entries:
-                raise NotFound(
-                    f"no decision, event or memory in {reader.place} has the id {identity}"
-                )
-            return await explained(reader, identity, what, entries)
-
-    async def scopes_of(self, identity: str) -> frozenset[ScopeName | None]:
-        """Return the scopes of what has exactly this id, a decision or a memory; none where none has.
-
-        None stands for a record that could not be read.
-        """
-        async with self._gate.shared():
-            reader = self._held.reader
-            on_events = await reader.on_events([DecisionId(identity)])
-            on_memories = await reader.on_memories([MemoryId(identity)])
-            return frozenset(map(scope_of, [*on_events.values(), *on_memories]))
-
-    async def history(self, identity: str) -> list[ToldVersion]:
-        """Return the versions of a memory, oldest first. Raises NotFound and Ambiguous."""
-        async with self._gate.shared():
-            life = await history(self._held.reader, await self._in_full(identity))
-        return [told_version(version) for version in life.versions]
-
-    async def memory(self, identity: str) -> KeptMemory:
-        """Return the current version of a memory, live or not. Raises NotFound and Ambiguous."""
-        async with self._gate.shared():
-            memory = await self._memory(identity)
-            return kept(memory, await conflicts_of(self._held.pipeline.index, [memory.id]))
-
-    async def memories(self, scope: ScopeName | None) -> list[KeptMemory]:
-        """Return the memories of one scope or of all, live or not, by scope and oldest first."""
-        async with self._gate.shared():
-            found = {one.memory.id: one async for one in self._held.pipeline.index.scan(scope)}
-        known = among(found.values())
-        return [kept(memory, known) for memory in in_order(found)]
-
-    def wish(self, author: str | None, note: str) -> Wish:
-        """Return a request for a change made now: its author, time and note.
-
-        Raises ValidationError if it cannot be published, and InvalidSettings if no author is named
-        or logged in.
-        """
-        asking = _Asking(author=author_of(self._settings, author), note=note)
-        return Wish(asking.author, SystemClock().now(), asking.note)
-
-    @property
-    def _held(self) -> _Open:
-        if self._open is None:
-            raise NoStore(f"{self._settings.store} was closed: open it again")
-        return self._open
-
-    async def _change(self, work: Coroutine[Any, Any, _T]) -> _T:
-        task = asyncio.create_task(work)
-        self._changes.add(task)  # the event loop keeps only a weak reference
-        task.add_done_callback(self._changes.discard)
-        return await asyncio.shield(task)
-
-    async def _close(self) -> None:
-        async with self._gate.alone():
-            await self._let_go()
-
-    async def _add(self, events: Sequence[Remember]) -> list[Told]:
-        async with self._gate.shared(), self._writing:
-            return await self._decided(events)
-
-    async def _decided(self, events: Sequence[Event]) -> list[Told]:
-        """Describe the decisions on events. Raises UsageError if one became a dead letter."""
-        made = list[Told]()
-        for one in await self._held.client.submit(events):
-            if isinstance(one.own, Reject):
-                raise UsageError(f"{await why_set_aside(self._held.log, one.own)}")
-            if one.own is not None:
-                made.append(told(one.own, one.first))
-        return made
-
-    async def _update(self, identity: str, said: Mapping[str, object]) -> Told:
-        async with self._gate.shared(), self._writing:
-            memory = await self._live(identity)
-            addressed = await self._addressed(memory)
-            now = SystemClock().now()
-            now = max(now, believed(memory.last_seen_at, now))
-            event = self.event({"occurred_at": now, **said, **addressed, "scope": memory.scope})
-            [decided] = await self._decided([event])
-            return decided
-
-    async def _addressed(self, memory: Memory) -> dict[str, object]:
-        """Return the fields by which an event updates a memory or supersedes it.
-
-        Raises UsageError if the policy allows neither.
-        """
-        for decision in await self._held.reader.on_memories([memory.id]):
-            event = None if isinstance(decision, Marker) else decision.event
-            name = event.memory_id if isinstance(event, Remember) else None
-            if name is not None and named_memory_id(memory.scope, name) == memory.id:
-                return {"memory_id": name}
-        policy = self._chosen.policy
-        if not policy.rules(memory.scope).supersede.named_max:
-            raise UsageError(
-                f"memory {memory.id} has no name of its producer's, and policy {policy.name} lets "
-                "no event take its place: undo its decision and add the new text, or use a policy "
-                "with supersede.named_max = 1"
+    @asynccontextmanager
+    async def _opening(self) -> AsyncGenerator[Resources]:
+        settings, chosen = self._target.settings, self._chosen
+        async with holding(settings, chosen, self._note) as held:
+            embedder, judging = RememberingEmbedder(chosen.embedder), held.pipeline.judging
+            yield Resources(
+                lambda: held.client,
+                held.log,
+                held.reader,
+                Loading(held.client.index, embedder, judging, chosen.policy, settings.load),
+                judging,
+                wiring.token_counter(settings.embedder, self._note),
             )
-        return {"supersedes": [memory.id]}
-
-    async def _ask(self, identity: str, asked: Callable[[Memory], Event]) -> Told:
-        """Have a request decided on that is about a live memory."""
-        async with self._gate.shared(), self._writing:
-            [decided] = await self._decided([asked(await self._live(identity))])
-            return decided
-
-    async def _questions(self) -> list[Question]:
-        held = self._held
-        return (await Reviews(held.log, held.reader).questions()).all()
-
-    async def _answer(self, identity: str, verdict: str, wish: Wish) -> Told:
-        async with self._gate.shared(), self._writing:
-            every = {one.review.id: one for one in await self._questions()}
-            if identity not in every:
-                raise NotFound(f"no question in {self._held.reader.place} has the id {identity}")
-            question = every[identity]
-            if question.state != "open":
-                raise UsageError(f"question {identity} is closed: {question.state}")
-            event = answer_to(question.review, verdict, author=wish.author, note=wish.note)
-            [decided] = await self._decided([event])
-            made = decided.decision
-            if isinstance(made, Ignore) and made.evidence.reason is Reason.ANSWERED_TOO_LATE:
-                raise UsageError(f"question {identity}: the answer came too late; nothing changed")
-            return decided
-
-    async def _undo(self, identity: str, wish: Wish) -> list[Told]:
-        async with self._gate.shared(), self._writing:
-            held = self._held
-            undone = None
-            if identity:
-                undone = await undo(held.client, held.reader, identity, wish)
-            if undone is None:
-                raise NotFound(f"no decision in {held.reader.place} has the id {identity}")
-            decided = settled(undone[1])
-            if isinstance(decided[0], Ignore):
-                raise UsageError(f"nothing was undone: {told(decided[0]).reason}")
-            return [told(one) for one in decided]
-
-    async def _forget(self, wanted: Wanted, wish: Wish, *, later: bool) -> Forgot:
-        async with self._gate.alone():
-            try:
-                meant = await in_full(wanted, self._held.reader)
-                key = await self._key()
-                held, chosen = self._held, self._chosen
-                means = Means(key, chosen.policy, chosen.embedder, held.pipeline.judging)
-                forgot = await forget_with(held.client, held.log, means, meant, wish)
-            except Unknown as error:
-                raise NotFound(str(error)) from error
-            settled(forgot.responses)
-            if not later:
-                await self._let_go()
-                await scrub(self._settings, _quiet)
-                await self._take_hold()
-            return forgot
 
     async def _key(self) -> Key:
         """Return the key of tombstones; if there is none, make one and reopen the store with it."""
-        directory = StoreDirectory(self._settings.store)
-        key = wiring.forget_key(self._settings.forget, directory)
+        settings = self._target.settings
+        directory = StoreDirectory(settings.store)
+        key = wiring.forget_key(settings.forget, directory)
         if key is not None:
             return key
         wiring.new_key(directory)
@@ -406,106 +105,10 @@ class EmbeddedStore:
         await self._take_hold()
         return await self._key()
 
-    async def _memory(self, identity: str) -> Memory:
-        full = await self._in_full(identity)
-        memory = await self._held.reader.memory(full)
-        if memory is None:
-            raise NotFound(f"no memory in {self._held.reader.place} has the id {identity}")
-        return memory
-
-    async def _live(self, identity: str) -> Memory:
-        memory = await self._memory(identity)
-        if not memory.live:
-            raise UsageError(f"memory {memory.id} is not live: {standing(memory)}")
-        return memory
-
-    async def _in_full(self, identity: str) -> MemoryId:
-        """Return the full id of the one memory whose id is `identity` or starts with it."""
-        reader = self._held.reader
-        full = await reader.memory_id(identity) if identity else None
-        if full is None:
-            raise NotFound(f"no memory in {reader.place} has the id {identity}")
-        return full
-
-    async def _take_hold(self) -> None:
-        chosen = self._chosen
-        async with AsyncExitStack() as stack:
-            own = await stack.enter_async_context(holding(self._settings, chosen, self._note))
-
-            async def index() -> Index:
-                return own.pipeline.index
-
-            self._open = _Open(
-                own.pipeline,
-                own.log,
-                own.reader,
-                Loading(
-                    index,
-                    RememberingEmbedder(chosen.embedder),
-                    own.pipeline.judging,
-                    chosen.policy,
-                    self._settings.load,
-                ),
-                self._count_tokens,
-                stack.pop_all(),
-            )
-
-    async def _let_go(self) -> None:
-        held, self._open = self._open, None
-        if held is not None:
-            await held.close.aclose()
-
-    @cached_property
-    def _count_tokens(self) -> CountTokens:
-        return wiring.token_counter(self._chosen.settings.embedder, self._note)
-
-
-class _Asking(Record):
-    """Who asks for a change and why, in the form that a request may carry."""
-
-    author: Label
-    note: Annotated[str, Field(max_length=2_000)]
-
-
-class _Gate:
-    """A readers-writer lock: `shared` calls overlap, an `alone` call waits for all others."""
-
-    def __init__(self) -> None:
-        self._open, self._idle = asyncio.Event(), asyncio.Event()
-        self._open.set()
-        self._idle.set()
-        self._inside = 0
-
-    @asynccontextmanager
-    async def shared(self) -> AsyncGenerator[None]:
-        await self._passed()
-        self._inside += 1
-        self._idle.clear()
-        try:
-            yield
-        finally:
-            self._inside -= 1
-            if not self._inside:
-                self._idle.set()
-
-    @asynccontextmanager
-    async def alone(self) -> AsyncGenerator[None]:
-        await self._passed()
-        self._open.clear()
-        try:
-            await self._idle.wait()
-            yield
-        finally:
-            self._open.set()
-
-    async def _passed(self) -> None:
-        while not self._open.is_set():  # another waiting call may have closed it again
-            await self._open.wait()
-
-
-def _asked(kind: type[_Request], memory: Memory, wish: Wish, **fields: object) -> _Request:
-    """Return the event by which somebody asks for a change of a memory."""
-    return request(kind, memory.scope, memory.id, author=wish.author, note=wish.note, **fields)
+    async def _scrub(self) -> None:
+        await self._let_go()
+        await scrub(self._target.settings, _quiet)
+        await self._take_hold()
 
 
 def _quiet(_: str) -> None:

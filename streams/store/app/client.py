@@ -14,6 +14,10 @@ ATTEMPTS = 5
 """Attempts at one request: memories that change that often meanwhile will go on changing."""
 
 
+class Undecided(Exception):
+    """The services have not decided on a request in time. It stays queued."""
+
+
 @dataclass(frozen=True)
 class Response:
     """What became of a submitted event.
@@ -67,6 +71,16 @@ class Client(Protocol):
 def undecided(responses: Sequence[Response]) -> list[Response]:
     """Return the responses without a decision."""
     return [one for one in responses if one.own is None]
+
+
+def require_decided(responses: Sequence[Response], seconds: float) -> None:
+    """Raise Undecided if a response has no decision after so many seconds of waiting, if any."""
+    if seconds and (waiting := undecided(responses)):
+        raise Undecided(
+            f"no owner has decided on {len(waiting):,} of {len(responses):,} requests within "
+            f"{seconds:g} s: they stay queued and will be decided; is the deduplicator "
+            f"running? memsieve explain {waiting[0].event.event_id}"
+        )
 
 
 def decisions_of(responses: Sequence[Response]) -> list[Decision]:

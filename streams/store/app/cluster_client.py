@@ -54,14 +54,21 @@ class ClusterClient:
     """Implements Client for a cluster: its services decide on events in turn."""
 
     def __init__(
-        self, log: Log, memories: Callable[[], Awaitable[Index]], waiting: Waiting
+        self,
+        log: Log,
+        memories: Callable[[], Awaitable[Index]],
+        waiting: Waiting,
+        reached: dict[int, int] | None = None,
     ) -> None:
-        """`memories` returns what the writers have applied so far."""
+        """`memories` returns what the writers have applied so far.
+
+        Clients that share `reached` wait in `index` for each other's decisions.
+        """
         self._log = log
         self._memories = memories
         self._waiting = waiting
         self._attempts = 0
-        self._reached = dict[int, int]()
+        self._reached = dict[int, int]() if reached is None else reached
 
     @property
     def attempts_left(self) -> int:
@@ -75,24 +82,28 @@ class ClusterClient:
             with self._watched(published.responses, seconds), suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await _until_decided(published)
-            self._reached |= published.reached
+            for partition, offset in published.reached.items():
+                self._reached[partition] = max(offset, self._reached.get(partition, 0))
         return published.responses
 
     async def index(self) -> Index:
         index, is_over = await self._memories(), time_limit(_APPLY_SECONDS)
-        while await self._is_behind(index) and not is_over():
+        while await self._is_behind(index):
+            if is_over():
+                self._reached.clear()  # a writer that is away is waited for only once
+                break
             await asyncio.sleep(_LOOK_SECONDS)
             index = await self._memories()
-        self._reached.clear()  # a writer that is away is waited for only once
         return index
 
     async def _is_behind(self, index: Index) -> bool:
-        return any(
-            [
-                (await applied(index, partition)).reached.offset < reached
-                for partition, reached in self._reached.items()
-            ]
-        )
+        """Return whether the index lacks decisions; forget those that it has."""
+        for partition, offset in list(self._reached.items()):
+            if (await applied(index, partition)).reached.offset < offset:
+                return True
+            if self._reached.get(partition) == offset:
+                del self._reached[partition]
+        return False
 
     @contextmanager
     def _watched(self, responses: Sequence[Response], seconds: float) -> Generator[None]:

@@ -5,6 +5,7 @@ from enum import StrEnum, auto
 from streams.model.policy import InvalidPolicy
 from streams.model.ports import Fatal, NoModel, NoServer, NoStore, Transient, Unreachable, Unusable
 from streams.stage.core.lineage import CannotUndo
+from streams.store.app.client import Undecided
 from streams.store.app.reading import Ambiguous
 from streams.store.app.settings import InvalidSettings
 
@@ -25,6 +26,7 @@ class Failure(StrEnum):
     STORE = auto()
     MODEL = auto()
     SERVER = auto()
+    UNDECIDED = auto()
     STOPPED = auto()
 
 
@@ -35,6 +37,7 @@ _KINDS: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
     ((NoStore,), Failure.STORE),
     ((NoModel,), Failure.MODEL),
     ((NoServer, Unreachable), Failure.SERVER),
+    ((Undecided,), Failure.UNDECIDED),
     ((Fatal, Transient), Failure.STOPPED),
 )
 """The first match counts: most of these are also Fatal or Transient."""

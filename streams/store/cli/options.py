@@ -16,11 +16,6 @@ from streams.store.app.reading import Ambiguous, LogTarget, StoreReader
 from streams.store.app.settings import Settings
 from streams.store.flow.past import Bound
 
-
-class Undecided(Exception):
-    """A cluster was asked for something, and no owner has decided on it in time."""
-
-
 Store = Annotated[
     Path | None, typer.Option("--store", help="The store's directory. [memsieve-store]")
 ]

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from streams.store.app.client import Response, undecided
 from streams.store.app.reading import LogTarget
-from streams.store.cli.options import Undecided
 
 _Result = TypeVar("_Result")
 
@@ -24,14 +23,3 @@ def places(responses: Sequence[Response]) -> Iterator[str]:
     for one in undecided(responses):
         event = one.event.event_id
         yield f"published as {one.place}; for the result: memsieve explain {event}"
-
-
-def require_decided(responses: Sequence[Response], wait: int) -> None:
-    """Raise Undecided where decisions were waited for in vain."""
-    if wait and (waiting := undecided(responses)):
-        [first, *_] = waiting
-        raise Undecided(
-            f"no owner has decided on {len(waiting):,} of {len(responses):,} requests within "
-            f"{wait} s: they stay queued and will be decided; is the deduplicator "
-            f"running? memsieve explain {first.event.event_id}"
-        )

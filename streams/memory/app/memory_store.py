@@ -1,0 +1,471 @@
+"""The operations on memories of an open store or cluster: decide, search, explain, change."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field
+
+from schemas.base import DecisionId, Label, MemoryId, Record, ScopeName
+from schemas.codec import EVENT
+from schemas.decisions import Ignore, Marker, Reason, Reject
+from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
+from schemas.memories import Memory
+from streams.changes.app.lineages import history, undo
+from streams.changes.core.history import standing
+from streams.clock.system import SystemClock
+from streams.dead_letters.app import why_set_aside
+from streams.forget.app.forgetting import Forgot, Means, Unknown, Wanted, forget_with, in_full
+from streams.inspect.app import Told, ToldVersion, explained, told, told_version
+from streams.memory.app.lifecycle import scope_of
+from streams.model.identity import named_memory_id
+from streams.model.observed import believed
+from streams.model.ports import Index, NoStore, SearchableLog
+from streams.recall.app import loading, recalling
+from streams.recall.app.loading import Loading, SearchResult
+from streams.recall.core.recall import Block, CountTokens
+from streams.reviews.app import Reviews, answer_to
+from streams.stage.core.decide import target_of
+from streams.stage.core.lineage import Wish
+from streams.stage.core.reviewing import Question
+from streams.stage.core.tombstones import Key
+from streams.stage.flow.dead_letters import oversized
+from streams.stage.flow.judging import Judging
+from streams.store.app import wiring
+from streams.store.app.client import (
+    Client,
+    Response,
+    is_again,
+    is_out_of_date,
+    may_retry,
+    require_decided,
+    settled,
+)
+from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
+from streams.store.app.embedding import Chosen
+from streams.store.app.failures import NotFound, UsageError
+from streams.store.app.reading import LogTarget, StoreReader, in_order
+from streams.store.app.requests import author_of, request
+
+_T = TypeVar("_T")
+_Request = TypeVar("_Request", Pin, Rate, Retire)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What is open while a store is. `client` returns the client of one request."""
+
+    client: Callable[[], Client]
+    log: SearchableLog
+    reader: StoreReader
+    loading: Loading
+    judging: Judging
+    count: CountTokens
+
+
+class MemoryStore(ABC):
+    """Memories that are open until they are closed.
+
+    For one event loop; calls may overlap. A change runs to its end even if its caller is cancelled.
+    """
+
+    def __init__(
+        self,
+        target: LogTarget,
+        chosen: Chosen,
+        note: Callable[[str], None],
+        *,
+        turn: AbstractAsyncContextManager[object],
+        wait: float = 0,
+    ) -> None:
+        """`turn` is held during a change. A decision of others is waited for `wait` seconds."""
+        self._target = target
+        self._chosen = chosen
+        self._note = note
+        self._turn = turn
+        self._wait = wait
+        self._open: Resources | None = None
+        self._resources = AsyncExitStack()
+        self._gate = _Gate()
+        self._changes = set[asyncio.Task[Any]]()
+        self._token, self._numbers = wiring.owner_token(), count(1)
+
+    async def close(self) -> None:
+        """Release everything after calls in progress have ended. May be called again."""
+        await self._change(self._close())
+
+    def event(self, said: Mapping[str, object]) -> Remember:
+        """Return the event of these fields, with the other required fields filled in.
+
+        Raises ValidationError, and UsageError if the event is too long. A memory without a name is
+        named after its event: an update finds it by its name only.
+        """
+        made = {"event_id": f"{self._token}-{next(self._numbers)}"}
+        fields = {**made, "occurred_at": SystemClock().now(), **said}
+        event = Remember.model_validate({"memory_id": fields["event_id"], **fields})
+        if too_long := oversized(EVENT.encode(event)):
+            raise UsageError(f"the event {too_long}")
+        return event
+
+    async def add(
+        self, events: Sequence[Remember], done: Callable[[int], None] = lambda _: None
+    ) -> list[Told]:
+        """Decide on events in order, and apply the decisions.
+
+        `done` receives the number of events decided on since its last call. Raises UsageError if an
+        event became a dead letter instead.
+        """
+        made, size = list[Told](), self._target.settings.run.batch_records
+        for start in range(0, len(events), size):
+            batch = events[start : start + size]
+            made += await self._change(self._add(batch))
+            done(len(batch))
+        return made
+
+    async def update(self, identity: str, said: Mapping[str, object]) -> Told:
+        """Give a live memory the text of an event, as its producer would.
+
+        Raises NotFound, ValidationError, and UsageError if no event may do that.
+        """
+        return await self._change(self._update(identity, said))
+
+    async def undo(self, identity: str, wish: Wish) -> list[Told]:
+        """Undo a decision, or the decision on an event; return the new decisions, the undo first.
+
+        Raises NotFound, CannotUndo and Ambiguous.
+        """
+        return await self._change(self._undo(identity, wish))
+
+    async def forget(self, wanted: Wanted, wish: Wish, *, later: bool) -> Forgot:
+        """Forget what is wanted, and unless `later` scrub it from the files at once.
+
+        Raises NotFound and Ambiguous. All other calls wait meanwhile.
+        """
+        return await self._change(self._forget(wanted, wish, later=later))
+
+    async def pin(self, identity: str, wish: Wish, *, pinned: bool) -> Told:
+        """Keep a live memory as it is, or let it go again. Raises NotFound, and UsageError."""
+
+        def asked(memory: Memory) -> Event:
+            return _asked(Pin, memory, wish, memory_id=memory.id, pinned=pinned)
+
+        return await self._change(self._ask(identity, asked))
+
+    async def retire(self, identity: str, wish: Wish, reason: Ended) -> Told:
+        """End a live memory that is not pinned; none takes its place. Raises as `pin` does."""
+
+        def asked(memory: Memory) -> Event:
+            if memory.pinned:
+                raise UsageError(f"memory {memory.id} is pinned; unpin it first")
+            return _asked(Retire, memory, wish, memories=(target_of(memory),), reason=reason)
+
+        return await self._change(self._ask(identity, asked))
+
+    async def rate(self, identity: str, wish: Wish, counts: Mapping[str, int]) -> Told:
+        """Add to how often a live memory was accessed, was helpful or harmful. Raises as `pin`."""
+
+        def asked(memory: Memory) -> Event:
+            return _asked(Rate, memory, wish, memory_id=memory.id, **counts)
+
+        return await self._change(self._ask(identity, asked))
+
+    async def questions(self) -> list[Question]:
+        """Return every question to a person, the newest first."""
+        async with self._gate.shared():
+            return await self._questions()
+
+    async def answer(self, identity: str, verdict: str, wish: Wish) -> Told:
+        """Settle an open question. Raises NotFound, and UsageError where that is too late."""
+        return await self._change(self._answer(identity, verdict, wish))
+
+    async def search(self, asked: loading.Asked) -> SearchResult:
+        """Return the memories nearest to a query, with those of one fact in one entry."""
+        async with self._gate.shared():
+            return await self._held.loading.search(asked)
+
+    async def recall(self, asked: recalling.Asked) -> Block:
+        """Return a scope's block of memories for a prompt."""
+        async with self._gate.shared():
+            held = self._held
+            index, vector_of = await held.loading.index(), held.loading.vector_of
+            return await recalling.recalled(index, asked, vector_of, held.count)
+
+    async def explain(self, identity: str) -> list[str]:
+        """Explain a decision, an event or a memory. Raises NotFound and Ambiguous."""
+        async with self._gate.shared():
+            reader = self._held.reader
+            what, entries = await reader.about(identity) if identity else ("", [])
+            if not entries:
+                raise NotFound(
+                    f"no decision, event or memory in {reader.place} has the id {identity}"
+                )
+            return await explained(reader, identity, what, entries)
+
+    async def scopes_of(self, identity: str) -> frozenset[ScopeName | None]:
+        """Return the scopes of what has exactly this id, a decision or a memory; none where none has.
+
+        None stands for a record that could not be read.
+        """
+        async with self._gate.shared():
+            reader = self._held.reader
+            on_events = await reader.on_events([DecisionId(identity)])
+            on_memories = await reader.on_memories([MemoryId(identity)])
+            return frozenset(map(scope_of, [*on_events.values(), *on_memories]))
+
+    async def history(self, identity: str) -> list[ToldVersion]:
+        """Return the versions of a memory, oldest first. Raises NotFound and Ambiguous."""
+        async with self._gate.shared():
+            life = await history(self._held.reader, await self._in_full(identity))
+        return [told_version(version) for version in life.versions]
+
+    async def memory(self, identity: str) -> KeptMemory:
+        """Return the current version of a memory, live or not. Raises NotFound and Ambiguous."""
+        async with self._gate.shared():
+            memory = await self._memory(identity)
+            return kept(memory, await conflicts_of(await self._index(), [memory.id]))
+
+    async def memories(self, scope: ScopeName | None) -> list[KeptMemory]:
+        """Return the memories of one scope or of all, live or not, by scope and oldest first."""
+        async with self._gate.shared():
+            index = await self._index()
+            found = {one.memory.id: one async for one in index.scan(scope)}
+        known = among(found.values())
+        return [kept(memory, known) for memory in in_order(found)]
+
+    def wish(self, author: str | None, note: str) -> Wish:
+        """Return a request for a change made now: its author, time and note.
+
+        Raises ValidationError if it cannot be published, and InvalidSettings if no author is named
+        or logged in.
+        """
+        asking = _Asking(author=author_of(self._target.settings, author), note=note)
+        return Wish(asking.author, SystemClock().now(), asking.note)
+
+    @abstractmethod
+    def _opening(self) -> AbstractAsyncContextManager[Resources]:
+        """Open what the operations need."""
+
+    @abstractmethod
+    async def _key(self) -> Key:
+        """Return the key of tombstones. No other call is in progress."""
+
+    @abstractmethod
+    async def _scrub(self) -> None:
+        """Remove what was forgotten from files. No other call is in progress."""
+
+    @property
+    def _held(self) -> Resources:
+        if self._open is None:
+            raise NoStore(f"{self._target.place} was closed: open it again")
+        return self._open
+
+    async def _take_hold(self) -> None:
+        async with AsyncExitStack() as stack:
+            self._open = await stack.enter_async_context(self._opening())
+            self._resources = stack.pop_all()
+
+    async def _let_go(self) -> None:
+        self._open = None
+        await self._resources.aclose()
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncGenerator[Resources]:
+        async with self._gate.shared(), self._turn:
+            yield self._held
+
+    async def _change(self, work: Coroutine[Any, Any, _T]) -> _T:
+        task = asyncio.create_task(work)
+        self._changes.add(task)  # the event loop keeps only a weak reference
+        task.add_done_callback(self._changes.discard)
+        return await asyncio.shield(task)
+
+    async def _close(self) -> None:
+        async with self._gate.alone():
+            await self._let_go()
+
+    async def _add(self, events: Sequence[Remember]) -> list[Told]:
+        async with self._changing() as held:
+            return await self._told(await held.client().submit(events))
+
+    async def _told(self, responses: Sequence[Response]) -> list[Told]:
+        """Describe the decisions on events.
+
+        Raises Undecided if one was not decided on in time, and UsageError if one became a dead
+        letter or came too late.
+        """
+        require_decided(responses, self._wait)
+        return [await self._told_one(one) for one in responses]
+
+    async def _told_one(self, response: Response) -> Told:
+        own, first = response.own, response.first
+        if own is None:
+            raise TypeError("an event has no decision")
+        if isinstance(own, Reject):
+            raise UsageError(f"{await why_set_aside(self._held.log, own)}")
+        if is_out_of_date(own):
+            raise UsageError(f"nothing was changed: {told(own).reason}")
+        if is_again(own) and first is None:
+            found = await self._held.reader.on_events([own.decision_id])
+            first = found.get(own.decision_id)
+        return told(own, first)
+
+    async def _update(self, identity: str, said: Mapping[str, object]) -> Told:
+        async with self._changing() as held:
+            memory = await self._live(identity)
+            addressed = await self._addressed(memory)
+            now = SystemClock().now()
+            now = max(now, believed(memory.last_seen_at, now))
+            event = self.event({"occurred_at": now, **said, **addressed, "scope": memory.scope})
+            [decided] = await self._told(await held.client().submit([event]))
+            return decided
+
+    async def _addressed(self, memory: Memory) -> dict[str, object]:
+        """Return the fields by which an event updates a memory or supersedes it.
+
+        Raises UsageError if the policy allows neither.
+        """
+        for decision in await self._held.reader.on_memories([memory.id]):
+            event = None if isinstance(decision, Marker) else decision.event
+            name = event.memory_id if isinstance(event, Remember) else None
+            if name is not None and named_memory_id(memory.scope, name) == memory.id:
+                return {"memory_id": name}
+        policy = self._chosen.policy
+        if not policy.rules(memory.scope).supersede.named_max:
+            raise UsageError(
+                f"memory {memory.id} has no name of its producer's, and policy {policy.name} lets "
+                "no event take its place: undo its decision and add the new text, or use a policy "
+                "with supersede.named_max = 1"
+            )
+        return {"supersedes": [memory.id]}
+
+    async def _ask(self, identity: str, asked: Callable[[Memory], Event]) -> Told:
+        """Have a request decided on that is about a live memory; again if that has changed."""
+        async with self._changing() as held:
+            client = held.client()
+            responses = await client.submit([asked(await self._live(identity))])
+            while may_retry(client, responses, self._note):
+                responses = await client.submit([asked(await self._live(identity))])
+            [decided] = await self._told(responses)
+            return decided
+
+    async def _questions(self) -> list[Question]:
+        held = self._held
+        return (await Reviews(held.log, held.reader).questions()).all()
+
+    async def _answer(self, identity: str, verdict: str, wish: Wish) -> Told:
+        async with self._changing() as held:
+            every = {one.review.id: one for one in await self._questions()}
+            if identity not in every:
+                raise NotFound(f"no question in {self._held.reader.place} has the id {identity}")
+            question = every[identity]
+            if question.state != "open":
+                raise UsageError(f"question {identity} is closed: {question.state}")
+            event = answer_to(question.review, verdict, author=wish.author, note=wish.note)
+            [decided] = await self._told(await held.client().submit([event]))
+            made = decided.decision
+            if isinstance(made, Ignore) and made.evidence.reason is Reason.ANSWERED_TOO_LATE:
+                raise UsageError(f"question {identity}: the answer came too late; nothing changed")
+            return decided
+
+    async def _undo(self, identity: str, wish: Wish) -> list[Told]:
+        async with self._changing() as held:
+            undone = None
+            if identity:
+                undone = await undo(held.client(), held.reader, identity, wish, self._note)
+            if undone is None:
+                raise NotFound(f"no decision in {held.reader.place} has the id {identity}")
+            require_decided(undone[1], self._wait)
+            decided = settled(undone[1])
+            if isinstance(decided[0], Ignore):
+                raise UsageError(f"nothing was undone: {told(decided[0]).reason}")
+            return [told(one) for one in decided]
+
+    async def _forget(self, wanted: Wanted, wish: Wish, *, later: bool) -> Forgot:
+        async with self._gate.alone():
+            try:
+                meant, key = await in_full(wanted, self._held.reader), await self._key()
+                held, chosen = self._held, self._chosen
+                means = Means(key, chosen.policy, chosen.embedder, held.judging)
+                forgot = await forget_with(held.client(), held.log, means, meant, wish, self._note)
+            except Unknown as error:
+                raise NotFound(str(error)) from error
+            require_decided(forgot.responses, self._wait)
+            settled(forgot.responses)
+            if not later:
+                await self._scrub()
+            return forgot
+
+    async def _memory(self, identity: str) -> Memory:
+        full = await self._in_full(identity)
+        return (await (await self._index()).get([full]))[full].memory
+
+    async def _live(self, identity: str) -> Memory:
+        memory = await self._memory(identity)
+        if not memory.live:
+            raise UsageError(f"memory {memory.id} is not live: {standing(memory)}")
+        return memory
+
+    async def _in_full(self, identity: str) -> MemoryId:
+        """Return the full id of the one memory whose id is `identity` or starts with it."""
+        reader, known = self._held.reader, MemoryId(identity)
+        if known in await (await self._index()).get([known]):
+            return known
+        full = await reader.memory_id(identity) if identity else None
+        if full is None:
+            raise NotFound(f"no memory in {reader.place} has the id {identity}")
+        return full
+
+    async def _index(self) -> Index:
+        return await self._held.loading.index()
+
+
+class _Asking(Record):
+    """Who asks for a change and why, in the form that a request may carry."""
+
+    author: Label
+    note: Annotated[str, Field(max_length=2_000)]
+
+
+class _Gate:
+    """A readers-writer lock: `shared` calls overlap, an `alone` call waits for all others."""
+
+    def __init__(self) -> None:
+        self._open, self._idle = asyncio.Event(), asyncio.Event()
+        self._open.set()
+        self._idle.set()
+        self._inside = 0
+
+    @asynccontextmanager
+    async def shared(self) -> AsyncGenerator[None]:
+        await self._passed()
+        self._inside += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._inside -= 1
+            if not self._inside:
+                self._idle.set()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncGenerator[None]:
+        await self._passed()
+        self._open.clear()
+        try:
+            await self._idle.wait()
+            yield
+        finally:
+            self._open.set()
+
+    async def _passed(self) -> None:
+        while not self._open.is_set():  # another waiting call may have closed it again
+            await self._open.wait()
+
+
+def _asked(kind: type[_Request], memory: Memory, wish: Wish, **fields: object) -> _Request:
+    """Return the event by which somebody asks for a change of a memory."""
+    return request(kind, memory.scope, memory.id, author=wish.author, note=wish.note, **fields)

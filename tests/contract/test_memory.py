@@ -1,0 +1,222 @@
+"""What `Memory` does alike on a store in a directory and on a cluster."""
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memsieve import InvalidRequest, Memory, MemsieveError, NotFound, ServerError, Undecided
+from streams.embedding import HASHING
+from tests.support.services import Installation
+
+ANA, BEN = "acme/ana", "acme/ben"
+LYON, PARIS, TEA = "Ana lives in Lyon.", "Ana lives in Paris.", "Ben likes tea."
+BEES, HIVES = "Ben keeps bees on the roof.", "Ben keeps bees on her roof."
+THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)
+KEY = "a secret of these tests, of 32 characters"
+ASKING = """
+name = "asking"
+model = "memsieve/hashing-ngrams-v1"
+guards = false
+judges = { chain = [] }
+bands = { match = 1.0, review = 0.7, log = 0.7 }
+without_verdict = { review = "review" }
+calibration = { dataset = "none", date = "2026-03-01", command = "none" }
+"""
+"""Nobody judges: whatever is spelt alike is put to a person."""
+
+Open = Callable[[pytest.FixtureRequest, Path, str], AbstractContextManager[Memory]]
+
+
+@contextmanager
+def store(_: pytest.FixtureRequest, path: Path, policy: str) -> Generator[Memory]:
+    settings = {"embedder": {"model": HASHING}, "index": {"kind": "exact"}}
+    with Memory(path / "store", policy=policy, settings=settings) as memory:
+        yield memory
+
+
+@contextmanager
+def cluster(request: pytest.FixtureRequest, path: Path, policy: str) -> Generator[Memory]:
+    """Give the memory of a cluster whose services decide meanwhile."""
+    here = installation(request, path, policy)
+    here.memsieve("service", "topics", "create", "--partitions", "2")
+    with here.running("serve") as service:
+        service.wait_until_ready()
+        with on(request, policy) as memory:
+            yield memory
+        assert service.stop() == 0
+
+
+def installation(request: pytest.FixtureRequest, path: Path, policy: str) -> Installation:
+    return Installation.on(
+        path,
+        request.getfixturevalue("kafka_bootstrap"),
+        request.getfixturevalue("topic_prefix"),
+        policy=policy,
+        embedder__model=HASHING,
+        forget__key=KEY,
+        index__kind="qdrant",
+        qdrant__url=request.getfixturevalue("qdrant_url"),
+        qdrant__prefer_grpc="false",
+        qdrant__collection_prefix=request.getfixturevalue("collection_prefix"),
+    )
+
+
+def on(
+    request: pytest.FixtureRequest, policy: str, *, wait: float = 60, key: str | None = KEY
+) -> Memory:
+    """Connect to the cluster of an installation."""
+    prefix = request.getfixturevalue("collection_prefix")
+    settings: dict[str, Mapping[str, object]] = {
+        "embedder": {"model": HASHING},
+        "kafka": {"prefix": request.getfixturevalue("topic_prefix")},
+        "qdrant": {"prefer_grpc": False, "collection_prefix": prefix},
+    }
+    if key is not None:
+        settings["forget"] = {"key": key}
+    return Memory(
+        kafka=request.getfixturevalue("kafka_bootstrap"),
+        index=request.getfixturevalue("qdrant_url"),
+        wait=wait,
+        policy=policy,
+        settings=settings,
+    )
+
+
+MEMORIES: Mapping[str, Open] = {"store": store, "cluster": cluster}
+
+
+@pytest.mark.timeout(300)  # the services of a cluster are processes
+@pytest.mark.parametrize("opened", MEMORIES.values(), ids=list(MEMORIES))
+class TestMemory:
+    def test_a_memory_is_added_found_explained_corrected_and_forgotten(
+        self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
+    ) -> None:
+        with opened(request, tmp_path, "default-hashing") as memory:
+            first = memory.add(LYON, scope=ANA, source="Cleo", occurred_at=THEN)
+            assert (first.kind, first.text, first.scope) == ("insert", LYON, ANA)
+            again = memory.add("ana LIVES in lyon.", scope=ANA)
+            assert (again.kind, again.memory_id) == ("reinforce", first.memory_id)
+
+            [found] = memory.search("where does Ana live?", scope=ANA)
+            assert (found.text, found.memory_id) == (LYON, first.memory_id)
+            assert memory.search("where does Ana live?", scope=BEN) == []
+            assert memory.recall(scope=ANA).splitlines()[1:] == [f"- {LYON} (seen 2x)"]
+            assert memory.get(first.memory_id).sources == ("Cleo",)
+            assert memory.get(first.memory_id[:12]).id == first.memory_id
+            assert f'it says    "{LYON}"' in memory.explain(first.id)
+
+            moved = memory.update(first.memory_id, PARIS)
+            assert (moved.kind, moved.memory_id) == ("replace", first.memory_id)
+            assert [one.text for one in memory.history(first.memory_id)] == [LYON, LYON, PARIS]
+            undone = memory.undo(moved.id, author="Cleo", note="she did not")
+            assert undone.text == LYON
+            assert {one.text for one in memory.memories(ANA)} == {LYON, PARIS}
+
+            gone = memory.forget(first.memory_id, author="Cleo")
+            assert first.memory_id in gone.memory_ids
+            assert LYON not in [one.text for one in memory.memories()]
+            assert memory.add(LYON, scope=ANA).kind == "block"
+
+    def test_a_memory_is_pinned_rated_retired_and_brought_back(
+        self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
+    ) -> None:
+        with opened(request, tmp_path, "default-hashing") as memory:
+            identity = memory.add(TEA, scope=BEN).memory_id
+            memory.pin(identity, author="Cleo")
+            with pytest.raises(InvalidRequest, match="is pinned; unpin it first"):
+                memory.retire(identity, author="Cleo")
+            memory.unpin(identity, author="Cleo")
+            memory.rate(identity, helpful=2, author="Cleo")
+            feedback = memory.get(identity).feedback
+            assert feedback is not None
+            assert feedback.helpful == 2
+            retired = memory.retire(identity, reason="expired", author="Cleo")
+            assert memory.memories(BEN) == []
+            assert [one.id for one in memory.memories(BEN, retired=True)] == [identity]
+            with pytest.raises(InvalidRequest, match="is not live: ended"):
+                memory.pin(identity, author="Cleo")
+            memory.undo(retired.id, author="Cleo")
+            assert [one.text for one in memory.memories(BEN)] == [TEA]
+
+    def test_many_are_decided_on_in_order_and_a_repeated_event_names_its_memory(
+        self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
+    ) -> None:
+        with opened(request, tmp_path, "default-hashing") as memory:
+            first, _, again = memory.add_many(
+                [
+                    {"text": LYON, "scope": ANA, "event_id": "e1", "occurred_at": THEN},
+                    TEA,
+                    {"text": LYON, "scope": ANA, "event_id": "e1", "occurred_at": THEN},
+                ],
+                scope=BEN,
+            )
+            assert (first.kind, again.kind, again.id) == ("insert", "ignore", first.id)
+            later = memory.add(LYON, scope=ANA, event_id="e1", occurred_at=THEN)
+            assert (later.kind, later.memory_id) == ("ignore", first.memory_id)
+            assert [one.text for one in memory.memories()] == [LYON, TEA]
+            with pytest.raises(InvalidRequest, match="event_id was used before in this scope"):
+                memory.add(PARIS, scope=ANA, event_id="e1", occurred_at=THEN)
+
+    def test_a_question_is_answered_once(
+        self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
+    ) -> None:
+        asking = tmp_path / "asking.toml"
+        asking.write_text(ASKING, "utf-8")
+        with opened(request, tmp_path, str(asking)) as memory:
+            memory.add(BEES, scope=BEN, occurred_at=THEN)
+            new = memory.add(HIVES, scope=BEN, occurred_at=THEN + timedelta(days=1))
+            [asked] = memory.reviews(BEN)
+            assert (asked.newer.text, asked.older.text) == (HIVES, BEES)
+            memory.answer(asked.id, "same", author="Cleo")
+            assert memory.reviews(BEN) == []
+            with pytest.raises(InvalidRequest, match="is closed: answered"):
+                memory.answer(asked.id, "distinct", author="Cleo")
+            assert memory.get(new.memory_id).live is False
+
+    def test_what_is_not_there_is_not_found_and_what_is_invalid_is_refused(
+        self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
+    ) -> None:
+        asked: list[tuple[Callable[[Memory], object], type[MemsieveError], str]] = [
+            (lambda m: m.get("nothing"), NotFound, "no memory in "),
+            (lambda m: m.history("nothing"), NotFound, "no memory in "),
+            (lambda m: m.explain("nothing"), NotFound, "no decision, event or memory in "),
+            (lambda m: m.undo("nothing", author="Cleo"), NotFound, "no decision in "),
+            (lambda m: m.update("nothing", "x"), NotFound, "no memory in "),
+            (lambda m: m.answer("nothing", "same", author="Cleo"), NotFound, "no question in "),
+            (lambda m: m.forget("nothing", author="Cleo"), NotFound, "no memory in "),
+            (lambda m: m.add("x", scope="a/*"), InvalidRequest, "scope: holds the wildcard"),
+        ]
+        with opened(request, tmp_path, "default-hashing") as memory:
+            for ask, error, said in asked:
+                with pytest.raises(error, match=f"^{said}") as refused:
+                    ask(memory)
+                assert "\n" not in str(refused.value)
+            assert memory.memories() == []
+
+
+@pytest.mark.timeout(300)
+def test_what_a_cluster_does_not_decide_in_time_stays_queued(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    here = installation(request, tmp_path, "default-hashing")
+    here.memsieve("service", "topics", "create", "--partitions", "1")
+    with here.running("serve") as service:
+        service.wait_until_ready()
+        assert service.stop() == 0
+    with on(request, "default-hashing", wait=0.5, key=None) as memory:
+        with pytest.raises(Undecided, match=r"within 0\.5 s: they stay queued") as late:
+            memory.add(TEA, scope=BEN, event_id="e1", occurred_at=THEN)
+        assert isinstance(late.value, ServerError)
+        assert memory.memories() == []
+    with here.running("serve") as service:
+        service.wait_until_ready()
+        with on(request, "default-hashing", key=None) as memory:
+            again = memory.add(TEA, scope=BEN, event_id="e1", occurred_at=THEN)
+            assert (again.kind, again.text) == ("ignore", TEA)
+            with pytest.raises(InvalidRequest, match=r"^forget\.key is not set"):
+                memory.forget(again.memory_id, author="Cleo")
+            assert [one.text for one in memory.memories()] == [TEA]
+        assert service.stop() == 0
