@@ -166,7 +166,7 @@ async def _consolidated(events: Sequence[Event]) -> tuple[Consolidated, Cost, fl
             await pipeline.run(FileSource(str(file)), None, lambda _: None)
         async with (
             embedded(chosen, policy, given, print) as pipeline,
-            reading(LogTarget(chosen, embedded=True)) as reader,
+            reading(LogTarget.of_store(chosen)) as reader,
         ):
             pipeline.judging.keep_judgements()
             client = StoreClient(pipeline, reader)

@@ -98,7 +98,7 @@ async def _kept(policy: Policy, events: Sequence[Remember], embedder: Embedder) 
         async with embedded(chosen, policy, embedder, lambda _: None) as pipeline:
             await pipeline.recover()
             await pipeline.take([record_of(event, 1) for event in events])
-        async with recalling(LogTarget(chosen, embedded=True)) as recaller:
+        async with recalling(LogTarget.of_store(chosen)) as recaller:
             whole = [await _tokens(recaller, place, **_ALL) for place in PLACES]
             shown = [await _tokens(recaller, place) for place in PLACES]
         text = file.read_text("utf-8")

@@ -179,7 +179,7 @@ async def _decisions(store: Path, embedder: Embedder) -> list[Cost]:
 
 async def _held(store: Path) -> int:
     """Return the bytes that a process needs to hold all memories and vectors in RAM."""
-    async with opened(LogTarget(settings.load({"store": store}), embedded=True)) as log:
+    async with opened(LogTarget.of_store(settings.load({"store": store}))) as log:
         tracemalloc.start()
         before, _ = tracemalloc.get_traced_memory()
         following = Following(log)

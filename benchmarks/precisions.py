@@ -79,7 +79,7 @@ async def _decisions(file: Path, store: Path, precision: str) -> Mapping[EventId
     """Decide on a file's events in one precision; return the decisions by event id."""
     chosen = settings.load({"store": store}).embedder.model_copy(update={"precision": precision})
     await run_into(store, wiring.embedder(chosen, print), file)
-    async with reading(LogTarget(settings.load({"store": store}), embedded=True)) as reader:
+    async with reading(LogTarget.of_store(settings.load({"store": store}))) as reader:
         decisions = [entry.decision async for entry in reader.decisions()]
     return {EventId(one.event.event_id): one for one in decisions if isinstance(one, Change)}
 

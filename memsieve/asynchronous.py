@@ -73,7 +73,8 @@ class AsyncMemory:
             raise InvalidRequest(f"config {config}: there is no such file", "config")
         with translated():
             made = configuration.load(given, None if config is None else Path(config))
-        self._target, self._wait = LogTarget(made, embedded=kafka is None), wait
+        self._target = LogTarget.of_store(made) if kafka is None else LogTarget.of_cluster(made)
+        self._wait = wait
         logger = logging.getLogger("memsieve")
         self._report, self._note = report or logger.warning, report or logger.info
         self._opening = asyncio.Lock()

@@ -26,10 +26,12 @@ _TOGETHER = 100
 class DeadLetters:
     """Reads the topic, and settles letters if it was opened for writing."""
 
-    def __init__(self, log: Log, place: str) -> None:
-        """`place` says where the log is."""
+    def __init__(self, log: Log, target: LogTarget) -> None:
+        """Read a log; a store has no consumer of turns, and decides on events in its next run."""
         self._log = log
-        self.place = place
+        self.place = target.place
+        self.inputs: Inputs = EVENT if target.embedded else INPUT
+        self.decided_by = "the next memsieve run" if target.embedded else None
 
     async def all(self) -> list[Letter]:
         """Return every letter, settled ones included, in the order of the log."""
@@ -75,11 +77,6 @@ async def why_set_aside(log: Log, reject: Reject) -> Poison:
     return Poison(f"was set aside as dead letter {reject.dead_letter_id}")
 
 
-def inputs(target: LogTarget) -> Inputs:
-    """Return the codec of what may be requeued: a store has no consumer of turns."""
-    return EVENT if target.embedded else INPUT
-
-
 @asynccontextmanager
 async def opened(target: LogTarget, *, writable: bool = False) -> AsyncGenerator[DeadLetters]:
     """Open a log for reading, or for settling its letters.
@@ -87,7 +84,7 @@ async def opened(target: LogTarget, *, writable: bool = False) -> AsyncGenerator
     Raises NoStore if there is no store, or, for writing, if another process writes it.
     """
     async with _writable(target) if writable else reading.opened(target) as log:
-        yield DeadLetters(log, target.place)
+        yield DeadLetters(log, target)
 
 
 @asynccontextmanager

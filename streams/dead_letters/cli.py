@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from streams.dead_letters.app import inputs, opened
+from streams.dead_letters.app import opened
 from streams.dead_letters.flow import Inputs, Letter, Readable, again, given_up, readable
 from streams.model.ports import Poison
 from streams.stage.flow.dead_letters import EVENT_BYTES_MAX, original
@@ -104,9 +104,7 @@ def requeue(
     """
     named = _named(identities, all_open=all_open)
     source = options.source(config, store, kafka)
-    wanted = inputs(source)
-    with_ = None if mended is None else _mended(mended, named, wanted)
-    asyncio.run(_requeue(source, named, with_, wanted, dry_run=dry_run))
+    asyncio.run(_requeue(source, named, mended, dry_run=dry_run))
 
 
 def drop(
@@ -213,14 +211,14 @@ async def _letter(source: LogTarget, identity: str) -> Letter:
 async def _requeue(
     source: LogTarget,
     named: Sequence[str],
-    mended: Readable | None,
-    inputs: Inputs,
+    file: Path | None,
     *,
     dry_run: bool,
 ) -> None:
     async with opened(source, writable=not dry_run) as target:
+        mended = None if file is None else _mended(file, named, target.inputs)
         chosen = _chosen(await target.all(), named, target.place)
-        judged = [(letter, again(letter, mended, inputs)) for letter in chosen]
+        judged = [(letter, again(letter, mended, target.inputs)) for letter in chosen]
         wanted = [(letter, what) for letter, what in judged if isinstance(what, Readable)]
         if dry_run:
             for letter, _ in wanted:
@@ -229,8 +227,8 @@ async def _requeue(
             with _told_at_the_end("requeued") as done:
                 await target.requeue(wanted, done)
     refused = [(letter, what) for letter, what in judged if isinstance(what, Poison)]
-    if wanted and source.embedded and not dry_run:
-        note("decided at the next memsieve run")
+    if wanted and target.decided_by and not dry_run:
+        note(f"decided at {target.decided_by}")
     _close("requeued", refused, asked=len(chosen), named=bool(named))
 
 

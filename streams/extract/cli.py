@@ -117,7 +117,7 @@ def extract(
 
 
 async def _memories(settings: Settings) -> list[Memory]:
-    async with reading(LogTarget(settings, embedded=True)) as reader:
+    async with reading(LogTarget.of_store(settings)) as reader:
         return await reader.memories()
 
 

@@ -77,8 +77,8 @@ def forget(
         raise options.NotFound(f"{error}: memsieve memory list") from error
     except Ambiguous as error:
         raise options.UsageError(str(error)) from error
-    if source.embedded and not (dry_run or later):
-        asyncio.run(scrubbing.scrub(source.settings, note))
+    if not (dry_run or later):
+        asyncio.run(scrubbing.scrub(source, note))
     if as_json:
         say_object(_json(forgot))
     else:
@@ -97,8 +97,8 @@ def scrub(
 
     Log and index are written anew, which takes a while where they are large.
     """
-    source = options.source(config, store, None)
-    taken = asyncio.run(scrubbing.scrub(source.settings, note))
+    source = LogTarget.of_store(options.load(config, store=store))
+    taken = asyncio.run(scrubbing.scrub(source, note))
     if as_json:
         say_object({"records": taken})
     else:

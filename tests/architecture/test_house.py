@@ -45,3 +45,28 @@ def test_the_way_of_one_event_is_short() -> None:
 def test_the_generated_parts_of_the_page_are_up_to_date() -> None:
     page = architecture.PAGE.read_text("utf-8")
     assert architecture.written(page) == page, "run `make docs`"
+
+
+ASKING = {
+    "streams/dead_letters/app.py": "what may be requeued: a store has no consumer of turns",
+    "streams/maintain/app/diagnosis.py": "a store's files, or a cluster's servers",
+    "streams/memories_md/cli/memories_md.py": "a new store is made, a cluster is published to",
+    "streams/memory/app/opening.py": "who decides: this process, or services that are waited for",
+    "streams/replay/app/rematerialising.py": "a directory is swapped, or a collection's alias",
+    "streams/replay/cli/replay.py": "only a cluster has a second run",
+    "streams/store/cli/replies.py": "only the wait for a cluster can be interrupted",
+    "streams/verify/app/verification.py": "a store's files, or a cluster's servers",
+}
+"""Who else asks whether a log is a store's or a cluster's, and why; none may join them."""
+
+
+def test_whether_a_log_is_a_stores_is_decided_where_it_is_opened() -> None:
+    asking = {
+        str(path.relative_to(ROOT))
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Attribute)
+        and ast.unparse(node).endswith(("target.embedded", "source.embedded"))
+    }
+    outside = {path for path in asking if not path.startswith("streams/store/app/")}
+    assert outside == ASKING.keys()

@@ -142,7 +142,7 @@ async def alone(
             own = [record for record in records if not is_astray(record, partitions)]
             for start in range(0, len(own), _CHUNK):
                 await pipeline.replay(own[start : start + _CHUNK])
-    async with opened(LogTarget(chosen, embedded=True)) as log:
+    async with opened(LogTarget.of_store(chosen)) as log:
         return [sort(await _records(log, DECISIONS.name, p)) for p in range(partitions)]
 
 

@@ -71,7 +71,7 @@ async def store(_: pytest.FixtureRequest, path: Path, rules: Policy) -> AsyncGen
     chosen = Chosen(wanted, rules, EMBEDDER)
     async with embedded(wanted, rules, EMBEDDER, quiet):
         pass  # now there is one
-    target = LogTarget(wanted, embedded=True)
+    target = LogTarget.of_store(wanted)
     async with open_client(target, quiet, NO_WAITING, chosen=lambda: chosen) as client:
         yield client
 

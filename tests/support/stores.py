@@ -53,7 +53,7 @@ def decisions(store: Path) -> list[Decision]:
     """Return a store's decisions in the order of its log."""
 
     async def read() -> list[Decision]:
-        async with reading(LogTarget(settings.load({"store": store}), embedded=True)) as reader:
+        async with reading(LogTarget.of_store(settings.load({"store": store}))) as reader:
             return [entry.decision async for entry in reader.decisions()]
 
     return asyncio.run(read())

@@ -14,9 +14,9 @@ from starlette.types import ASGIApp
 from schemas.base import ScopeName
 from schemas.decisions import Marker, OnEvent
 from streams.api.app.access import Access, Grant
-from streams.api.app.serving import of_own_store
 from streams.maintain.app.diagnosis import Finding, examine
 from streams.memory.app.lifecycle import Lifecycle
+from streams.memory.app.opening import open_lifecycle
 from streams.store.app import policies
 from streams.store.app import settings as configuration
 from streams.store.app.reading import LogTarget, reading
@@ -108,7 +108,7 @@ class World:
 
     async def decisions(self) -> list[OnEvent]:
         """Return what was decided so far."""
-        async with reading(LogTarget(self.settings, embedded=True)) as reader:
+        async with reading(LogTarget.of_store(self.settings)) as reader:
             every = [entry.decision async for entry in reader.decisions()]
         return [one for one in every if not isinstance(one, Marker)]
 
@@ -216,9 +216,9 @@ async def serving(
     clock, metrics = StandingClock(), ApiMetrics()
 
     async def examined() -> list[Finding]:
-        return await examine(LogTarget(chosen, embedded=True))
+        return await examine(LogTarget.of_store(chosen))
 
-    async with of_own_store(chosen, quiet) as life:
+    async with open_lifecycle(LogTarget.of_store(chosen), quiet) as life:
         loaded = policies.load(chosen.policy)
         app = await build(life, Access(GRANTS), chosen, loaded, examined, metrics, clock, quiet)
         yield World(chosen, life, app, clock, metrics)

@@ -27,8 +27,6 @@ from streams.stage.flow.decisions import KIND_HEADER, read_decision
 from streams.stage.flow.forgetting import erase
 from streams.store.app import wiring
 from streams.store.app.reading import LogTarget, records
-from streams.store.app.settings import Settings
-from streams.store.world.store_directory import StoreDirectory
 
 _QUOTED = re.compile(r'"([^"\r\n]+)"')
 _ERASE = Erase.model_fields["kind"].default.encode()
@@ -49,15 +47,18 @@ class _Forgotten:
             known.update(() if found is None else found.fingerprints)
 
 
-async def scrub(settings: Settings, report: Callable[[str], None]) -> int:
-    """Remove the remains of forgotten memories from an embedded store; return how many records.
+async def scrub(target: LogTarget, report: Callable[[str], None]) -> int:
+    """Remove the remains of forgotten memories from a store's files; return how many records.
+
+    A cluster has no files: Kafka's compaction removes them.
 
     Idempotent, and safe to kill: the next call removes what is left. It reads the log once and
     rewrites log and index. Raises NoStore if another process writes the store.
     """
-    directory = StoreDirectory(settings.store)
+    if (directory := target.directory) is None:
+        return 0
     made = directory.require()
-    key = wiring.forget_key(settings.forget, directory)
+    key = wiring.forget_key(target.settings.forget, directory)
     with directory.written_by_us(made), closing(wiring.log(directory, read_only=False)) as log:
         report("searching for remaining data")
         taken = 0 if key is None else await _take(log, key)
@@ -65,7 +66,7 @@ async def scrub(settings: Settings, report: Callable[[str], None]) -> int:
         log.vacuum()
     if made.index.durable:
         report("rewriting the index")
-        await rematerialising.rebuild_index(LogTarget(settings, embedded=True), lambda _, __: None)
+        await rematerialising.rebuild_index(target, lambda _, __: None)
     return taken
 
 

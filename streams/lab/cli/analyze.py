@@ -51,7 +51,7 @@ def analyze(
 
 
 async def _of_store(settings: Settings) -> Analysis:
-    async with reading(LogTarget(settings, embedded=True)) as reader:
+    async with reading(LogTarget.of_store(settings)) as reader:
         return await analysis.of_store(reader)
 
 

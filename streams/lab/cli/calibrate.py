@@ -106,7 +106,7 @@ def _pairs(source: str, settings: Settings) -> tuple[list[LabelledPair], str]:
 
 
 async def _answered(settings: Settings) -> list[LabelledPair]:
-    async with reading(LogTarget(settings, embedded=True)) as reader:
+    async with reading(LogTarget.of_store(settings)) as reader:
         return await calibrating.answered(reader)
 
 

@@ -13,7 +13,6 @@ from streams.log.threads import abandonable
 from streams.memory.app.memory_store import MemoryStore, Resources
 from streams.recall.app.loading import Loading, require_judge
 from streams.stage.core.tombstones import Key
-from streams.stage.flow.takeover import require_model
 from streams.store.app import wiring
 from streams.store.app.cluster_client import ClusterClient, Waiting
 from streams.store.app.embedding import chosen_for
@@ -49,7 +48,7 @@ class ClusterStore(MemoryStore):
         settings, reached = target.settings, dict[int, int]()
         async with (
             opened(target) as log,
-            memories(target, log) as index,
+            memories(target, log, chosen.embedder.model) as index,
             wiring.judging(settings, SystemClock()) as judging,
         ):
 
@@ -57,7 +56,6 @@ class ClusterStore(MemoryStore):
                 return ClusterClient(log, index, Waiting(countdown(self._wait)), reached)
 
             await wiring.partitions(settings.kafka)  # raises if the topics are not valid
-            await require_model(log, chosen.embedder.model)
             await index()
             embedder = RememberingEmbedder(chosen.embedder)
             yield Resources(

@@ -48,7 +48,7 @@ async def holding(
 
     `note` and `forgets` are as for `embedded`. Raises NoStore if another process writes the store.
     """
-    target = LogTarget(settings, embedded=True)
+    target = LogTarget.of_store(settings)
     async with embedded(
         settings, chosen.policy, chosen.embedder, note, forgets=forgets, kept_every=_KEPT_EVERY
     ) as pipeline:
@@ -74,7 +74,7 @@ class EmbeddedStore(MemoryStore):
         """
         require_judge(settings)
         chosen = await abandonable(partial(for_store, settings, report))
-        target = LogTarget(as_made(chosen.settings), embedded=True)
+        target = LogTarget.of_store(as_made(chosen.settings))
         store = cls(target, chosen, note, turn=asyncio.Lock())
         await store._take_hold()
         return store
@@ -107,7 +107,7 @@ class EmbeddedStore(MemoryStore):
 
     async def _scrub(self) -> None:
         await self._let_go()
-        await scrub(self._target.settings, _quiet)
+        await scrub(self._target, _quiet)
         await self._take_hold()
 
 

@@ -175,7 +175,7 @@ async def journal(
     wait.
     """
     chosen, clock = for_store(settings, report), SystemClock()
-    target = LogTarget(chosen.settings, embedded=True)
+    target = LogTarget.of_store(chosen.settings)
     model = opening.llm_extractor(settings, clock) if llm else None
     async with (
         embedded(chosen.settings, chosen.policy, chosen.embedder, report) as pipeline,

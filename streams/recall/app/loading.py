@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import partial
@@ -29,11 +29,10 @@ from streams.recall.core.loading import Entry, Found, Way
 from streams.recall.flow import Bounds, How, Loaded, Loader, Verify, Wanted
 from streams.stage.core.consolidation import proposed
 from streams.stage.flow.judging import Judging
-from streams.stage.flow.takeover import require_model
 from streams.store.app import embedding, policies, wiring
 from streams.store.app import settings as configuration
 from streams.store.app.conflicts import Conflict, Conflicts, conflicts_of
-from streams.store.app.following import Following
+from streams.store.app.following import memories
 from streams.store.app.product_settings import LoadSettings
 from streams.store.app.reading import LogTarget, opened
 from streams.store.app.settings import InvalidSettings, Settings
@@ -257,18 +256,11 @@ async def loading(
     chosen = embedding.settings_of(target)
     require_judge(chosen)
     policy = policies.load(chosen.policy)
-    async with AsyncExitStack() as stack:
-        if target.embedded or not chosen.index.kind.shared:
-            log = await stack.enter_async_context(opened(target))
-            index = Following(log).index
-        else:
-            log, index = None, await _collection(chosen, stack)
+    async with opened(target) as log, wiring.judging(chosen, SystemClock()) as judging:
         if embedder is None:
             embedder = await abandonable(partial(wiring.embedder, chosen.embedder, report))
-        if log is not None:
-            await require_model(log, embedder.model)
-        judging = await stack.enter_async_context(wiring.judging(chosen, SystemClock()))
-        yield Loading(index, RememberingEmbedder(embedder), judging, policy, chosen.load)
+        async with memories(target, log, embedder.model) as index:
+            yield Loading(index, RememberingEmbedder(embedder), judging, policy, chosen.load)
 
 
 def require_judge(settings: Settings) -> None:
@@ -297,7 +289,7 @@ def load(scope: str, query: str, *, store: Path | str | None = None, **asked: An
     settings = thorough(configuration.load({} if store is None else {"store": store}))
 
     async def once() -> SearchResult:
-        async with loading(LogTarget(settings, embedded=True)) as opened_:
+        async with loading(LogTarget.of_store(settings)) as opened_:
             return await opened_.search(wanted)
 
     return asyncio.run(once())
@@ -314,16 +306,6 @@ def hints(scope: ScopeName, result: SearchResult) -> list[Consolidate]:
         for entry in result.entries
         if 1 < len(entry.members) <= MEMBERS_MAX
     ]
-
-
-async def _collection(settings: Settings, stack: AsyncExitStack) -> Callable[[], Awaitable[Index]]:
-    collection = await wiring.open_collection(settings)
-    stack.push_async_callback(collection.close)
-
-    async def there() -> Index:
-        return collection
-
-    return there
 
 
 def _memories(scope: ScopeName, texts: Sequence[str], embedded: Sequence[Embedded]) -> list[Memory]:

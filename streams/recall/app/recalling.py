@@ -190,7 +190,7 @@ def recall(
     settings = configuration.load({} if store is None else {"store": store})
 
     async def once() -> str:
-        async with recalling(LogTarget(settings, embedded=True)) as recaller:
+        async with recalling(LogTarget.of_store(settings)) as recaller:
             return (await recaller.recall(asked)).text
 
     return asyncio.run(once())

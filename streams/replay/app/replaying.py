@@ -178,7 +178,7 @@ async def replay(
             StoreDirectory(target).keep_key(key.get_secret_value())
         (target / "replay.json").write_bytes(_BEGUN.dump_json(begun, indent=2))
         work = Redecision(source, pipeline, vectors, plan, batch_records=settings.run.batch_records)
-        made = await stack.enter_async_context(opened(LogTarget(wanted, embedded=True)))
+        made = await stack.enter_async_context(opened(LogTarget.of_store(wanted)))
         yield Replay(source, work, made)
 
 

@@ -146,9 +146,9 @@ async def _redecide(source: LogTarget, plan: Plan, into: Path | None) -> tuple[D
 def _other(source: LogTarget, store: Path | None, run: str | None) -> LogTarget:
     """Return the log to compare with."""
     if store is not None:
-        return LogTarget(source.settings.model_copy(update={"store": store}), embedded=True)
+        return LogTarget.of_store(source.settings.model_copy(update={"store": store}))
     kafka = source.settings.kafka.model_copy(update={"run": run})
-    return LogTarget(source.settings.model_copy(update={"kafka": kafka}), embedded=False)
+    return LogTarget.of_cluster(source.settings.model_copy(update={"kafka": kafka}))
 
 
 async def _diff(source: LogTarget, other: LogTarget) -> Differences:

@@ -64,7 +64,7 @@ class Consolidator:
         while True:
             try:
                 async with consolidation(
-                    LogTarget(self._settings, embedded=False), dry_run=False, report=self._report
+                    LogTarget.of_cluster(self._settings), dry_run=False, report=self._report
                 ) as opened:
                     while True:
                         self._tell(await opened.run(Asked()))

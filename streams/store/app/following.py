@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from schemas.base import ModelId
 from schemas.topics import DECISIONS
 from streams.index.exact import ExactIndex
 from streams.model.ports import Index, Log, NoStore
 from streams.stage.flow.apply import Mismatch
+from streams.stage.flow.takeover import require_model
 from streams.stage.flow.writer import catch_up
 from streams.store.app import wiring
 from streams.store.app.reading import LogTarget
@@ -39,13 +41,17 @@ class Following:
 
 
 @asynccontextmanager
-async def memories(target: LogTarget, log: Log) -> AsyncGenerator[Callable[[], Awaitable[Index]]]:
+async def memories(
+    target: LogTarget, log: Log, model: ModelId | None = None
+) -> AsyncGenerator[Callable[[], Awaitable[Index]]]:
     """Yield a function that returns a log's current memories: from its index server, if it has one.
 
     The server is connected to when it is first asked. Raises NoStore if the decisions in the log do
-    not add up.
+    not add up, and Fatal if `model` is given and the log's vectors are of another one.
     """
     if target.embedded or not target.settings.index.kind.shared:
+        if model is not None:
+            await require_model(log, model)
         yield Following(log).index
         return
     async with AsyncExitStack() as stack:

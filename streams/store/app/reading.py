@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection,
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
+from typing import Self
 
 from pydantic import ValidationError
 
@@ -238,6 +239,21 @@ class LogTarget:
 
     settings: Settings
     embedded: bool
+
+    @classmethod
+    def of_store(cls, settings: Settings) -> Self:
+        """Return the log of the settings' store."""
+        return cls(settings, embedded=True)
+
+    @classmethod
+    def of_cluster(cls, settings: Settings) -> Self:
+        """Return the log of the settings' cluster."""
+        return cls(settings, embedded=False)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Return the log of the settings' cluster; without a broker, that of their store."""
+        return cls(settings, embedded=settings.kafka.bootstrap is None)
 
     @property
     def place(self) -> str:

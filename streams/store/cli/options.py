@@ -91,7 +91,7 @@ def source(
     if store is not None and kafka is not None:
         raise UsageError("--store and --kafka name two places: give one of them")
     settings = load(config, store=store, kafka__bootstrap=kafka, **flags)
-    return LogTarget(settings, embedded=store is not None or settings.kafka.bootstrap is None)
+    return LogTarget.of(settings) if store is None else LogTarget.of_store(settings)
 
 
 def load(config: Path | None = None, **flags: Any) -> Settings:  # noqa: ANN401 - typer's values

@@ -190,7 +190,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(memsieve: Memsieve, tmp_path:
 
 @pytest.mark.covers("B121", "S1.11", "S1.15")
 async def test_a_program_is_told_what_became_of_its_event_and_which_memory_stands() -> None:
-    target = LogTarget(settings.load({"store": Path("store")}), embedded=True)
+    target = LogTarget.of_store(settings.load({"store": Path("store")}))
     new = event("Ana has a blue canoe.", scope="acme/ana", event_id="canoe-1")
     again = event("ana has a blue  canoe.", scope="acme/ana", event_id="canoe-2")
     async with open_client(target, quiet, NO_WAITING) as client:

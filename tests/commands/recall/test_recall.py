@@ -201,7 +201,7 @@ async def test_a_recaller_knows_what_was_decided_since_it_was_last_asked(
     new = "A crab sits on the lowest step."
     write(tmp_path / "more.jsonl", {"text": new, "scope": "coast/cave"})
     asked = Asked(scope=ScopeName("coast/cave"))
-    async with recalling(LogTarget(settings.load({"store": "store"}), embedded=True)) as recaller:
+    async with recalling(LogTarget.of_store(settings.load({"store": "store"}))) as recaller:
         assert (await recaller.recall(asked)).text == "First visit - no prior experiences"
         await asyncio.to_thread(run, [tmp_path / "more.jsonl"], Path("store"), partitions=3)
         both = await asyncio.gather(recaller.recall(asked), recaller.recall(asked))

@@ -17,10 +17,10 @@ from schemas.topics import EVENTS
 from streams.api.app.access import Access, Grant
 from streams.api.app.application import build, described
 from streams.api.app.guard import OPEN
-from streams.api.app.serving import of_own_store
 from streams.clock.system import SystemClock
 from streams.dead_letters.app import opened as opened_letters
 from streams.memory.app.lifecycle import Lifecycle
+from streams.memory.app.opening import open_lifecycle
 from streams.store.app import settings as configuration
 from streams.store.app.product_settings import ApiSettings
 from streams.store.app.reading import LogTarget, opened, records
@@ -98,7 +98,7 @@ class World:
 
     async def logged(self) -> int:
         """Return how many events are in the log."""
-        async with opened(LogTarget(self.settings, embedded=True)) as log:
+        async with opened(LogTarget.of_store(self.settings)) as log:
             return len([record async for record in records(log, EVENTS.name)])
 
 
@@ -118,7 +118,7 @@ async def serving(
         }
     )
     metrics = ApiMetrics()
-    async with of_own_store(chosen, quiet) as life:
+    async with open_lifecycle(LogTarget.of_store(chosen), quiet) as life:
         app = build(life, Access(GRANTS), ApiSettings(**limits), metrics, SystemClock(), quiet)
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://api") as http:
@@ -206,7 +206,7 @@ async def test_an_id_that_was_used_for_another_text_is_a_conflict_and_leaves_not
     published = problem(await world.ask("POST", "/v1/events", many))
     assert (published["status"], published["field"]) == (409, "events[1].event_id")
     assert await world.texts() == [ROME]
-    async with opened_letters(LogTarget(world.settings, embedded=True)) as letters:
+    async with opened_letters(LogTarget.of_store(world.settings)) as letters:
         assert await letters.all() == []
 
 

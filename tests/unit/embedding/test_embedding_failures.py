@@ -88,7 +88,7 @@ async def test_with_the_switch_creation_proceeds_and_the_next_consolidation_chec
     assert await unchecked(tmp_path / "store") == ["not-embedded"] * 3
     chosen = settings.load({"store": tmp_path / "store", "policy": LENIENT})
     async with consolidation(
-        LogTarget(chosen, embedded=True), dry_run=False, report=told.append
+        LogTarget.of_store(chosen), dry_run=False, report=told.append
     ) as opened:
         [done] = (await opened.run(Asked())).scopes
     assert (done.before, done.after, done.checked) == (3, 2, 1)
@@ -96,5 +96,5 @@ async def test_with_the_switch_creation_proceeds_and_the_next_consolidation_chec
 
 
 async def unchecked(store: Path) -> list[str | None]:
-    async with reading(LogTarget(settings.load({"store": store}), embedded=True)) as reader:
+    async with reading(LogTarget.of_store(settings.load({"store": store}))) as reader:
         return [memory.unchecked for memory in await reader.memories() if memory.live]
