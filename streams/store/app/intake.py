@@ -1,4 +1,4 @@
-"""Intake: reads a source's rows in batches and turns them into records."""
+"""Reads a source's rows in batches, and turns them into records."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence

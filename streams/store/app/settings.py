@@ -118,7 +118,7 @@ class Settings(BaseSettings):
 
 
 def load(flags: dict[str, Any], config: Path | None = None) -> Settings:
-    """Return the settings in force. Raises InvalidShow the settings.
+    """Return the settings in force. Raises InvalidSettings.
 
     `flags` holds the command-line values, nested like the tree. `config` names the TOML file;
     without it, `MEMSIEVE_CONFIG` does, or `memsieve.toml` is read if it exists.
