@@ -33,7 +33,7 @@ from streams.model.ports import Record as LogRecord
 from streams.stage.flow.apply import apply
 from streams.stage.flow.decisions import KIND_HEADER, Logged, read_decision
 from streams.store.app import policies, settings, wiring
-from streams.store.app.dry_run import Means, means, rehearse
+from streams.store.app.dry_run import Means, decide_in_memory, means
 from streams.store.app.settings import Settings
 
 _RATES = (10.0, 1_000.0, 100_000.0)
@@ -200,7 +200,7 @@ async def measure(policy: Policy, means: Means) -> Costs:
     decided: list[Decision] = []
 
     async def decide() -> None:
-        decided.extend(await rehearse(events, policy, known, batch_records=_BATCH))
+        decided.extend(await decide_in_memory(events, policy, known, batch_records=_BATCH))
 
     encoding, deciding = await _seconds(encode), await _seconds(decide)
     with tempfile.TemporaryDirectory() as directory:

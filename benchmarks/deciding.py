@@ -22,10 +22,10 @@ from streams.stage.core.tombstones import Key
 from streams.stage.flow.decisions import INDEXED
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.judging import Judging
-from streams.stage.flow.owner import Owner
+from streams.stage.flow.partition_owner import PartitionOwner
 from streams.stage.flow.writer import Writer
 from streams.store.app import policies
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 
 POLICY = policies.load("default")
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -60,10 +60,12 @@ class Deciding:
         embedder: Embedder,
         key: Key | None = None,
     ) -> None:
-        readings = Readings(english(), foreign_language)
+        readings = TextAnalyzer(english(), foreign_language)
         judging = Judging(readings, {"built-in": BuiltInVerifier(readings)})
         deduplicator = Deduplicator(embedder, index, decided, POLICY, judging, key)
-        owner = Owner(deduplicator, log, index, lambda _: None, token="bench", clock=_Standing())
+        owner = PartitionOwner(
+            deduplicator, log, index, lambda _: None, token="bench", clock=_Standing()
+        )
         self._log = log
         self._owner, self._writer = (
             Consumer(process, log, 0, retry=RetryPolicy(), sleep=_never, report=print)

@@ -33,11 +33,11 @@ from streams.log.local_broker import LocalBroker
 from streams.model.embedding import Embedded, pack
 from streams.model.fences import BEGINNING, Epoch
 from streams.model.ports import Outgoing
-from streams.stage.core.case import Case, Encoded, Unworded
+from streams.stage.core.case import Case, Encoded, PendingMerge
 from streams.stage.core.decide import decide
 from streams.stage.flow import decisions as reading
 from streams.stage.flow.decisions import decision_record, fence_record
-from streams.stage.flow.owner import Owner
+from streams.stage.flow.partition_owner import PartitionOwner
 from streams.stage.flow.takeover import take_over
 from streams.stage.flow.writer import catch_up
 
@@ -119,7 +119,7 @@ async def _decided(log: LocalBroker, count: int) -> None:
             packed = pack(embedded.vector, vectors.model)
             encoded = Encoded(embedded.vector, packed, truncated=False)
             decision = decide(Case(said, source, POLICY, None), encoded, [], [])
-            if isinstance(decision, Unworded):
+            if isinstance(decision, PendingMerge):
                 raise TypeError("with nothing near an event is new")
             made.append(decision_record(decision, DECISION.encode(decision), 0, epoch))
         await log.append(made)
@@ -167,17 +167,19 @@ def _admit_all(newest: Epoch | None, claimed: Epoch | None) -> bool:
 def _believing_everybody() -> Generator[None]:
     """Disable the checks that make up the cost of fencing."""
 
-    async def unlooked(self: Owner, partition: int, owned: object, own: Sequence[int]) -> None:
+    async def unlooked(
+        self: PartitionOwner, partition: int, owned: object, own: Sequence[int]
+    ) -> None:
         del self, partition, owned, own
 
-    admits, looked = reading.admits, Owner.__dict__["_require_owned"]
+    admits, looked = reading.admits, PartitionOwner.__dict__["_require_owned"]
     reading.admits = _admit_all
-    setattr(Owner, "_require_owned", unlooked)  # noqa: B010
+    setattr(PartitionOwner, "_require_owned", unlooked)  # noqa: B010
     try:
         yield
     finally:
         reading.admits = admits
-        setattr(Owner, "_require_owned", looked)  # noqa: B010
+        setattr(PartitionOwner, "_require_owned", looked)  # noqa: B010
 
 
 if __name__ == "__main__":

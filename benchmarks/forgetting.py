@@ -35,7 +35,7 @@ from streams.stage.flow.decisions import decision_record, fence_record
 from streams.stage.flow.judging import Judging
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
 from streams.stage.flow.writer import WRITER_GROUP, Note
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 
 KEY = Key(b"a secret of thirty-two characters")
 _FORGOTTEN = 9
@@ -89,7 +89,7 @@ async def _fill(log: LocalBroker, index: EdgeIndex, layout: Layout) -> None:
 async def _measured(layout: Layout) -> list[float]:
     """Return the seconds of forgetting a memory of `layout`, for several in turn."""
     embedder = Given({})
-    means = Means(KEY, POLICY, embedder, Judging(Readings(english()), {}))
+    means = Means(KEY, POLICY, embedder, Judging(TextAnalyzer(english()), {}))
     taken: list[float] = []
     with tempfile.TemporaryDirectory() as directory:
         index = EdgeIndex(Path(directory) / "index", DIMENSION)

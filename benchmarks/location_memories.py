@@ -36,8 +36,8 @@ from streams.model.ports import Embedder, Query
 from streams.stage.core.mapping import FieldMapping
 from streams.store.app import policies, settings
 from streams.store.app.client import record_of
-from streams.store.app.following import Following
 from streams.store.app.processes import EmbeddedPipeline, Tally, embedded
+from streams.store.app.projection import LogProjection
 from streams.store.app.reading import LogTarget, opened
 from streams.store.world.files import FileSource
 
@@ -182,7 +182,7 @@ async def _held(store: Path) -> int:
     async with opened(LogTarget.of_store(settings.load({"store": store}))) as log:
         tracemalloc.start()
         before, _ = tracemalloc.get_traced_memory()
-        following = Following(log)
+        following = LogProjection(log)
         await following.index()
         after, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()

@@ -44,7 +44,7 @@ from streams.model.verdict import Judgement
 from streams.model.wrapping import WrappedEmbedder
 from streams.stage.flow.judging import Judging, Question
 from streams.store.app import dry_run, policies, settings
-from streams.store.app.dry_run import Means, rehearse
+from streams.store.app.dry_run import Means, decide_in_memory
 from streams.store.world.files import FileSource
 from training.relations.material import Example, cards, of_card, split
 
@@ -325,14 +325,14 @@ async def _on_a_stream(results: Results, policy: Policy, means: Means, limit: in
         for number, row in enumerate(rows)
     ]
     # Load the judge's model and lexicon beforehand; the embedding model is already loaded.
-    await rehearse(events[:_WARM], policy, means, batch_records=BATCH)
+    await decide_in_memory(events[:_WARM], policy, means, batch_records=BATCH)
     for name, one, goal in (
         ("", policy, "≤ 60 %"),
         (", the cheap part alone", _cheap(policy), "≤ 25 %"),
     ):
         clocked, judging = ClockedEmbedder(means.embedder), ClockedJudging(means.judging)
         timed = replace(means, embedder=clocked, judging=judging)
-        await rehearse(events, one, timed, batch_records=BATCH)
+        await decide_in_memory(events, one, timed, batch_records=BATCH)
         told = (
             f"{judging.seconds / clocked.seconds:.0%} of {clocked.seconds:.1f} s, {judging.pairs:,} "
             "pairs near enough to be judged"

@@ -19,7 +19,7 @@ from streams.model.ports import Record
 from streams.model.wordings import Outcome, with_vectors
 from streams.stage.flow.judging import Judging
 from streams.text.lexicon import Lexicon
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 
 MODEL = ModelId("fake")
 DIMENSION = 8
@@ -117,7 +117,7 @@ def carrying(decision: Outcome, vector: Vector | None = None) -> Outcome:
 
 def judging() -> Judging:
     """Build a judging without judges and without a dictionary."""
-    return Judging(Readings(Lexicon({}, (), {}, {})), {})
+    return Judging(TextAnalyzer(Lexicon({}, (), {}, {})), {})
 
 
 def policy(**sections: Any) -> Policy:

@@ -54,7 +54,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Nominated:
+class CandidateGroups:
     """Groups of a scope's memories that may each be one fact, the most important first.
 
     `judged`: how many pairs were judged. `complete`: the budget left out no pair. `degraded`: some
@@ -68,7 +68,7 @@ class Nominated:
 
 
 @dataclass(frozen=True)
-class Nominating:
+class CandidateGeneration:
     """Looks for memories that `policy` may judge to be one fact.
 
     It considers each memory's `neighbours_max` nearest; a group has `members_max` at most.
@@ -81,7 +81,7 @@ class Nominating:
 
     async def nominate(
         self, scope: ScopeName, memories: Sequence[Stored], budget: Budget, known: Known
-    ) -> Nominated:
+    ) -> CandidateGroups:
         """Return the groups of one scope's memories.
 
         Groups share no memory; every pair in a group was judged to be one fact. `known` holds the
@@ -89,7 +89,7 @@ class Nominating:
         """
         rules = self.policy.rules(scope)
         if not rules.enabled:
-            return Nominated()
+            return CandidateGroups()
         members = {
             one.memory.id: member for one in memories if (member := Member.of(one)) is not None
         }
@@ -99,7 +99,7 @@ class Nominating:
         for component in linked(list(looking.known.values()), rules):
             groups += await looking.within(component)
         found = [tuple(members[identity].memory for identity in group) for group in groups]
-        return Nominated(
+        return CandidateGroups(
             groups=tuple(sorted(found, key=_most_important_first)),
             judged=looking.judged,
             complete=not looking.cut_short,
@@ -112,7 +112,7 @@ class _Looking:
 
     def __init__(
         self,
-        nominating: Nominating,
+        nominating: CandidateGeneration,
         members: Mapping[MemoryId, Member],
         rules: Rules,
         budget: Budget,

@@ -15,7 +15,7 @@ _CHARACTERS_MAX = 16_777_216
 
 
 class RememberingEmbedder(WrappedEmbedder):
-    """Implements ports.Embedder and ports.Foreseeing over an embedder.
+    """Implements ports.Embedder and ports.PrefetchingEmbedder over an embedder.
 
     A cached text keeps its first vector. For one event loop.
     """

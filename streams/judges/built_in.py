@@ -20,7 +20,7 @@ from streams.model.verdict import Opinion, Pair
 from streams.text.judge.features import features
 from streams.text.judge.prepared import Prepared, prepare
 from streams.text.judge.weighing import RELATIONS, Row, Told, one_memory
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 
 _OPEN = 0.4
 """Pairs that the cheap models rate less likely to be one memory skip the cross-encoder: 1 % of the
@@ -54,7 +54,7 @@ class BuiltInVerifier:
 
     name = "built-in"
 
-    def __init__(self, readings: Readings, folder: Path = PACKAGED) -> None:
+    def __init__(self, readings: TextAnalyzer, folder: Path = PACKAGED) -> None:
         self._readings = readings
         self._folder = folder
         self._prepared = lru_cache(_PREPARED)(self._prepare)

@@ -19,7 +19,7 @@ from streams.judges.chat import Chat, Question
 from streams.judges.prompting import Fenced, Prompt
 from streams.judges.sharing import Shared
 from streams.model.merge import Part
-from streams.model.ports import NoAnswer, ToWord
+from streams.model.ports import NoAnswer, WordingRequest
 from streams.model.verdict import Opinion, Pair
 from streams.text.judge.weighing import RELATIONS
 
@@ -128,7 +128,7 @@ class LlmWording:
         self._chat = chat
         self._prompt = Prompt.load("merge", prompt, frozenset({"begin", "end", "characters_max"}))
 
-    async def word(self, request: ToWord) -> str | NoAnswer:
+    async def word(self, request: WordingRequest) -> str | NoAnswer:
         fenced = Fenced.of(_to_word(request), self._prompt)
         values = {
             "begin": fenced.begin,
@@ -168,7 +168,7 @@ def _shown(pair: Pair) -> JsonValue:
     }
 
 
-def _to_word(request: ToWord) -> JsonValue:
+def _to_word(request: WordingRequest) -> JsonValue:
     notes: list[JsonValue] = [_note(part) for part in request.parts]
     if request.attempt is None:
         return {"notes": notes}

@@ -58,7 +58,7 @@ _Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class LocalBroker:
-    """Implements ports.Log, ports.Lookup, ports.Intake and ports.Mirror over one file.
+    """Implements ports.Log, ports.Lookup, ports.Ingestion and ports.Mirror over one file.
 
     `indexed` names, by topic, the headers that `find` can look up.
     """
@@ -267,7 +267,7 @@ class LocalBroker:
             ).fetchone()
         return None if row is None else Mark(row[0], row[1], bool(row[2]))
 
-    async def take_in(self, records: Sequence[Outgoing], source: str, mark: Mark) -> None:
+    async def ingest(self, records: Sequence[Outgoing], source: str, mark: Mark) -> None:
         with self._transaction():
             self._append(records)
             self._db.execute(

@@ -12,7 +12,7 @@ _READ_BYTES = 16_777_216
 
 
 class MemoryLog:
-    """Implements ports.Log, ports.Lookup and ports.Intake. Looks up any header."""
+    """Implements ports.Log, ports.Lookup and ports.Ingestion. Looks up any header."""
 
     is_indexed = True
 
@@ -82,7 +82,7 @@ class MemoryLog:
     async def mark(self, source: str) -> Mark | None:
         return self._marks.get(source)
 
-    async def take_in(self, records: Sequence[Outgoing], source: str, mark: Mark) -> None:
+    async def ingest(self, records: Sequence[Outgoing], source: str, mark: Mark) -> None:
         self._append(records)
         self._marks[source] = mark
 

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from schemas.decisions import SAID_MAX, Composition, Strategy
 from streams.model.identity import normalised
-from streams.text.reading import Reading, Readings
+from streams.text.reading import AnalysedText, TextAnalyzer
 
 UNWORDED = "wording: "
 """Prefix of the evidence that a model gave no usable text; the reason follows."""
@@ -118,7 +118,7 @@ def sentences(text: str) -> list[str]:
     return [*units, text[start:]]
 
 
-def append(parts: Sequence[Part], readings: Readings) -> Joined:
+def append(parts: Sequence[Part], readings: TextAnalyzer) -> Joined:
     """Join what the texts add to each other, oldest first.
 
     A sentence adds something unless the other texts have its numbers, names and negations and
@@ -162,7 +162,7 @@ def alone(part: Part, strategy: Strategy) -> Joined:
     )
 
 
-def worded(parts: Sequence[Part], text: str, readings: Readings) -> Joined | Faults:
+def worded(parts: Sequence[Part], text: str, readings: TextAnalyzer) -> Joined | Faults:
     """Accept a model's wording if it omits and adds no fact; otherwise return its Faults.
 
     A sentence is omitted if one of its numbers, names or negations is, more than half of its words,
@@ -196,7 +196,7 @@ class _Unit:
 
     origin: str
     sentences: tuple[str, ...]
-    reading: Reading
+    reading: AnalysedText
 
     @property
     def text(self) -> str:
@@ -233,7 +233,7 @@ class _Unit:
         )
 
 
-def _units(part: Part, readings: Readings) -> list[_Unit]:
+def _units(part: Part, readings: TextAnalyzer) -> list[_Unit]:
     grouped: list[list[str]] = []
     for sentence in sentences(part.text):
         if grouped and _leans(sentence):

@@ -309,14 +309,14 @@ class Source(Protocol):
         ...
 
 
-class Intake(Protocol):
+class Ingestion(Protocol):
     """Takes in records from a source that is not a log, and remembers how far it has read."""
 
     async def mark(self, source: str) -> Mark | None:
         """Return the last mark of the source."""
         ...
 
-    async def take_in(self, records: Sequence[Outgoing], source: str, mark: Mark) -> None:
+    async def ingest(self, records: Sequence[Outgoing], source: str, mark: Mark) -> None:
         """Append the records and set the mark: both or neither."""
         ...
 
@@ -332,7 +332,7 @@ class Mirror(Protocol):
         ...
 
 
-class IntakeLog(Log, Intake, Mirror, Protocol):
+class IngestionLog(Log, Ingestion, Mirror, Protocol):
     """A log that also takes in sources and records of other logs."""
 
 
@@ -348,7 +348,7 @@ class NoAnswer:
 
 
 @dataclass(frozen=True)
-class ToWord:
+class WordingRequest:
     """The texts to merge into one, oldest first, each with when it was last said and by whom.
 
     `missing` is what an earlier attempt left out, `invented` what it added: it asks for one repair.
@@ -381,7 +381,7 @@ class Embedder(Protocol):
         ...
 
 
-class Foreseeing(Protocol):
+class PrefetchingEmbedder(Protocol):
     """An embedder that accepts hints about upcoming texts."""
 
     def is_known(self, text: str) -> bool:
@@ -422,7 +422,7 @@ class Screener(Protocol):
 class Wording(Protocol):
     """Words one text for several that each state part of the same fact."""
 
-    async def word(self, request: ToWord) -> str | NoAnswer:
+    async def word(self, request: WordingRequest) -> str | NoAnswer:
         """Return the text, untrusted and unchecked. Never raises because of the parts' content."""
         ...
 

@@ -12,7 +12,7 @@ from streams.model.neighbours import Neighbour
 from streams.model.policy import JOINING, Act, Judges, Rules
 from streams.text.guards.registry import OF_RECORDS
 from streams.text.judge.weighing import ONE_MEMORY
-from streams.text.reading import Reading
+from streams.text.reading import AnalysedText
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,9 @@ _SHARED_MIN = 0.34
 do three of four near pairs in a stream, and most merges among those are wrong."""
 
 
-def by_words(event: Reading, memory: Reading, similarity: float, rules: Judges) -> Judgement | None:
+def by_words(
+    event: AnalysedText, memory: AnalysedText, similarity: float, rules: Judges
+) -> Judgement | None:
     """Settle a dissimilar pair that shares few words, names aside, as DISTINCT; None for others.
 
     The built-in judge would rarely be sure of such a pair, and asking it costs more.
@@ -98,7 +100,7 @@ def by_words(event: Reading, memory: Reading, similarity: float, rules: Judges) 
     return Judgement(Verdict.DISTINCT, "words")
 
 
-def in_doubt(verdict: Verdict, event: Reading, memory: Reading) -> bool:
+def in_doubt(verdict: Verdict, event: AnalysedText, memory: AnalysedText) -> bool:
     """Return whether negation makes it doubtful which text says more.
 
     "No dog" says more than "no terrier", but a judge believes the opposite.
@@ -107,7 +109,7 @@ def in_doubt(verdict: Verdict, event: Reading, memory: Reading) -> bool:
     return narrower and all(_denies(text) for text in (event, memory))
 
 
-def _denies(text: Reading) -> bool:
+def _denies(text: AnalysedText) -> bool:
     return any(word.negated and word.content for word in text.words)
 
 

@@ -11,9 +11,9 @@ from streams.clock.system import SystemClock
 from streams.extract.flow.turn_rows import turn_records
 from streams.model.ports import Clock, Line, Log, Outgoing, Source
 from streams.stage.core.mapping import FieldMapping
-from streams.stage.flow.take_in import records_of
+from streams.stage.flow.ingest import records_of
 from streams.store.app import wiring
-from streams.store.app.intake import batches
+from streams.store.app.batches import batches
 from streams.store.app.settings import Settings
 
 

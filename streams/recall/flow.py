@@ -15,7 +15,7 @@ from streams.model.embedding import Vector, best_of_each
 from streams.model.merge import UNWORDED
 from streams.model.neighbours import Stored
 from streams.model.policy import Act, JudgeName, MergeRule, Policy, Rules, WithoutVerdict
-from streams.model.ports import Embedder, NoAnswer, Query, ToWord
+from streams.model.ports import Embedder, NoAnswer, Query, WordingRequest
 from streams.model.verdict import Judgement
 from streams.model.wordings import other_than_shown, texts_of
 from streams.recall.core.lexical import bm25, hybrid
@@ -252,7 +252,7 @@ class Loader:
         key = _versions(memories)
         told = self._wordings.get(key)
         if told is None:
-            request = ToWord(scope, parts_of(memories), rule.characters_max)
+            request = WordingRequest(scope, parts_of(memories), rule.characters_max)
             made = await self._merging.worded(request)
             if isinstance(made, NoAnswer):
                 return entry, (f"{UNWORDED}{made.reason}",)

@@ -58,7 +58,7 @@ def english_alone(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Reading:
+class AnalysedText:
     """What one text says, as far as its form shows; each part is computed on first use.
 
     Most texts are only read to be ruled out at a glance, for which `keywords` is enough.
@@ -160,19 +160,19 @@ class Reading:
         return tuple(_pieces(self.tokens, self.text, self.lexicon))
 
 
-class Readings:
+class TextAnalyzer:
     """A cache of readings: it keeps those of the newest texts."""
 
     def __init__(self, lexicon: Lexicon, tell: ForeignLanguage = english_alone) -> None:
         self.lexicon = lexicon
         reading = partial(read, lexicon=lexicon, tell=tell)
-        self.of: Callable[[str], Reading] = lru_cache(_READINGS)(reading)
+        self.of: Callable[[str], AnalysedText] = lru_cache(_READINGS)(reading)
         """Return the reading of a text."""
 
 
-def read(text: str, lexicon: Lexicon, tell: ForeignLanguage = english_alone) -> Reading:
+def read(text: str, lexicon: Lexicon, tell: ForeignLanguage = english_alone) -> AnalysedText:
     """Read a text; the same text and lexicon give the same reading."""
-    return Reading(text, lexicon, tell)
+    return AnalysedText(text, lexicon, tell)
 
 
 def _pieces(found: Sequence[Token], text: str, lexicon: Lexicon) -> Iterator[Piece]:

@@ -19,7 +19,7 @@ CONTRACTS = [
 PLANTED = [
     ("Facade: memsieve stands on", "streams/text/tokens.py", "import memsieve"),
     ("Facade: memsieve asks", "memsieve/fields.py", "import streams.model.scope"),
-    ("Order", "streams/log/consumer.py", "import streams.stage.flow.owner"),
+    ("Order", "streams/log/consumer.py", "import streams.stage.flow.partition_owner"),
     ("Order", "streams/index/exact.py", "import streams.sinks.jsonl"),  # of one floor
     ("Order", "streams/misc/__init__.py", ""),  # on no floor
     ("Inside a slice", "streams/verify/app/audited.py", "import streams.verify.cli"),
@@ -33,9 +33,9 @@ PLANTED = [
     ("Purity: schemas, text", "streams/stage/core/decide.py", "import sqlite3"),
     ("Purity: no rule", "streams/recall/core/recall.py", "import streams.model.ports"),
     ("Purity: what travels", "schemas/base.py", "import numpy"),
-    ("Ports", "streams/stage/flow/owner.py", "import streams.index.exact"),
+    ("Ports", "streams/stage/flow/partition_owner.py", "import streams.index.exact"),
     ("Ports", "streams/recall/flow.py", "import pathlib"),
-    ("Vendors", "streams/stage/flow/owner.py", "import aiokafka"),
+    ("Vendors", "streams/stage/flow/partition_owner.py", "import aiokafka"),
     ("Vendors", "streams/store/world/files.py", "import qdrant_client"),
     ("No cycles", "streams/log/failures.py", "import streams.log.consumer"),
 ]

@@ -22,7 +22,7 @@ from streams.model.identity import decision_id, memory_id
 from streams.model.policy import Policy
 from streams.model.ports import UNFOLLOWED, Fatal, Index, Log, Process
 from streams.stage.flow.deduplicate import Deduplicator
-from streams.stage.flow.owner import Owner
+from streams.stage.flow.partition_owner import PartitionOwner
 from streams.stage.flow.writer import Writer
 from streams.store.app import settings, wiring
 from streams.store.app.client import (
@@ -115,7 +115,7 @@ async def served(log: Log, rules: Policy) -> AsyncGenerator[ClusterClient]:
 
 
 async def _work(log: Log, index: ExactIndex, rules: Policy) -> None:
-    owner = Owner(
+    owner = PartitionOwner(
         Deduplicator(EMBEDDER, index, index, rules, judging()),
         log,
         index,

@@ -1,4 +1,4 @@
-"""What every Log, Lookup and Intake keeps, and what LocalBroker promises beyond them."""
+"""What every Log, Lookup and Ingestion keeps, and what LocalBroker promises beyond them."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ from streams.log.memory_log import MemoryLog
 from streams.model.ports import (
     Committed,
     Fatal,
-    Intake,
+    Ingestion,
     Log,
     Lookup,
     Mark,
@@ -57,7 +57,7 @@ class SearchableLog(Log, Lookup, Protocol):
     pass
 
 
-class TakingLog(Log, Intake, Protocol):
+class TakingLog(Log, Ingestion, Protocol):
     pass
 
 
@@ -365,15 +365,15 @@ class TestIntake:
 
     async def test_sets_the_mark_with_the_records(self, log: TakingLog, one: str) -> None:
         first, second = Mark(2, "d1", complete=False), Mark(3, "d2", complete=True)
-        await log.take_in([out(one, "a"), out(one, "b")], "Käse.jsonl", first)
+        await log.ingest([out(one, "a"), out(one, "b")], "Käse.jsonl", first)
         assert await log.mark("Käse.jsonl") == first
-        await log.take_in([out(one, "c")], "Käse.jsonl", second)
+        await log.ingest([out(one, "c")], "Käse.jsonl", second)
         assert await log.mark("Käse.jsonl") == second
         assert await log.mark("other.jsonl") is None
         assert await values(log, one) == ["a", "b", "c"]
 
     async def test_a_mark_may_move_without_records(self, log: TakingLog, one: str) -> None:
-        await log.take_in([], "empty.jsonl", Mark(0, "", complete=True))
+        await log.ingest([], "empty.jsonl", Mark(0, "", complete=True))
         assert await log.mark("empty.jsonl") == Mark(0, "", complete=True)
         assert await log.end(one, 0) == 0
 
@@ -382,11 +382,11 @@ class TestIntake:
         self, log: TakingLog, one: str, broken: int
     ) -> None:
         before = Mark(1, "before", complete=False)
-        await log.take_in([out(one, "kept")], "chat.jsonl", before)
+        await log.ingest([out(one, "kept")], "chat.jsonl", before)
         records = [out(one, "lost"), out(one, "lost too")]
         records.insert(broken, out("unheard.of", "fails"))
         with pytest.raises(Fatal, match=r"unheard\.of"):
-            await log.take_in(records, "chat.jsonl", Mark(4, "after", complete=True))
+            await log.ingest(records, "chat.jsonl", Mark(4, "after", complete=True))
         assert await log.mark("chat.jsonl") == before
         assert await values(log, one) == ["kept"]
         assert await log.append([out(one, "next")]) == [1]
@@ -444,7 +444,7 @@ broker = LocalBroker(path, indexed={{}})
 broker.create("t", 1)
 asyncio.run(broker.append([Outgoing("t", 0, None, b"appended")]))
 asyncio.run(broker.commit("g", "t", 0, Committed(1, "noted")))
-asyncio.run(broker.take_in([Outgoing("t", 0, None, b"taken")], "s", Mark(1, "d", True)))
+asyncio.run(broker.ingest([Outgoing("t", 0, None, b"taken")], "s", Mark(1, "d", True)))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -517,7 +517,7 @@ class TestLocalBroker:
         given = [Outgoing("t", 1, r.key, r.value, r.headers) for r in AWKWARD]
         await broker.append([*given, out("t", "b", who="ana")])
         await broker.commit("g", "t", 1, Committed(3, "noted"))
-        await broker.take_in([out("t", "c")], "chat.jsonl", Mark(1, "d", complete=True))
+        await broker.ingest([out("t", "c")], "chat.jsonl", Mark(1, "d", complete=True))
         broker.close()
 
         again = open_broker(path)
@@ -830,9 +830,9 @@ class LocalBrokerAgainstModel(RuleBasedStateMachine):
             asyncio.run(self.broker.append([*batch, out("unheard.of", "x")]))
 
     @rule(batch=BATCHES, source=SOURCES, line=st.integers(0, 9), complete=st.booleans())
-    def take_in(self, batch: list[Outgoing], source: str, line: int, *, complete: bool) -> None:
+    def ingest(self, batch: list[Outgoing], source: str, line: int, *, complete: bool) -> None:
         mark = Mark(line, f"digest {line}", complete)
-        asyncio.run(self.broker.take_in(batch, source, mark))
+        asyncio.run(self.broker.ingest(batch, source, mark))
         self.model.append(batch)
         self.model.marks[source] = mark
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from schemas.decisions import Verdict
-from streams.model.ports import NoAnswer, ToWord
+from streams.model.ports import NoAnswer, WordingRequest
 from streams.model.verdict import Opinion, Pair
 
 Said: TypeAlias = Verdict | Opinion | NoAnswer
@@ -54,12 +54,12 @@ class ScriptedWording:
     """
 
     def __init__(
-        self, script: Sequence[str | NoAnswer] | Callable[[ToWord], str | NoAnswer]
+        self, script: Sequence[str | NoAnswer] | Callable[[WordingRequest], str | NoAnswer]
     ) -> None:
         self._script = script
-        self.asked: list[ToWord] = []
+        self.asked: list[WordingRequest] = []
 
-    async def word(self, request: ToWord) -> str | NoAnswer:
+    async def word(self, request: WordingRequest) -> str | NoAnswer:
         self.asked.append(request)
         if callable(self._script):
             return self._script(request)

@@ -48,7 +48,7 @@ from streams.stage.core.tombstones import Key
 from streams.stage.flow.decided import DecidedInLog
 from streams.stage.flow.decisions import INDEXED, DecisionsReader
 from streams.stage.flow.deduplicate import Deduplicator
-from streams.stage.flow.owner import Owner
+from streams.stage.flow.partition_owner import PartitionOwner
 from streams.stage.flow.writer import Writer
 from tests.builders import at_cosine, event, judging, later, memory, policy, unit
 from tests.fakes.clock import StandingClock
@@ -188,7 +188,7 @@ class Life:
         log = CrashingLog(broker, steps)
         shaky = CrashingIndex(index, steps)
         embedder = CrashingEmbedder(SentenceEmbedder(TABLE, characters_max=85), steps)
-        self._owner = Owner(
+        self._owner = PartitionOwner(
             Deduplicator(embedder, shaky, DecidedInLog(log), STRICT, judging(), KEY),
             log,
             shaky,

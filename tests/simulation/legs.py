@@ -17,7 +17,7 @@ from streams.stage.core.ledger import Effect, MissingTarget, memory_of
 from streams.stage.core.overlay import Fork
 from streams.stage.flow import decisions, writer
 from streams.stage.flow.decided import DecidedInPartition
-from streams.stage.flow.owner import Owner
+from streams.stage.flow.partition_owner import PartitionOwner
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def _no_gap_check(patch: pytest.MonkeyPatch) -> None:
     async def require_owned(*_: object) -> None:
         pass
 
-    patch.setattr(Owner, "_require_owned", require_owned)
+    patch.setattr(PartitionOwner, "_require_owned", require_owned)
 
 
 def _no_decided_ids(patch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ from streams.stage.core.tombstones import recognisable
 from streams.stage.flow.decisions import EPOCH_HEADER, FENCE_HEADER
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.incoming import FORWARDED_HEADER
-from streams.stage.flow.owner import Owner
+from streams.stage.flow.partition_owner import PartitionOwner
 from streams.stage.flow.writer import Writer
 from tests.builders import judging
 from tests.fakes.clock import StandingClock
@@ -352,7 +352,7 @@ async def _one_by_one(
 ) -> None:
     silent = {(partition, offset): who for partition, offset, who in silences}
     reader = SilentEmbedder(embedder())
-    owner = Owner(
+    owner = PartitionOwner(
         Deduplicator(reader, index, index, rule.policy, judging(), rule.key),
         log,
         index,
@@ -372,7 +372,7 @@ async def _one_by_one(
             at = await work(writer, log, await log.read(DECISIONS.name, partition, at, _ALL))
 
 
-async def _patiently(owner: Owner, log: Log, event: Record, attempts: int) -> None:
+async def _patiently(owner: PartitionOwner, log: Log, event: Record, attempts: int) -> None:
     """Decide on an event, where somebody is silent after so many attempts in vain."""
     for _ in range(attempts):
         with suppress(Transient):

@@ -7,7 +7,7 @@ from typing import Any
 from streams.log.consumer import work
 from streams.model.ports import NotYet, Process, Transient
 from streams.stage.flow.deduplicate import Deduplicator
-from streams.stage.flow.owner import Limits, Owner
+from streams.stage.flow.partition_owner import Limits, PartitionOwner
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP
 from streams.stage.flow.writer import WRITER_GROUP, Writer
 from tests.builders import judging
@@ -89,7 +89,7 @@ class Life:
             kept_every = self._cluster.rng.choice(_KEPT_EVERY)
             return Writer(index, self._log, lambda _: None, kept_every=kept_every)
         rule, reader = self._cluster.rule, SimulatedEmbedder(self._cluster, self.who, embedder())
-        return Owner(
+        return PartitionOwner(
             Deduplicator(reader, index, index, rule.policy, judging(), rule.key),
             self._log,
             index,

@@ -16,7 +16,7 @@ from streams.model.identity import decision_id, memory_id
 from streams.model.neighbours import Stored
 from streams.model.ports import Committed, NotYet, Outgoing, Transient
 from streams.stage.flow.deduplicate import Deduplicator
-from streams.stage.flow.owner import Limits, Owner
+from streams.stage.flow.partition_owner import Limits, PartitionOwner
 from streams.stage.flow.writer import WRITER_GROUP, Writer
 from tests.builders import event, judging, memory
 from tests.fakes.clock import StandingClock
@@ -59,7 +59,7 @@ class Bench:
         deduplicator = Deduplicator(
             self.embedder, self.index, self.index, STRICT.policy, judging(), KEY
         )
-        self.owner = Owner(
+        self.owner = PartitionOwner(
             deduplicator,
             self.log,
             self.index,

@@ -16,10 +16,10 @@ PAGE = ROOT / "docs" / "architecture.md"
 WAY: dict[str, str] = {
     "streams/store/cli/run.py": "the command: files, columns and store from its options",
     "streams/store/app/processes.py": "opens log, index, model and judges, and runs both processes",
-    "streams/store/app/intake.py": "reads the file's rows in batches",
-    "streams/stage/flow/take_in.py": "writes each row to the log as an event",
+    "streams/store/app/batches.py": "reads the file's rows in batches",
+    "streams/stage/flow/ingest.py": "writes each row to the log as an event",
     "streams/log/consumer.py": "the loop: read, handle, append, commit",
-    "streams/stage/flow/owner.py": "owns a partition: skips known events, has the others decided",
+    "streams/stage/flow/partition_owner.py": "owns a partition: skips known events, has the others decided",
     "streams/stage/flow/deduplicate.py": "looks up vectors and neighbours, then decides event by event",
     "streams/stage/flow/judging.py": "settles each neighbour: sentences, guards, judges",
     "streams/stage/core/decide.py": "makes the decision, with its reason",

@@ -20,7 +20,7 @@ from streams.stage.flow.decided import DecidedInLog
 from streams.stage.flow.decisions import INDEXED, DecisionsReader
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.judging import Judging
-from streams.stage.flow.owner import Owner
+from streams.stage.flow.partition_owner import PartitionOwner
 from streams.stage.flow.writer import Writer
 from streams.store.app.client import Response
 from streams.verify.app.auditing import audited
@@ -66,10 +66,10 @@ class Bench:
         self.writer = Writer(self.index, self.log, lambda _: None, sinks=sinks)
         self._next = 0
 
-    def another(self) -> Owner:
+    def another(self) -> PartitionOwner:
         """Return an owner that has not claimed the partition yet."""
         self._owners += 1
-        return Owner(
+        return PartitionOwner(
             Deduplicator(
                 self._embedder, self.index, self._decided, self.policy, self._judging, self._key
             ),

@@ -14,7 +14,7 @@ from streams.model import wordings
 from streams.model.embedding import Vector
 from streams.model.neighbours import Known
 from streams.model.policy import JudgeName, Policy
-from streams.model.ports import Embedder, NoAnswer, ToWord, Verifier
+from streams.model.ports import Embedder, NoAnswer, Verifier, WordingRequest
 from streams.model.verdict import Pair
 from streams.stage.core.overlay import Overlay
 from streams.stage.flow.apply import apply
@@ -23,13 +23,13 @@ from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.incoming import Received
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import record
 from tests.fakes.judges import Said, ScriptedVerifier, ScriptedWording
 from tests.fakes.sentences import SentenceEmbedder
 
 Verdicts = Mapping[tuple[str, str], Said] | Callable[[Pair], Said]
-Wordings = Sequence[str | NoAnswer] | Callable[[ToWord], str | NoAnswer]
+Wordings = Sequence[str | NoAnswer] | Callable[[WordingRequest], str | NoAnswer]
 
 lexicon = cache(english)
 
@@ -76,7 +76,7 @@ class World:
             self._index,
             NothingBefore(),
             self.policy,
-            Judging(Readings(lexicon(), foreign_language), verifiers, self.writer),
+            Judging(TextAnalyzer(lexicon(), foreign_language), verifiers, self.writer),
         )
 
     async def hear(self, *events: Event) -> list[Decision]:

@@ -18,7 +18,7 @@ from streams.stage.flow.judging import Judging
 from streams.store.app import policies
 from streams.store.app.dry_run import DryRunClient, Means, over
 from streams.store.app.product_settings import ConsolidateSettings
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import event, later
 from tests.fakes.clock import StandingClock
 from tests.support.deciding import lexicon
@@ -34,7 +34,7 @@ PENDING = pytest.mark.xfail(
 
 async def kept(texts: Sequence[str], policy: str = "default") -> list[Memory]:
     """Return what a policy keeps of texts of one scope: the real model, the judge that we ship."""
-    readings = Readings(lexicon(), foreign_language)
+    readings = TextAnalyzer(lexicon(), foreign_language)
     judging = Judging(readings, {"built-in": BuiltInVerifier(readings)})
     client = DryRunClient(policies.load(policy), Means(default_embedder(), judging))
     said = [
@@ -47,7 +47,7 @@ async def kept(texts: Sequence[str], policy: str = "default") -> list[Memory]:
 
 async def consolidated(said: Sequence[Remember], policy: str) -> list[Memory]:
     """Return what a pass leaves of events that were all kept: the real model, no judge."""
-    means = Means(default_embedder(), Judging(Readings(lexicon(), foreign_language), {}))
+    means = Means(default_embedder(), Judging(TextAnalyzer(lexicon(), foreign_language), {}))
     apart = DryRunClient(policies.load("keep-both"), means)
     await apart.submit(said)
     rules, clock = policies.load(policy), StandingClock()

@@ -34,7 +34,7 @@ from streams.text.judge.weighing import (
     inputs,
     turned_name,
 )
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from training.pairs import collect, evaluated_texts, read_collected
 from training.relations import boosting
 from training.relations.material import (
@@ -92,7 +92,7 @@ class Witnesses:
         """`trees` is the folder of words.npz and trees.onnx."""
         self._net = net
         self._encoded = encoded
-        self._readings = Readings(english())
+        self._readings = TextAnalyzer(english())
         self._preparation = Preparation(models, trees / "words.npz")
         self._trees = onnxruntime.InferenceSession(trees / "trees.onnx")
 

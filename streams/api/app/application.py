@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from streams.api.app import decisions, memories
 from streams.api.app.access import Access
 from streams.api.app.desk import Desk
-from streams.api.app.guard import BearerDoor, Guard
+from streams.api.app.guard import BearerAuthenticator, Guard
 from streams.api.app.page import page
 from streams.api.app.problems import Log, responses, tell_problems
 from streams.api.app.serving import Served
@@ -65,7 +65,7 @@ def build(
     budget = Budget(
         settings.requests_per_minute * access.holders, settings.requests_per_minute, clock
     )
-    door = BearerDoor(access)
+    door = BearerAuthenticator(access)
     return Guard(described(life, metrics, log), door, budget, settings, metrics, log)
 
 

@@ -23,7 +23,7 @@ _BODY_SECONDS = 10.0
 """How long a body may take to come: who sends it slower holds up others."""
 
 
-class Door(Protocol):
+class Authenticator(Protocol):
     """How an app is entered."""
 
     def enter(self, scope: Scope) -> Grant | None:
@@ -35,8 +35,8 @@ class Door(Protocol):
         ...
 
 
-class BearerDoor:
-    """Implements Door by a token in each request."""
+class BearerAuthenticator:
+    """Implements Authenticator by a token in each request."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -67,7 +67,7 @@ class Guard:
     def __init__(
         self,
         app: FastAPI,
-        door: Door,
+        door: Authenticator,
         budget: Budget,
         settings: ApiSettings,
         metrics: ApiMetrics,

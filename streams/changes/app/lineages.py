@@ -19,7 +19,7 @@ from streams.store.app.reading import StoreReader
 from streams.store.app.requests import unpublishable
 
 
-class CutOff(CannotUndo):
+class IncompleteUndo(CannotUndo):
     """The decision is already undone, but `events` behind the undo were never decided on."""
 
     def __init__(self, already: UndoneAlready, events: Sequence[Remember]) -> None:
@@ -43,7 +43,7 @@ async def planned(reader: StoreReader, identity: str, wish: Wish) -> Plan | None
         raise unpublishable(error) from error
     except UndoneAlready as already:
         if lacking := cut_off(decisions, already.undo):
-            raise CutOff(already, lacking) from already
+            raise IncompleteUndo(already, lacking) from already
         raise
     if too_long := oversized(EVENT.encode(found.request)):
         newest = (found.meant, *found.resting)[-1]

@@ -9,7 +9,7 @@ import typer
 from schemas.decisions import Decision, Ignore, Marker
 from schemas.memories import Memory
 from streams.changes.app import lineages
-from streams.changes.app.lineages import CutOff, planned
+from streams.changes.app.lineages import IncompleteUndo, planned
 from streams.changes.cli.requests import ask
 from streams.changes.core.history import standing
 from streams.clock.system import SystemClock
@@ -57,7 +57,7 @@ def undo(
     try:
         told = heard(source, _undo(source, decision, wish, wait, dry_run=dry_run))
     except (CannotUndo, Ambiguous) as error:
-        if isinstance(error, CutOff) and not dry_run:
+        if isinstance(error, IncompleteUndo) and not dry_run:
             note(str(error))
             ask(source, error.events, wait=wait, as_json=as_json)
             return

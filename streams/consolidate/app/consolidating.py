@@ -29,7 +29,7 @@ from streams.clock.system import SystemClock
 from streams.consolidate.app.consolidated import Consolidated, Joined, ScopePass, Why
 from streams.consolidate.app.proposing import OnceClient
 from streams.consolidate.core.redundancy import supersession
-from streams.consolidate.flow import Budget, Known, Nominating
+from streams.consolidate.flow import Budget, CandidateGeneration, Known
 from streams.consolidate.world import LastPass, Passes
 from streams.model.neighbours import Stored
 from streams.model.policy import Policy
@@ -143,7 +143,7 @@ class Consolidation:
         self._passes = passes
         self._clock = clock
         self._began = clock.now()
-        self._nominating = Nominating(
+        self._nominating = CandidateGeneration(
             judging, policy, settings.neighbours_max, settings.members_max
         )
 

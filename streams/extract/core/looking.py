@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schemas.turns import Turn
-from streams.extract.core.hearing import Heard, Recalled, heard, recalled_in
 from streams.extract.core.triggers import Fired, Rules, fired
+from streams.extract.core.utterances import Recalled, Utterance, heard, recalled_in
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Looked:
 
     turn: Turn
     fired: tuple[Fired, ...]
-    heard: tuple[Heard, ...]
+    heard: tuple[Utterance, ...]
     earlier: tuple[Turn, ...]
     recalled: Recalled
     visits: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from schemas.events import Remember
 from schemas.turns import Turn
-from streams.extract.core.hearing import Heard, words
 from streams.extract.core.noting import event_of
 from streams.extract.core.stating import only_names
 from streams.extract.core.triggers import (
@@ -21,6 +20,7 @@ from streams.extract.core.triggers import (
     talk_triggers,
     without_request,
 )
+from streams.extract.core.utterances import Utterance, words
 from streams.text.function_words import FUNCTION_WORDS
 from streams.text.lexicon import Lexicon
 
@@ -44,7 +44,7 @@ _TALK_CATEGORIES = {
 
 
 def events_of(
-    turn: Turn, heard: Sequence[Heard], fired: Sequence[Fired], lexicon: Lexicon
+    turn: Turn, heard: Sequence[Utterance], fired: Sequence[Fired], lexicon: Lexicon
 ) -> tuple[Remember, ...]:
     """Return an event for each distinct informative sentence; none if no trigger fired.
 
@@ -67,7 +67,9 @@ def is_informative(sentence: str) -> bool:
     return len(said) >= _WORDS_MIN and len(content) >= _CONTENT_WORDS_MIN and not asks
 
 
-def _event(turn: Turn, said: Heard, fired: Sequence[Fired], on: set[Trigger]) -> Iterator[Remember]:
+def _event(
+    turn: Turn, said: Utterance, fired: Sequence[Fired], on: set[Trigger]
+) -> Iterator[Remember]:
     sentence = said.sentence
     category: str | None = None
     if said.by == "user":
@@ -81,7 +83,7 @@ def _event(turn: Turn, said: Heard, fired: Sequence[Fired], on: set[Trigger]) ->
 
 
 def _scored(
-    turn: Turn, heard: Sequence[Heard], fired: Sequence[Fired], on: set[Trigger]
+    turn: Turn, heard: Sequence[Utterance], fired: Sequence[Fired], on: set[Trigger]
 ) -> Iterator[Remember]:
     """Yield what was done, with all that the world answers: "take lamp: Taken."."""
     answer = " ".join(said.sentence for said in heard if said.by == "world")

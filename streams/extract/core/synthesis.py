@@ -18,9 +18,9 @@ from schemas.codec import TURN
 from schemas.events import Remember
 from schemas.memories import Memory, Persistence
 from schemas.turns import State, Turn
-from streams.extract.core.hearing import Recalled, echoes
 from streams.extract.core.noting import event_of, place_of
 from streams.extract.core.triggers import Fired
+from streams.extract.core.utterances import Recalled, echoes
 from streams.model.identity import decision_id, memory_id, turn_event_id
 
 TITLE_CHARACTERS = 100

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from schemas.turns import Place, State, Turn
-from streams.extract.core.hearing import Heard
+from streams.extract.core.utterances import Utterance
 
 
 class Trigger(StrEnum):
@@ -52,7 +52,7 @@ class Fired:
     why: str
 
 
-def fired(turn: Turn, heard: Sequence[Heard], rules: Rules) -> tuple[Fired, ...]:
+def fired(turn: Turn, heard: Sequence[Utterance], rules: Rules) -> tuple[Fired, ...]:
     """Return the triggers of a turn, each once; `heard` is what it says without echoes."""
     state = turn.state or State()
     found = {
@@ -141,14 +141,14 @@ def _more(
     )
 
 
-def _long_response(heard: Sequence[Heard], characters_max: int) -> str | None:
+def _long_response(heard: Sequence[Utterance], characters_max: int) -> str | None:
     characters = sum(len(said.sentence) for said in heard if said.by == "world")
     if characters <= characters_max:
         return None
     return f"the world answered {characters:,} characters, more than {characters_max:,}"
 
 
-def _of_talk(heard: Sequence[Heard]) -> Mapping[Trigger, str]:
+def _of_talk(heard: Sequence[Utterance]) -> Mapping[Trigger, str]:
     found: dict[Trigger, str] = {}
     for said in heard:
         if said.by == "user":

@@ -22,7 +22,7 @@ from streams.lab.core.grading import (
 )
 from streams.model.embedding import similarity
 from streams.model.policy import Policy
-from streams.store.app.dry_run import Means, rehearse, unbraked
+from streams.store.app.dry_run import Means, decide_in_memory, without_brake
 
 BASELINE = 0.85
 """The common alternative: an event at or above this cosine similarity counts as known."""
@@ -52,7 +52,7 @@ async def evaluate(
     made.rejected = len(labelled.refused)
     for start in range(0, len(labelled.pairs), _CHUNK):
         chunk = labelled.pairs[start : start + _CHUNK]
-        await _evaluate_pairs(made, chunk, unbraked(policy), known, batch_records, done)
+        await _evaluate_pairs(made, chunk, without_brake(policy), known, batch_records, done)
     if labelled.stream:
         await _evaluate_stream(made, labelled.stream, policy, known, batch_records, done)
     return made
@@ -75,7 +75,9 @@ async def _evaluate_pairs(
         done(max(0, seen + count - len(pairs)) - max(0, seen - len(pairs)))
         seen += count
 
-    decided = await rehearse(events, policy, known, batch_records=batch_records, done=advance)
+    decided = await decide_in_memory(
+        events, policy, known, batch_records=batch_records, done=advance
+    )
     for pair, stored, decision in zip(pairs, decided, decided[len(pairs) :], strict=False):
         if isinstance(decision, Marker | Revision) or not isinstance(stored, Insert):
             made.rejected += 1
@@ -151,7 +153,7 @@ async def _evaluate_stream(
     """Decide on the events in order, by the policy and by the cosine threshold."""
     events = [one.event for one in stream]
     started = time.perf_counter()
-    decided: Sequence[Decision] = await rehearse(
+    decided: Sequence[Decision] = await decide_in_memory(
         events, policy, known, batch_records=batch_records, done=done
     )
     seconds = time.perf_counter() - started

@@ -18,7 +18,7 @@ from streams.lab.core.trial import Near, Trial, agrees
 from streams.model.policy import Policy
 from streams.model.ports import Clock, Line, Outgoing, Source
 from streams.stage.core.mapping import FieldMapping
-from streams.stage.flow.take_in import records_of
+from streams.stage.flow.ingest import records_of
 from streams.store.app.dry_run import DryRunClient, Means
 
 PRESETS = ("careful", "default", "thorough")

@@ -33,7 +33,7 @@ from streams.model.bands import Bands
 from streams.model.merge import contains
 from streams.model.policy import Policy
 from streams.stage.core.explain import why
-from streams.store.app.dry_run import Means, for_repeats, rehearse
+from streams.store.app.dry_run import Means, decide_in_memory, for_repeats
 from streams.store.app.policies import with_bands
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -167,7 +167,9 @@ async def clean(
 
     async def decide(asked: Sequence[tuple[Found, Remember]], rules: Policy) -> None:
         events = [event for _, event in asked]
-        decided = await rehearse(events, rules, known, batch_records=batch_records, done=done)
+        decided = await decide_in_memory(
+            events, rules, known, batch_records=batch_records, done=done
+        )
         work.take(unions([found for found, _ in asked], decided))
 
     await decide(work.open(), _of_the_same_words(chosen))

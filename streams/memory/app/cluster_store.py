@@ -16,7 +16,7 @@ from streams.stage.core.tombstones import Key
 from streams.store.app import wiring
 from streams.store.app.cluster_client import ClusterClient, Waiting
 from streams.store.app.embedding import chosen_for
-from streams.store.app.following import memories
+from streams.store.app.projection import memories
 from streams.store.app.reading import LogTarget, opened, reader_of
 
 

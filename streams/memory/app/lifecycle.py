@@ -15,7 +15,7 @@ from schemas.base import DecisionId, MemoryId, ScopeName
 from schemas.decisions import Decision, Marker, Reinforce, Reject
 from schemas.events import Answer, Ended, Event, Pin, Remember, Retire, Seen
 from schemas.memories import Memory, Standing
-from streams.changes.app.lineages import CutOff, History, history, planned
+from streams.changes.app.lineages import History, IncompleteUndo, history, planned
 from streams.changes.core.history import standing
 from streams.forget.app.forgetting import Means, Unknown, Wanted, plans
 from streams.forget.core import Plan as ForgetPlan
@@ -214,7 +214,7 @@ class Lifecycle:
         async with self.deciding.alone() as decide:
             try:
                 plan = await planned(reader, identity, Wish(author, self.now(), note))
-            except CutOff as cut:
+            except IncompleteUndo as cut:
                 return Undone(None, await decide(cut.events))
             except CannotUndo as error:
                 raise Declined(Why.CONFLICT, f"{error}", "decision_id") from error

@@ -32,8 +32,8 @@ from streams.stage.flow.judging import Judging
 from streams.store.app import embedding, policies, wiring
 from streams.store.app import settings as configuration
 from streams.store.app.conflicts import Conflict, Conflicts, conflicts_of
-from streams.store.app.following import memories
 from streams.store.app.product_settings import LoadSettings
+from streams.store.app.projection import memories
 from streams.store.app.reading import LogTarget, opened
 from streams.store.app.settings import InvalidSettings, Settings
 

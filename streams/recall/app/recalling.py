@@ -37,7 +37,7 @@ from streams.stage.flow.takeover import require_model
 from streams.store.app import settings as configuration
 from streams.store.app import wiring
 from streams.store.app.embedding import settings_of
-from streams.store.app.following import Following
+from streams.store.app.projection import LogProjection
 from streams.store.app.reading import LogTarget, opened
 from streams.store.core.conflicts import conflicts
 
@@ -82,7 +82,7 @@ class Recaller:
         self._log = log
         self._load = load
         self._count = count
-        self._following = Following(log)
+        self._following = LogProjection(log)
 
     async def recall(self, asked: Asked) -> Block:
         """Return the block. Raises NoStore if the decisions do not add up."""

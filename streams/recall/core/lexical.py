@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from math import log
 
-from streams.text.reading import Reading
+from streams.text.reading import AnalysedText
 
 _SATURATION = 1.2
 _LENGTH_WEIGHT = 0.75
 """BM25's k1 and b, from Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009."""
 
 
-def bm25(query: Reading, texts: Sequence[Reading]) -> list[float]:
+def bm25(query: AnalysedText, texts: Sequence[AnalysedText]) -> list[float]:
     """Return the BM25 score of each text for the query's content words, scaled so the best is 1.
 
     Words are compared by lemma, names by spelling; rarer words count more. A text with none of the
@@ -45,5 +45,5 @@ def hybrid(similarity: float | None, lexical: float | None, *, weight: float) ->
     return (1 - weight) * (similarity or 0.0) + weight * (lexical or 0.0)
 
 
-def _terms(text: Reading) -> list[str]:
+def _terms(text: AnalysedText) -> list[str]:
     return [word.lower if word.name else word.lemma for word in text.words if word.content]

@@ -20,7 +20,7 @@ from streams.model.policy import Rules
 from streams.stage.core.cannot_link import are_apart
 from streams.stage.core.consolidation import Related, cohesive
 from streams.stage.core.decide import part_of
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 
 Way: TypeAlias = Literal["alone", "says-all", "joined", "worded"]
 """How an entry got its text: from its only member, from one member that says everything, from what
@@ -107,7 +107,7 @@ def entries(
     return sorted(shown, key=lambda entry: place[entry.members[0].memory.id])
 
 
-def tell(memories: Sequence[Memory], readings: Readings, *, characters_max: int) -> Told | None:
+def tell(memories: Sequence[Memory], readings: TextAnalyzer, *, characters_max: int) -> Told | None:
     """Return one text for memories that are one fact, without repetitions.
 
     None if it would be longer than `characters_max` and no memory's own text says everything.

@@ -26,8 +26,8 @@ from streams.store.flow.past import (
     DecidedEvents,
     KeptEvents,
     KnownVectors,
-    Lane,
     Past,
+    ReplayCursor,
     Selection,
 )
 from streams.store.world.store_directory import IndexKind, StoreDirectory
@@ -104,16 +104,16 @@ class Redecision:
             progress(0)
             await asyncio.sleep(_FOLLOW_SECONDS)
 
-    async def _lane(self, partition: int) -> Lane:
+    async def _lane(self, partition: int) -> ReplayCursor:
         events = KeptEvents if self._plan.from_events else DecidedEvents
         selection = self._plan.selection
         if self._plan.from_now:
             end = await self._source.end(EVENTS.name, partition)
             selection = replace(selection, start=Bound(offset=end))
         taken = await self._pipeline.reached(partition)
-        return Lane(events(self._source, partition), selection, taken)
+        return ReplayCursor(events(self._source, partition), selection, taken)
 
-    async def _redecide(self, lane: Lane, progress: Callable[[int], None]) -> None:
+    async def _redecide(self, lane: ReplayCursor, progress: Callable[[int], None]) -> None:
         while batch := await lane.batch(self._batch_records):
             self._vectors.learn([one.decision for one in batch if one.decision is not None])
             await self._pipeline.replay([one.record for one in batch])

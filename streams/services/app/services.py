@@ -30,7 +30,7 @@ from streams.services.world.health import endpoints
 from streams.services.world.signals import signals_to
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.judging import Judging
-from streams.stage.flow.owner import Owner
+from streams.stage.flow.partition_owner import PartitionOwner
 from streams.stage.flow.takeover import Claim, applied, require_log, require_model
 from streams.stage.flow.writer import Writer, restore
 from streams.store.app import policies, wiring
@@ -222,7 +222,7 @@ class Service:
             policies.require_model(policy, embedder.model)
             key = wiring.forget_key(self._settings.forget)
             deduplicator = Deduplicator(embedder, index, index, policy, judging, key)
-            owner = Owner(
+            owner = PartitionOwner(
                 deduplicator,
                 log,
                 index,

@@ -26,7 +26,7 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class Unworded:
+class PendingMerge:
     """A pending merge: its text must be composed and embedded before the decision is complete.
 
     `parts` are oldest first; `better` is the origin of the part that the quality rule prefers.
@@ -40,7 +40,7 @@ class Unworded:
     merged: Callable[[Joined, Encoded, tuple[str, ...]], Change]
     complete: bool = False
     bytes_max: int | None = None
-    fewer: Callable[[], "Change | Ignore | Unworded"] | None = None
+    fewer: Callable[[], "Change | Ignore | PendingMerge"] | None = None
 
 
 @dataclass(frozen=True)

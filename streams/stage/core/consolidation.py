@@ -21,7 +21,7 @@ from streams.model.policy import JOINING, Act, BetterRule, Policy, Rules
 from streams.model.verdict import Judgement, unsettled
 from streams.stage.core import survivorship
 from streams.stage.core.cannot_link import are_apart
-from streams.stage.core.case import Encoded, Unworded
+from streams.stage.core.case import Encoded, PendingMerge
 from streams.stage.core.decide import compared, ignore, is_stronger, part_of, target_of
 
 _ALIKE = frozenset({Verdict.SAME, Verdict.REFINES, Verdict.REFINED_BY, Verdict.OVERLAPS})
@@ -225,7 +225,7 @@ def consolidate(
     proposal: Proposal,
     members: Mapping[MemoryId, Member],
     relations: Sequence[Related],
-) -> Replace | Ignore | Unworded:
+) -> Replace | Ignore | PendingMerge:
     """Decide on memories that may be one fact.
 
     `members` are the unchanged ones; `relations` has every pair of them. If one member says all
@@ -249,7 +249,7 @@ class _Consolidating:
         self._members = dict(sorted(members.items()))
         self._relations = {one.ids: one for one in sorted(relations, key=_nearest_first)}
 
-    def outcome(self) -> Replace | Ignore | Unworded:
+    def outcome(self) -> Replace | Ignore | PendingMerge:
         if len(self._members) < 2:  # noqa: PLR2004 - one alone is joined with nothing
             return self._apart(Reason.OUT_OF_DATE)
         groups = cohesive(list(self._relations.values()), self._rules)
@@ -299,7 +299,7 @@ class _Consolidating:
             targets=tuple(target_of(one) for one in (survivor, *others)),
         )
 
-    def _merged(self, group: Sequence[Memory], needed: Sequence[Memory]) -> Unworded:
+    def _merged(self, group: Sequence[Memory], needed: Sequence[Memory]) -> PendingMerge:
         """Merge the needed memories, oldest first.
 
         Memories of the group that one of those covers are joined without adding to the text.
@@ -325,7 +325,7 @@ class _Consolidating:
             )
 
         parts = tuple(part_of(memory) for memory in needed)
-        return Unworded(
+        return PendingMerge(
             parts,
             better=best.id,
             merged=merged,
@@ -335,7 +335,7 @@ class _Consolidating:
 
     def _fewer(
         self, group: Sequence[Memory], needed: Sequence[Memory]
-    ) -> Replace | Ignore | Unworded:
+    ) -> Replace | Ignore | PendingMerge:
         """Decide without the longest of the needed memories, which stays as it is."""
         if len(needed) > 2:  # noqa: PLR2004 - two are left, at least
             longest = max(needed, key=lambda one: (len(one.text), one.id))

@@ -52,7 +52,7 @@ from streams.model.verdict import Judgement, contradicts, unsettled
 from streams.model.wordings import form_of
 from streams.stage.core import survivorship
 from streams.stage.core.cannot_link import compatible
-from streams.stage.core.case import Case, Encoded, Unworded
+from streams.stage.core.case import Case, Encoded, PendingMerge
 from streams.text.guards.registry import GUARDS
 
 Made = TypeVar("Made", bound=Insert | Replace)
@@ -221,10 +221,10 @@ def _holds_longer(memory: Persistence | None, event: Persistence | None) -> bool
 
 def decide(
     case: Case, encoded: Encoded, near: Sequence[Neighbour], judgements: Sequence[Judgement]
-) -> Change | Unworded:
+) -> Change | PendingMerge:
     """Decide on an event whose words and name are new to its scope.
 
-    `judgements` has one entry per neighbour, in the same order, nearest first. Returns Unworded if
+    `judgements` has one entry per neighbour, in the same order, nearest first. Returns PendingMerge if
     the merged text has to be composed first.
     """
     return _Deciding(case, encoded, list(zip(near, judgements, strict=True))).outcome()
@@ -241,7 +241,7 @@ class _Deciding:
         self._encoded = encoded
         self._pairs = pairs
 
-    def outcome(self) -> Change | Unworded:
+    def outcome(self) -> Change | PendingMerge:
         """Try verdicts from the most to the least certain; the nearest of each counts."""
         if self._reads_a_part():
             return self._kept_both(Reason.TRUNCATED)
@@ -271,10 +271,10 @@ class _Deciding:
             self._encoded.truncated or any(neighbour.memory.truncated for neighbour in acting)
         )
 
-    def _same(self, neighbour: Neighbour) -> Change | Unworded:
+    def _same(self, neighbour: Neighbour) -> Change | PendingMerge:
         return self._act(self._rules.with_verdict.same, neighbour, Reason.SAME_FACT)
 
-    def _refined(self, memories: Sequence[Memory]) -> Change | Unworded:
+    def _refined(self, memories: Sequence[Memory]) -> Change | PendingMerge:
         """Decide when the event says all that these memories say and more: show its text.
 
         Where a model words merges, it may word both. Join the nearest with those that no undo keeps
@@ -287,14 +287,14 @@ class _Deciding:
                 return self._repeated(compatible(memories), Reason.ADDS_TO_KNOWN)
             case "replace" | "merge":
                 merge = self._merged(memories, Reason.ADDS_TO_KNOWN)
-                if not isinstance(merge, Unworded):
+                if not isinstance(merge, PendingMerge):
                     return merge
                 if self._rules.merge.strategy == "llm":
                     return replace(merge, better=self._case.event.event_id, complete=True)
                 shown = alone(merge.parts[-1], "keep-better")
                 return merge.merged(shown, self._encoded, ())
 
-    def _overlapping(self, memory: Memory) -> Change | Unworded:
+    def _overlapping(self, memory: Memory) -> Change | PendingMerge:
         """Decide when event and memory say one fact and each adds something."""
         if self._rules.with_verdict.refines == "keep-both":
             return self._kept_both(Reason.UNSURE)
@@ -302,7 +302,7 @@ class _Deciding:
 
     def _contradicted(
         self, contradicted: Sequence[tuple[Neighbour, Judgement]]
-    ) -> Change | Unworded:
+    ) -> Change | PendingMerge:
         """Decide between contradicting statements; the newer one wins if the policy says so."""
         match self._rules.with_verdict.contradicts:
             case "keep-both":
@@ -338,7 +338,7 @@ class _Deciding:
         history = survivorship.retired(inserted.memory, superseded)
         return inserted.model_copy(update={"memory": history.model_copy(update={"version": 1})})
 
-    def _unsure(self, neighbour: Neighbour, judgement: Judgement) -> Change | Unworded:
+    def _unsure(self, neighbour: Neighbour, judgement: Judgement) -> Change | PendingMerge:
         """Apply the policy's action for pairs without a verdict.
 
         An event with a higher persistence becomes its own memory unless both are worded alike.
@@ -351,7 +351,7 @@ class _Deciding:
         act = unsettled(judgement, neighbour.band, self._rules)
         return self._act(act, neighbour, Reason.NEARLY_IDENTICAL)
 
-    def _act(self, act: Act, neighbour: Neighbour, reason: Reason) -> Change | Unworded:
+    def _act(self, act: Act, neighbour: Neighbour, reason: Reason) -> Change | PendingMerge:
         """Carry out the policy's action for one neighbour."""
         memory = neighbour.memory
         match act:
@@ -425,13 +425,13 @@ class _Deciding:
         memory = survivorship.repeated(replaced.memory, memories)
         return replaced.model_copy(update={"memory": memory})
 
-    def _joined(self, memory: Memory, reason: Reason) -> Change | Unworded:
+    def _joined(self, memory: Memory, reason: Reason) -> Change | PendingMerge:
         """Merge with one memory unless the event has the higher persistence."""
         if _holds_longer(self._case.event.persistence, memory.persistence):
             return self._kept_both(Reason.UNSURE)
         return self._merged([memory], reason)
 
-    def _merged(self, memories: Sequence[Memory], reason: Reason) -> Change | Unworded:
+    def _merged(self, memories: Sequence[Memory], reason: Reason) -> Change | PendingMerge:
         """Merge the event with the nearest of these memories, oldest first.
 
         Skip pinned memories, and stronger ones: merging with them would promote an ephemeral or
@@ -462,7 +462,7 @@ class _Deciding:
 
         preferred = self._preference(targets[0]).winner == "event"
         parts = (*(part_of(memory) for memory in targets), _part_of_event(event))
-        return Unworded(
+        return PendingMerge(
             parts=tuple(replace(part, said_at=case.believed(part.said_at)) for part in parts),
             better=event.event_id if preferred else targets[0].id,
             merged=merged,

@@ -21,7 +21,7 @@ from streams.model.embedding import Vector, nowhere, pack, similarity
 from streams.model.identity import content_key, normalised
 from streams.model.merge import sentences
 from streams.model.neighbours import Stored
-from streams.text.reading import Reading
+from streams.text.reading import AnalysedText
 
 TEXT = "forgotten"
 """The text of a forgotten memory."""
@@ -49,7 +49,7 @@ class Key:
         """Return the code that two texts of a scope share if and only if their words are equal."""
         return self._code("text", scope, words_of(text))
 
-    def specifics(self, scope: ScopeName, text: Reading) -> tuple[str, ...]:
+    def specifics(self, scope: ScopeName, text: AnalysedText) -> tuple[str, ...]:
         """Return the codes that two texts share if their numbers, names and negations are equal."""
         denying = {negation.position for negation in text.negations}
         said = {
@@ -106,7 +106,7 @@ class Said:
     """
 
     scope: ScopeName
-    text: Reading
+    text: AnalysedText
     vector: Vector
     near: float | None
 
@@ -120,7 +120,7 @@ class Texts:
 
 
 def tombstone(
-    key: Key, memory: Memory, vector: Vector, texts: Texts, reading: Reading, model: ModelId
+    key: Key, memory: Memory, vector: Vector, texts: Texts, reading: AnalysedText, model: ModelId
 ) -> Forgotten:
     """Return what remains of a forgotten memory; `reading` is the reading of its text.
 

@@ -56,7 +56,7 @@ from streams.model.neighbours import Neighbour, Stored, rank
 from streams.model.policy import Nominate, Policy, Rules
 from streams.model.ports import Decided, Embedder, Fatal, Index, Poison, Query, Transient
 from streams.model.wordings import texts_of, with_vectors
-from streams.stage.core.case import Case, Encoded, Unworded
+from streams.stage.core.case import Case, Encoded, PendingMerge
 from streams.stage.core.consolidation import Proposal, Related, consolidate, measured, unchanged
 from streams.stage.core.decide import (
     add,
@@ -390,7 +390,7 @@ class Deduplicator:
         judged = await self.judging.judge(asked)
         relations = [Related(*pair, one) for pair, one in zip(found, judged, strict=True)]
         outcome = consolidate(proposal, members, relations)
-        if isinstance(outcome, Unworded):
+        if isinstance(outcome, PendingMerge):
             vectors = {str(identity): member.vector for identity, member in members.items()}
             outcome = await self._worded(outcome, proposal.event.scope, vectors, seen)
         known = (member.wordings for member in members.values())
@@ -432,7 +432,7 @@ class Deduplicator:
         judgements = [seen.judgements[_asked(question)] for question in questions_on]
         outcome = decide(case, encoded, near, judgements)
         known = {n.memory.id: n.stored.wordings for n in near if n.stored is not None}
-        if isinstance(outcome, Unworded):
+        if isinstance(outcome, PendingMerge):
             vectors: dict[str, Vector] = {
                 one: next(iter(w.values())) for one, w in known.items() if w
             }
@@ -450,7 +450,7 @@ class Deduplicator:
         return outcome
 
     async def _worded(
-        self, unworded: Unworded, scope: ScopeName, vectors: Mapping[str, Vector], seen: Seen
+        self, unworded: PendingMerge, scope: ScopeName, vectors: Mapping[str, Vector], seen: Seen
     ) -> Change | Ignore:
         """Make the text that a merge shows, and compare it with its parts before it is stored.
 
@@ -465,7 +465,7 @@ class Deduplicator:
         fits = made.fits and not (whole.truncated or strayed)
         if not fits and unworded.fewer is not None:
             fewer = unworded.fewer()
-            if isinstance(fewer, Unworded):
+            if isinstance(fewer, PendingMerge):
                 return await self._worded(fewer, scope, vectors, seen)
             return fewer
         if not fits:

@@ -43,7 +43,7 @@ def addressed(
     )
 
 
-def taken_in(records: Sequence[Outgoing], at: datetime) -> list[Outgoing]:
+def with_ingestion_time(records: Sequence[Outgoing], at: datetime) -> list[Outgoing]:
     """Return events with a note of when they are taken in, for a log that keeps none itself."""
     noted = (_TAKEN_IN_HEADER, f"{at.timestamp():.0f}".encode())
     return [

@@ -31,7 +31,7 @@ from streams.model.wordings import other_than_shown
 from streams.text.guards.registry import examine
 from streams.text.guards.statement import of_event, of_memory
 from streams.text.judge.weighing import ONE_MEMORY
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 
 _KEPT = 10_000
 """Judgements that are kept at most: some 10 MB of them."""
@@ -61,7 +61,7 @@ class Judging:
 
     def __init__(
         self,
-        readings: Readings,
+        readings: TextAnalyzer,
         verifiers: Mapping[JudgeName, Verifier],
         wording: Wording | None = None,
     ) -> None:

@@ -13,9 +13,9 @@ from streams.model.merge import (
     worded,
 )
 from streams.model.policy import MergeRule, Plain
-from streams.model.ports import NoAnswer, ToWord, Wording
-from streams.stage.core.case import Unworded
-from streams.text.reading import Readings
+from streams.model.ports import NoAnswer, Wording, WordingRequest
+from streams.stage.core.case import PendingMerge
+from streams.text.reading import TextAnalyzer
 
 _COMPARED_MAX = 4
 """Texts this many times the merge limit would not fit, and take seconds to compare."""
@@ -36,11 +36,11 @@ class Made:
 class Merging:
     """Merges several texts into one."""
 
-    def __init__(self, readings: Readings, wording: Wording | None) -> None:
+    def __init__(self, readings: TextAnalyzer, wording: Wording | None) -> None:
         self._readings = readings
         self._wording = wording
 
-    async def make(self, unworded: Unworded, scope: ScopeName, rule: MergeRule) -> Made:
+    async def make(self, unworded: PendingMerge, scope: ScopeName, rule: MergeRule) -> Made:
         """Apply the rule's strategy, then its fallback; if too long, keep the better part."""
         if sum(len(part.text) for part in unworded.parts) > _COMPARED_MAX * rule.characters_max:
             return Made(self._plainly("keep-better", unworded), fits=False)
@@ -49,10 +49,10 @@ class Merging:
             return Made(self._plainly("keep-better", unworded), made.degraded, fits=False)
         return made
 
-    async def _by_strategy(self, unworded: Unworded, scope: ScopeName, rule: MergeRule) -> Made:
+    async def _by_strategy(self, unworded: PendingMerge, scope: ScopeName, rule: MergeRule) -> Made:
         if rule.strategy != "llm":
             return Made(self._plainly(rule.strategy, unworded))
-        text = await self.worded(ToWord(scope, unworded.parts, rule.characters_max))
+        text = await self.worded(WordingRequest(scope, unworded.parts, rule.characters_max))
         if isinstance(text, Joined) and _is_too_large(text, unworded):
             text = NoAnswer("longer than the sources")
         if isinstance(text, NoAnswer):
@@ -60,7 +60,7 @@ class Merging:
             return Made(self._plainly(fallback, unworded), (f"{UNWORDED}{text.reason}",))
         return Made(text)
 
-    def _plainly(self, strategy: Plain, unworded: Unworded) -> Joined:
+    def _plainly(self, strategy: Plain, unworded: PendingMerge) -> Joined:
         match strategy:
             case "append":
                 return append(unworded.parts, self._readings)
@@ -69,14 +69,14 @@ class Merging:
             case "newer-wins":
                 return newer_wins(unworded.parts)
 
-    async def worded(self, request: ToWord) -> Joined | NoAnswer:
+    async def worded(self, request: WordingRequest) -> Joined | NoAnswer:
         """Ask for a wording, and for one repair if it leaves out or adds something."""
         tried = await self._attempt(request)
-        if isinstance(tried, ToWord):
+        if isinstance(tried, WordingRequest):
             tried = await self._attempt(tried)
-        return NoAnswer("not what the sources say") if isinstance(tried, ToWord) else tried
+        return NoAnswer("not what the sources say") if isinstance(tried, WordingRequest) else tried
 
-    async def _attempt(self, request: ToWord) -> Joined | ToWord | NoAnswer:
+    async def _attempt(self, request: WordingRequest) -> Joined | WordingRequest | NoAnswer:
         """Return an accepted wording, or the request for its repair."""
         if self._wording is None:
             return NoAnswer("not configured")
@@ -86,7 +86,7 @@ class Merging:
         outcome = worded(request.parts, text, self._readings)
         if not isinstance(outcome, Faults):
             return outcome
-        return ToWord(
+        return WordingRequest(
             request.scope,
             request.parts,
             request.characters_max,
@@ -96,5 +96,5 @@ class Merging:
         )
 
 
-def _is_too_large(joined: Joined, unworded: Unworded) -> bool:
+def _is_too_large(joined: Joined, unworded: PendingMerge) -> bool:
     return unworded.bytes_max is not None and len(joined.text.encode()) > unworded.bytes_max

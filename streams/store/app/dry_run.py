@@ -19,7 +19,7 @@ from streams.model.policy import Policy, overlaid
 from streams.model.ports import Embedder, Index, Process
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.judging import Judging
-from streams.stage.flow.owner import Owner
+from streams.stage.flow.partition_owner import PartitionOwner
 from streams.stage.flow.writer import Writer
 from streams.store.app import wiring
 from streams.store.app.client import Response, decisions_of, is_again, record_of
@@ -60,7 +60,7 @@ class DryRunClient:
             self._log.create(topic.name, 1)
         self._decided: list[Decision] = []
         self._first: dict[str, Decision] = {}
-        owner = Owner(
+        owner = PartitionOwner(
             Deduplicator(means.embedder, self._index, self._index, policy, means.judging),
             self._log,
             self._index,
@@ -106,7 +106,7 @@ async def over(memories: Index, policy: Policy, means: Means) -> DryRunClient:
     return client
 
 
-async def rehearse(
+async def decide_in_memory(
     events: Sequence[Remember],
     policy: Policy,
     means: Means,
@@ -121,7 +121,7 @@ async def rehearse(
     return decisions_of(await DryRunClient(policy, means, batch_records).submit(events, done))
 
 
-def unbraked(policy: Policy) -> Policy:
+def without_brake(policy: Policy) -> Policy:
     """Return a policy without its brake, since many labelled duplicates are no flood of removals."""
     return _everywhere(policy, {"brake": {"enabled": False}})
 

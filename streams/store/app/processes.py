@@ -27,7 +27,7 @@ from streams.model.ports import (
     Embedder,
     Fatal,
     Index,
-    IntakeLog,
+    IngestionLog,
     Log,
     Outgoing,
     Process,
@@ -38,16 +38,16 @@ from streams.stage.core.mapping import FieldMapping
 from streams.stage.flow.decided import DecidedInLog
 from streams.stage.flow.decisions import decision_record, fence_record
 from streams.stage.flow.deduplicate import Deduplicator
-from streams.stage.flow.foresight import Foresight
-from streams.stage.flow.incoming import taken_in
+from streams.stage.flow.incoming import with_ingestion_time
+from streams.stage.flow.ingest import records_of
 from streams.stage.flow.judging import Judging
-from streams.stage.flow.owner import Owner
-from streams.stage.flow.take_in import records_of
+from streams.stage.flow.partition_owner import PartitionOwner
+from streams.stage.flow.prefetch import Prefetcher
 from streams.stage.flow.writer import Writer, is_level, restore
 from streams.store.app import wiring
+from streams.store.app.batches import ahead, batches
 from streams.store.app.client import Response, is_again, record_of
 from streams.store.app.embedding import Chosen
-from streams.store.app.intake import ahead, batches
 from streams.store.app.reading import StoreReader
 from streams.store.app.setting_groups import IndexSettings, LogSettings
 from streams.store.app.settings import InvalidSettings, Settings
@@ -118,7 +118,7 @@ class EmbeddedPipeline:
 
     def __init__(
         self,
-        log: IntakeLog,
+        log: IngestionLog,
         owners: Sequence[Consumer],
         writers: Sequence[Consumer],
         writer: Writer,
@@ -129,7 +129,7 @@ class EmbeddedPipeline:
         batch_records: int,
         require_space: Callable[[], None],
         clock: Clock,
-        foresight: Foresight,
+        foresight: Prefetcher,
     ) -> None:
         self._log = log
         self._owners = owners
@@ -169,22 +169,22 @@ class EmbeddedPipeline:
             records_of, source=source, mapping=mapping, partitions=partitions, clock=self._clock
         )
         coming = batches(rows, published, records_max=self._batch_records)
-        async for batch, records in ahead(coming, self._foresight.look_at):
+        async for batch, records in ahead(coming, self._foresight.prefetch):
             self._require_space()
             last = batch[-1].number
-            noted = taken_in(records, self._clock.now())
-            await self._log.take_in(noted, source.name, source.mark(last, complete=False))
+            noted = with_ingestion_time(records, self._clock.now())
+            await self._log.ingest(noted, source.name, source.mark(last, complete=False))
             self.tally.rows += len(batch)
             self.tally.dead_letters += sum(r.topic != EVENTS.name for r in records)
             await self._work()
             progress(len(batch))
-        await self._log.take_in([], source.name, source.mark(last, complete=True))
+        await self._log.ingest([], source.name, source.mark(last, complete=True))
 
     async def take(self, records: Sequence[Outgoing]) -> list[Decision]:
         """Decide on events that are in no file, and apply the decisions; return them."""
         self._require_space()
         with self._watched.listening() as heard:
-            offsets = await self._log.append(taken_in(records, self._clock.now()))
+            offsets = await self._log.append(with_ingestion_time(records, self._clock.now()))
             self.tally.rows += len(records)
             await self._work()
         on = {(one.source.partition, one.source.offset): one for one in heard}
@@ -354,7 +354,7 @@ async def embedded(
             if forgets:
                 wiring.new_key(directory)
             key = wiring.forget_key(settings.forget, directory)
-            owner = Owner(
+            owner = PartitionOwner(
                 Deduplicator(remembering, index, decided, policy, judging, key),
                 broker,
                 index,
@@ -386,7 +386,7 @@ async def embedded(
                 batch_records=settings.run.batch_records,
                 require_space=require_space,
                 clock=SystemClock(),
-                foresight=Foresight(remembering, index, decided),
+                foresight=Prefetcher(remembering, index, decided),
             )
 
 

@@ -17,8 +17,8 @@ from streams.store.app.client import Client
 from streams.store.app.cluster_client import ClusterClient, Waiting
 from streams.store.app.dry_run import DryRunClient, Means, over
 from streams.store.app.embedding import Chosen, chosen_for
-from streams.store.app.following import memories
 from streams.store.app.processes import StoreClient, existing_store
+from streams.store.app.projection import memories
 from streams.store.app.reading import LogTarget, opened, reading
 from streams.store.app.settings import InvalidSettings, Settings
 

@@ -33,7 +33,7 @@ from streams.model.ports import (
 from streams.stage.core.tombstones import Key
 from streams.stage.flow.decisions import INDEXED
 from streams.stage.flow.judging import Judging
-from streams.stage.flow.owner import Limits
+from streams.stage.flow.partition_owner import Limits
 from streams.store.app.product_settings import ForgetSettings
 from streams.store.app.setting_groups import (
     ConsumerSettings,
@@ -445,9 +445,9 @@ async def judging(settings: Settings, clock: Clock) -> AsyncGenerator[Judging]:
     from streams.judges.built_in import BuiltInVerifier
     from streams.judges.language import foreign_language
     from streams.judges.lexicons import english
-    from streams.text.reading import Readings
+    from streams.text.reading import TextAnalyzer
 
-    readings = Readings(english(), foreign_language)
+    readings = TextAnalyzer(english(), foreign_language)
     verifiers: dict[JudgeName, Verifier] = {"built-in": BuiltInVerifier(readings)}
     model = llm_verifier(settings.llm, clock)
     if model is not None:

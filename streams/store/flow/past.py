@@ -143,7 +143,7 @@ class KeptEvents:
         return [Decided(one, _event_of(one), await self._past.of(one.offset)) for one in records]
 
 
-class Lane:
+class ReplayCursor:
     """A partition's selected events that have not been taken in yet."""
 
     def __init__(self, events: Events, selection: Selection, taken: int) -> None:

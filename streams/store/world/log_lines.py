@@ -9,7 +9,7 @@ import structlog
 
 from schemas.base import MemoryId
 from schemas.decisions import Decision
-from streams.stage.core.noticing import Notice, checked, compared, loose, notice, unworded
+from streams.stage.core.decision_lines import LogLine, checked, compared, loose, notice, unworded
 
 _NAME = "memsieve"
 _BATCH_SECONDS = ContextVar("_BATCH_SECONDS", default=0.0)
@@ -51,7 +51,7 @@ class DecisionLines:
                 duration_ms=round(1e3 * _BATCH_SECONDS.get(), 1),
             )
 
-    def _tell(self, level: int, found: Notice | None) -> None:
+    def _tell(self, level: int, found: LogLine | None) -> None:
         if found is not None and (self._debug or level > logging.DEBUG):
             fields = {**found.fields, **found.titles} if self._debug else found.fields
             self._log.log(level, found.what, **fields)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from streams.text.function_words import FIRST_PERSON
 from streams.text.lexicon import Lexicon, Relation
 from streams.text.parts import Word
-from streams.text.reading import Reading
+from streams.text.reading import AnalysedText
 
 SAME_MEANING = frozenset([Relation.SYNONYM, Relation.DERIVED, Relation.PERTAINYM, Relation.SIMILAR])
 OPPOSED = frozenset([Relation.ANTONYM, Relation.OPPOSITE])
@@ -74,7 +74,7 @@ class Alignment:
         return tuple(found)
 
 
-def align(event: Reading, memory: Reading, lexicon: Lexicon) -> Alignment:
+def align(event: AnalysedText, memory: AnalysedText, lexicon: Lexicon) -> Alignment:
     """Align two texts."""
     ours, theirs = event.content, memory.content
     event_keys, memory_keys = _keys(ours, theirs, lexicon)

@@ -1,7 +1,7 @@
 """The guard on names for texts in other languages than English, without any of their words."""
 
 from streams.text.guards.statement import COMPATIBLE, Answer, Differs, Sides
-from streams.text.reading import Reading
+from streams.text.reading import AnalysedText
 from streams.text.tokens import Form, Token
 
 _NOUNS_IN_CAPITALS = frozenset(["de", "lb"])
@@ -20,13 +20,13 @@ def names(sides: Sides) -> Answer:
     return COMPATIBLE
 
 
-def _only(reading: Reading, other: Reading) -> list[Token]:
+def _only(reading: AnalysedText, other: AnalysedText) -> list[Token]:
     """Return the names whose beginning no word of the other text has."""
     there = {token.lower[:_STEM_LETTERS] for token in other.tokens}
     return [name for name in _names(reading) if name.lower[:_STEM_LETTERS] not in there]
 
 
-def _names(reading: Reading) -> list[Token]:
+def _names(reading: AnalysedText) -> list[Token]:
     """Return the capitalised words that begin no sentence; none if most words are capitalised."""
     if reading.foreign in _NOUNS_IN_CAPITALS:
         return []

@@ -7,7 +7,7 @@ from streams.text.guards.alignment import SAME_MEANING
 from streams.text.guards.polarity import converse, turned
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 from streams.text.parts import Mark, Word
-from streams.text.reading import Reading
+from streams.text.reading import AnalysedText
 
 _RELATED_MIN = 0.75
 """Below this agreement, texts are compared by content, not by mode."""
@@ -44,7 +44,7 @@ def quantifiers(sides: Sides) -> Answer:
 
 
 def _is_left_out(
-    event: Reading, memory: Reading, ours: frozenset[str], theirs: frozenset[str]
+    event: AnalysedText, memory: AnalysedText, ours: frozenset[str], theirs: frozenset[str]
 ) -> bool:
     """Return whether only one text has a quantifier, and the other may leave it implicit."""
     for kinds, own, other in ((ours, event, memory), (theirs, memory, event)):
@@ -59,7 +59,7 @@ def _is_left_out(
     return True
 
 
-def _adds_little(mark: Mark, reading: Reading) -> bool:
+def _adds_little(mark: Mark, reading: AnalysedText) -> bool:
     """Return whether a quantifier may be omitted: "all" of the windows, "only" one, "almost" 5."""
     following = reading.words[mark.position + 1 : mark.position + 2]
     bounds_a_value = any(word.quantity or word.lower in QUANTIFIERS for word in following)
@@ -93,7 +93,7 @@ def modality(sides: Sides) -> Answer:
     return Differs("modality", _listed(ours), _listed(theirs))
 
 
-def _is_hedged(reading: Reading, kinds: frozenset[str], other: Reading) -> bool:
+def _is_hedged(reading: AnalysedText, kinds: frozenset[str], other: AnalysedText) -> bool:
     """Return whether a mode is only a hedge, or equals the other text's "will" or "can"."""
     modes = {mark.kind for mark in other.modals}
     planned, able = bool(modes & {"future", "conditional"}), "ability" in modes
@@ -116,7 +116,11 @@ def _is_hedged(reading: Reading, kinds: frozenset[str], other: Reading) -> bool:
 
 
 def _lone(
-    reading: Reading, marks: Iterable[Mark], other: Reading, others: Iterable[Mark], sides: Sides
+    reading: AnalysedText,
+    marks: Iterable[Mark],
+    other: AnalysedText,
+    others: Iterable[Mark],
+    sides: Sides,
 ) -> frozenset[str]:
     """Return the kinds of mark that only one side has, on a word that both share."""
     common = sides.alignment.common
@@ -134,7 +138,7 @@ def _lone(
     return frozenset(found)
 
 
-def _is_derived(marking: Word, other: Reading, sides: Sides) -> bool:
+def _is_derived(marking: Word, other: AnalysedText, sides: Sides) -> bool:
     """Return whether the other side has a marking verb as a noun: "intends to", "the intention"."""
     lemma = sides.lexicon.lemma(marking.lower, "v")
     return any(
@@ -213,7 +217,7 @@ def comparison(sides: Sides) -> Answer:
     return COMPATIBLE
 
 
-def _directions(reading: Reading) -> dict[str, frozenset[str]]:
+def _directions(reading: AnalysedText) -> dict[str, frozenset[str]]:
     """Return what is compared, and whether as more or as less."""
     return {
         of: frozenset(found.direction for found in reading.comparisons if found.of == of)

@@ -14,7 +14,7 @@ from streams.text.guards.alignment import OPPOSED, SAME_MEANING
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 from streams.text.lexicon import Lexicon, Relation
 from streams.text.parts import Negation, Word
-from streams.text.reading import Reading
+from streams.text.reading import AnalysedText
 
 _ALIGNED_MIN = 0.6
 _RELATED_MIN = 0.5
@@ -89,7 +89,7 @@ def _unequal(sides: Sides, ours: list[Negation], theirs: list[Negation]) -> Answ
     return Differs("negation", *texts)
 
 
-def _denies_a_shared_word(negation: Negation, reading: Reading, sides: Sides) -> bool:
+def _denies_a_shared_word(negation: Negation, reading: AnalysedText, sides: Sides) -> bool:
     """Return whether the first word in a negation's scope is also in the other text.
 
     A verb that denies its object ("refuse to pay") is clear only if the other side has no
@@ -135,7 +135,7 @@ def _is_adverb(word: Word, lexicon: Lexicon) -> bool:
 _VERBAL = NEGATIVE_VERBS | NEGATIVE_ADJECTIVES
 
 
-def _turned(event: Reading, memory: Reading) -> bool:
+def _turned(event: AnalysedText, memory: AnalysedText) -> bool:
     """Return whether a function word cancels a negation: "not the same", "a different one"."""
     return any(
         (event.lowers & some and memory.lowers & others)
@@ -150,7 +150,7 @@ _TURNING = (
 )
 
 
-def _effective(reading: Reading, other: Reading, sides: Sides) -> list[Negation]:
+def _effective(reading: AnalysedText, other: AnalysedText, sides: Sides) -> list[Negation]:
     """Return the negations whose scope includes something that the other text shares."""
     shared = sides.alignment.common
     opposed = {word.lemma for pair in _opposites(sides) for word in pair}
@@ -173,7 +173,7 @@ def _effective(reading: Reading, other: Reading, sides: Sides) -> list[Negation]
     ]
 
 
-def _is_bound(negation: Negation, reading: Reading, other: Reading) -> bool:
+def _is_bound(negation: Negation, reading: AnalysedText, other: AnalysedText) -> bool:
     """Return whether a negation only inverts a bound: "not shorter than 12", "at least 12"."""
     bounded = {(quantity.key, quantity.bound) for quantity in other.quantities}
     for word in reading.words[negation.start : negation.stop]:
@@ -191,7 +191,7 @@ def _is_bound(negation: Negation, reading: Reading, other: Reading) -> bool:
 _LIMITS = frozenset(["more", "less"])
 
 
-def _is_said_there(negation: Negation, other: Reading, lexicon: Lexicon) -> bool:
+def _is_said_there(negation: Negation, other: AnalysedText, lexicon: Lexicon) -> bool:
     """Return whether the other side has a denying verb in any form: "refused", "refusal"."""
     if negation.lemma not in _VERBAL:
         return False
@@ -232,7 +232,7 @@ def _same_scope(sides: Sides, ours: list[Negation], theirs: list[Negation]) -> A
     return COMPATIBLE
 
 
-def _first_denied(negation: Negation, reading: Reading, sides: Sides) -> Word | None:
+def _first_denied(negation: Negation, reading: AnalysedText, sides: Sides) -> Word | None:
     """Return the first word in a negation's scope, skipping adverbs."""
     reached = reading.words[negation.start : negation.stop]
     return next(
@@ -240,13 +240,13 @@ def _first_denied(negation: Negation, reading: Reading, sides: Sides) -> Word | 
     )
 
 
-def _is_passive(word: Word, reading: Reading) -> bool:
+def _is_passive(word: Word, reading: AnalysedText) -> bool:
     return any(
         near.lower in BE for near in reading.words[max(0, word.position - 3) : word.position]
     )
 
 
-def _around(reading: Reading, negation: Negation) -> str:
+def _around(reading: AnalysedText, negation: Negation) -> str:
     span = reading.words[
         negation.position : max(negation.position + 1, min(negation.stop, negation.position + 4))
     ]
@@ -276,7 +276,7 @@ def _switched(sides: Sides) -> Iterator[tuple[str, str]]:
             yield word, other
 
 
-def _stranded(reading: Reading) -> frozenset[str]:
+def _stranded(reading: AnalysedText) -> frozenset[str]:
     """Return the particles that end their clause: "is on", "switched off"."""
     words = reading.words
     return frozenset(
@@ -334,7 +334,7 @@ def _is_exchanged(mine: Word, other: Word, sides: Sides) -> bool:
     )
 
 
-def _sides_of(pivot: Word, reading: Reading) -> tuple[set[str], set[str]]:
+def _sides_of(pivot: Word, reading: AnalysedText) -> tuple[set[str], set[str]]:
     """Return the lemmas before and after a word in its clause, persons included."""
     near = [
         word
@@ -409,7 +409,7 @@ def _beside(sides: Sides) -> Iterator[tuple[Word, Word, tuple[str, str]]]:
             yield word, other, (before, after)
 
 
-def _anchored(reading: Reading) -> Iterator[tuple[tuple[str, str], Word]]:
+def _anchored(reading: AnalysedText) -> Iterator[tuple[tuple[str, str], Word]]:
     """Yield each directional word with the content words around it in its clause."""
     words = reading.words
     for word in words:

@@ -8,7 +8,7 @@ from streams.text.guards.polarity import converse
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 from streams.text.lexicon import Lexicon
 from streams.text.parts import Word
-from streams.text.reading import Reading
+from streams.text.reading import AnalysedText
 
 _SHARED_MIN = 0.85
 """Below this agreement, an exchange may be a rewording."""
@@ -48,7 +48,7 @@ def roles(sides: Sides) -> Answer:
     return found or COMPATIBLE
 
 
-def _actors(reading: Reading) -> Iterator[tuple[str, Word]]:
+def _actors(reading: AnalysedText) -> Iterator[tuple[str, Word]]:
     """Yield the words that can have a role: content words, persons, ordering prepositions."""
     for word in reading.words:
         person = _PERSONS.get(word.lower)
@@ -118,7 +118,7 @@ def _is_actor(word: Word, sides: Sides) -> bool:
     return word.lower in _PERSONS or (word.content and not sides.lexicon.is_mostly(word.lower, "v"))
 
 
-def _is_pivot(word: Word, reading: Reading, lexicon: Lexicon) -> bool:
+def _is_pivot(word: Word, reading: AnalysedText, lexicon: Lexicon) -> bool:
     """Return whether order around a word matters: not in a list, nor around "married" or "with"."""
     if word.lemma in _SYMMETRIC or word.lower in _SYMMETRIC:
         return False
@@ -131,7 +131,7 @@ def _is_pivot(word: Word, reading: Reading, lexicon: Lexicon) -> bool:
     return not any(beside.lower in COORDINATORS or beside.lower in _SYMMETRIC for beside in around)
 
 
-def _is_passive(word: Word, reading: Reading) -> bool:
+def _is_passive(word: Word, reading: AnalysedText) -> bool:
     """Return whether a verb is passive: a participle with a form of "be" before it."""
     if word.lower.endswith("ing") or (word.lower == word.lemma and not _has_agent(word, reading)):
         return False
@@ -139,7 +139,7 @@ def _is_passive(word: Word, reading: Reading) -> bool:
     return any(near.lower in BE for near in before)
 
 
-def _has_agent(word: Word, reading: Reading) -> bool:
+def _has_agent(word: Word, reading: AnalysedText) -> bool:
     behind = reading.words[word.position + 1 : word.position + 8]
     return any(near.lower == "by" and near.clause == word.clause for near in behind)
 
@@ -149,7 +149,7 @@ def _by_somebody(mine: Word, other: Word, sides: Sides) -> bool:
     return _has_agent(mine, sides.event.reading) or _has_agent(other, sides.memory.reading)
 
 
-def _attached(reading: Reading, partners: Mapping[str, str]) -> dict[str, str]:
+def _attached(reading: AnalysedText, partners: Mapping[str, str]) -> dict[str, str]:
     """Return what each word is tied to: an object, the word before a noun, what a subject "is"."""
     tied: dict[str, str] = {}
     words = reading.words

@@ -9,7 +9,7 @@ from schemas.events import Remember
 from schemas.memories import Memory, Persistence, Standing
 from streams.text.guards.alignment import Alignment, align
 from streams.text.lexicon import Lexicon
-from streams.text.reading import Reading
+from streams.text.reading import AnalysedText
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Statement:
     `sources`: who said it. `truncated`: the text's vector covers only part of it.
     """
 
-    reading: Reading
+    reading: AnalysedText
     category: str | None = None
     persistence: Persistence | None = None
     status: Standing = Standing.ACTIVE
@@ -30,7 +30,7 @@ class Statement:
     truncated: bool = False
 
 
-def of_event(event: Remember, reading: Reading) -> Statement:
+def of_event(event: Remember, reading: AnalysedText) -> Statement:
     """Return the statement of an event for the guards."""
     return Statement(
         reading=reading,
@@ -44,7 +44,7 @@ def of_event(event: Remember, reading: Reading) -> Statement:
     )
 
 
-def of_memory(memory: Memory, reading: Reading) -> Statement:
+def of_memory(memory: Memory, reading: AnalysedText) -> Statement:
     """Return the statement of a memory for the guards."""
     return Statement(
         reading=reading,
@@ -93,7 +93,7 @@ class Sides:
     lexicon: Lexicon
 
     @property
-    def readings(self) -> tuple[Reading, Reading]:
+    def readings(self) -> tuple[AnalysedText, AnalysedText]:
         return self.event.reading, self.memory.reading
 
     @property

@@ -8,7 +8,7 @@ from streams.text.guards.alignment import OPPOSED, SAME_MEANING, Alignment, Gap
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 from streams.text.lexicon import Lexicon, Relation
 from streams.text.parts import Possession, Word
-from streams.text.reading import Reading
+from streams.text.reading import AnalysedText
 from streams.text.units import ZONES
 
 _RELATED_MIN = 0.5
@@ -121,7 +121,7 @@ def _skeleton(name: Word) -> str:
 _RESPELT_LETTERS_MIN = 5
 
 
-def _is_title(reading: Reading) -> bool:
+def _is_title(reading: AnalysedText) -> bool:
     """Return whether a text looks like a headline: at least half of its words are capitalized."""
     spelt = [word for word in reading.content if not word.quantity]
     capitals = sum(word.spelling[:1].isupper() for word in spelt)
@@ -192,7 +192,7 @@ def _preposition(words: Sequence[Word], sides: Sides) -> str:
 _NAMED_KINDS = frozenset(["place", "country", "city", "nationality", "language"])
 
 
-def _is_in(word: Word, reading: Reading) -> bool:
+def _is_in(word: Word, reading: AnalysedText) -> bool:
     return word.position < len(reading.words) and reading.words[word.position] is word
 
 
@@ -224,7 +224,7 @@ def _folded(name: str) -> str:
     return "".join(mark for mark in normalize("NFD", name) if not combining(mark))
 
 
-def _runs(reading: Reading) -> Iterator[list[Word]]:
+def _runs(reading: AnalysedText) -> Iterator[list[Word]]:
     """Yield the runs of adjacent capitalized words."""
     run: list[Word] = []
     for word in reading.content:
@@ -315,7 +315,7 @@ def persons(sides: Sides) -> Answer:
     return COMPATIBLE
 
 
-def _persons(reading: Reading) -> frozenset[str]:
+def _persons(reading: AnalysedText) -> frozenset[str]:
     return frozenset(
         "i" if word.lower in FIRST_PERSON else _PERSONS[word.lower]
         for word in reading.words

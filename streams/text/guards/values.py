@@ -7,7 +7,7 @@ from math import isclose, isnan, nan
 from streams.text.guards.statement import COMPATIBLE, Answer, CannotTell, Differs, Sides
 from streams.text.parts import Word
 from streams.text.quantity import Kind, Quantity
-from streams.text.reading import Reading
+from streams.text.reading import AnalysedText
 from streams.text.units import ZONES
 
 
@@ -41,7 +41,7 @@ def numbers(sides: Sides) -> Answer:
 _plain_numbers = values("number", Kind.NUMBER, Kind.SHARE, Kind.ORDINAL, Kind.MEASURE)
 
 
-def _of_kinds(reading: Reading, kinds: Sequence[Kind]) -> list[Quantity]:
+def _of_kinds(reading: AnalysedText, kinds: Sequence[Kind]) -> list[Quantity]:
     return [quantity for quantity in reading.quantities if quantity.kind in kinds]
 
 
@@ -204,7 +204,7 @@ def _opposite_bounds(
     return None
 
 
-def _against_article(counted: Reading, other: Reading) -> tuple[str, str] | None:
+def _against_article(counted: AnalysedText, other: AnalysedText) -> tuple[str, str] | None:
     """Find several of a thing against one: "two dogs" and "a dog"."""
     if any(quantity.kind is Kind.NUMBER for quantity in other.quantities):
         return None
@@ -220,7 +220,7 @@ def _against_article(counted: Reading, other: Reading) -> tuple[str, str] | None
     return None
 
 
-def _is_plural(reading: Reading, thing: Word) -> bool:
+def _is_plural(reading: AnalysedText, thing: Word) -> bool:
     return any(word.lemma == thing.lemma and word.lower != word.lemma for word in reading.words)
 
 
@@ -253,7 +253,7 @@ amounts = values("amount", Kind.AMOUNT)
 dates = values("date", Kind.DATE)
 
 
-def _zones(reading: Reading) -> set[str]:
+def _zones(reading: AnalysedText) -> set[str]:
     """Return the time zones that a text names, each with its offset: "utc number:value=1.0"."""
     return {
         " ".join([word.lower, *(near.lower for near in behind if near.quantity)])

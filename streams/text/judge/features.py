@@ -14,7 +14,7 @@ import numpy as np
 from streams.text.judge.prepared import Matrix, Prepared, prepare
 from streams.text.judge.words import WordVectors
 from streams.text.lexicon import Lexicon, Relation
-from streams.text.reading import Reading, read
+from streams.text.reading import AnalysedText, read
 
 _COMPARED = 7
 """The maximum number of words unique to one side that are compared with the other side's."""
@@ -301,7 +301,7 @@ def _middle(row: Row, ours: Sequence[str], theirs: Sequence[str]) -> None:
     row["middle_place"] = begin / max(1, begin + end)
 
 
-def _form(row: Row, event: Reading, memory: Reading) -> None:
+def _form(row: Row, event: AnalysedText, memory: AnalysedText) -> None:
     row["question_differs"] = float((event.question is None) != (memory.question is None))
     row["question_word_differs"] = float((event.question or "") != (memory.question or ""))
     row["asked"] = float(event.question is not None and memory.question is not None)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streams.text.judge.words import WordVectors
 from streams.text.lexicon import Lexicon
 from streams.text.parts import Word
-from streams.text.reading import Reading
+from streams.text.reading import AnalysedText
 
 Matrix = NDArray[np.float32]
 
@@ -56,7 +56,7 @@ class Prepared(NamedTuple):
     r, a name ("p") or a value ("q").
     """
 
-    reading: Reading
+    reading: AnalysedText
     words: tuple[Word, ...]
     lemmas: tuple[str, ...]
     content: tuple[int, ...]
@@ -87,7 +87,7 @@ class _Traits(NamedTuple):
     kinds: AbstractSet[str]
 
 
-def prepare(reading: Reading, lexicon: Lexicon, vectors: WordVectors) -> Prepared:
+def prepare(reading: AnalysedText, lexicon: Lexicon, vectors: WordVectors) -> Prepared:
     """Compute from a reading what `features` needs."""
     words = tuple(word for word in reading.words if word.lower[:1].isalnum())
     lemmas = tuple(word.quantity.key if word.quantity else word.lemma for word in words)

@@ -27,7 +27,7 @@ from streams.web.app import exploring, logins, quality, reviewing
 from streams.web.app.chronicle import Chronicle
 from streams.web.app.doubts import Doubts
 from streams.web.app.pages import STATIC, refusal
-from streams.web.app.sessions import SessionDoor, Sessions
+from streams.web.app.sessions import SessionAuthenticator, Sessions
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -92,7 +92,9 @@ async def build(
     sessions, limits = Sessions(clock, settings.web.session_minutes), settings.api
     app = views(Desk(life, metrics), chronicle, access, sessions, policy, examined, log)
     budget = Budget(limits.requests_per_minute * access.holders, limits.requests_per_minute, clock)
-    return _Sealed(Guard(app, SessionDoor(sessions, refusal), budget, limits, metrics, log))
+    return _Sealed(
+        Guard(app, SessionAuthenticator(sessions, refusal), budget, limits, metrics, log)
+    )
 
 
 def served(target: LogTarget, log: Log) -> Served:

@@ -92,8 +92,8 @@ class Sessions:
         self._open.pop(key, None)
 
 
-class SessionDoor:
-    """Implements Door by a cookie: who has none is sent to log in."""
+class SessionAuthenticator:
+    """Implements Authenticator by a cookie: who has none is sent to log in."""
 
     def __init__(self, sessions: Sessions, page: Callable[[Scope, Refused], Response]) -> None:
         """`page` makes a page of a refusal."""

@@ -21,7 +21,7 @@ from streams.store.app import policies
 from streams.store.app.dry_run import DryRunClient, Means, over
 from streams.store.app.product_settings import ConsolidateSettings
 from streams.store.world.store_directory import StoreDirectory
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import event, later
 from tests.commands.conftest import Memsieve, start, write_events
 from tests.connected.consolidate.test_consolidation import ORDER, SET, TWO, write
@@ -329,7 +329,7 @@ async def test_what_a_language_model_holds_for_one_fact_is_one_in_the_store() ->
         alike = ("pour" in pair.event.text) == ("pour" in pair.memory.text)
         return Verdict.SAME if alike else Verdict.DISTINCT
 
-    judging = Judging(Readings(english()), {"llm": ScriptedVerifier(same_thing)})
+    judging = Judging(TextAnalyzer(english()), {"llm": ScriptedVerifier(same_thing)})
     means, policy = Means(default_embedder(), judging), policies.load("agent-memory")
     kept = DryRunClient(policies.load("keep-both"), means)
     said = [

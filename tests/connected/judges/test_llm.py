@@ -16,7 +16,7 @@ from schemas.decisions import Verdict
 from streams.judges.chat import Chat, Endpoint, Question
 from streams.judges.openai_compatible import LlmVerifier, LlmWording
 from streams.model.merge import Part
-from streams.model.ports import NoAnswer, ToWord
+from streams.model.ports import NoAnswer, WordingRequest
 from streams.model.verdict import Opinion, Pair
 from tests.builders import START, event, later, memory
 from tests.fakes.clock import StandingClock
@@ -86,7 +86,7 @@ async def test_the_form_that_is_asked_for_is_kept_to(server: Llama) -> None:
 async def test_a_text_is_worded_or_there_is_a_reason_why_not(server: Llama) -> None:
     parts = (Part("1", "Ana likes tea.", START), Part("2", "Ana likes green tea.", later(24)))
     async with chat(server) as here:
-        answer = await LlmWording(here).word(ToWord(ANA, parts, 60))
+        answer = await LlmWording(here).word(WordingRequest(ANA, parts, 60))
     if isinstance(answer, NoAnswer):
         assert answer.reason in {"too long", "cut off", "empty"}
     else:

@@ -166,11 +166,11 @@ class TestRecords:
         async with AIOKafkaProducer(**connection.options()) as producer:
             for topic in ("stamped", ONE):
                 await producer.send_and_wait(connection.named(topic), b"a", timestamp_ms=1_000)
-        [taken_in] = await log.read("stamped", 0, 0, 10)
+        [with_ingestion_time] = await log.read("stamped", 0, 0, 10)
         [unknown] = await log.read(ONE, 0, 0, 10)
-        assert taken_in.appended_at is not None
-        assert taken_in.appended_at.tzinfo is UTC
-        assert taken_in.appended_at.year > 2024
+        assert with_ingestion_time.appended_at is not None
+        assert with_ingestion_time.appended_at.tzinfo is UTC
+        assert with_ingestion_time.appended_at.year > 2024
         assert unknown.appended_at is None
 
     async def test_records_stay_in_order_in_the_partition_that_was_said(

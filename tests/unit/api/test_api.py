@@ -28,7 +28,7 @@ from streams.store.app import policies
 from streams.store.app.client import record_of
 from streams.store.app.product_settings import ApiSettings, LoadSettings
 from streams.store.world.metrics import ApiMetrics
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import at_cosine, event, identity, memory, unit
 from tests.fakes.clock import StandingClock
 from tests.fakes.embedder import FakeEmbedder
@@ -73,7 +73,7 @@ class World:
         loading = Loading(
             self._level,
             EMBEDDER,
-            Judging(Readings(lexicon()), {}),
+            Judging(TextAnalyzer(lexicon()), {}),
             policies.load("default"),
             LoadSettings(verify="none"),
         )

@@ -12,7 +12,7 @@ from schemas.memories import Memory
 from schemas.topics import EVENTS
 from streams.consolidate.app.consolidated import Consolidated, ScopePass
 from streams.consolidate.app.consolidating import Asked, Consolidation
-from streams.consolidate.flow import Budget, Nominating
+from streams.consolidate.flow import Budget, CandidateGeneration
 from streams.consolidate.world import LastPass, Passes
 from streams.model import wordings
 from streams.model.embedding import Vector
@@ -24,7 +24,7 @@ from streams.store.app import policies
 from streams.store.app.client import Client, Response
 from streams.store.app.dry_run import DryRunClient, Means, over
 from streams.store.app.product_settings import ConsolidateSettings
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import at_cosine, event, later, policy, unit
 from tests.fakes.clock import StandingClock
 from tests.fakes.judges import ScriptedVerifier, ScriptedWording
@@ -97,7 +97,7 @@ def consolidation(
     return Consolidation(
         client,
         rules,
-        judging or Judging(Readings(lexicon()), {}),
+        judging or Judging(TextAnalyzer(lexicon()), {}),
         ConsolidateSettings.model_validate({"memories_min": 0, **changed}),
         passes or Passes(None),
         clock_at(hours),
@@ -351,9 +351,11 @@ class TestLimits:
         rules = policy(judges={"chain": ["llm"]}, merge={"characters_max": 2_000})
         await keep_apart(bench, list(near(6)), rules)
         judge = ScriptedVerifier(lambda _: Verdict.SAME)
-        judging = Judging(Readings(lexicon()), {"llm": judge})
+        judging = Judging(TextAnalyzer(lexicon()), {"llm": judge})
         stored = [one async for one in bench.index.scan()]
-        found = await Nominating(judging, rules).nominate(ANA, stored, Budget(llm_questions=4), {})
+        found = await CandidateGeneration(judging, rules).nominate(
+            ANA, stored, Budget(llm_questions=4), {}
+        )
         assert (len(judge.asked), found.judged, found.complete) == (4, 4, False)
         in_groups = [one.id for group in found.groups for one in group]
         assert len(in_groups) == len(set(in_groups))
@@ -424,7 +426,7 @@ async def test_by_the_policy_adr_004_a_pass_does_what_the_write_path_does(
     first: str, second: str, cosine: float, importance: tuple[float, float], left: int
 ) -> None:
     vectors = SentenceEmbedder({first: unit(1), second: at_cosine(cosine)}, characters_max=500)
-    judging, chosen = Judging(Readings(lexicon()), {}), policies.load("adr-004")
+    judging, chosen = Judging(TextAnalyzer(lexicon()), {}), policies.load("adr-004")
     kept = DryRunClient(policies.load("keep-both"), Means(vectors, judging))
     said = [
         event(text, occurred_at=later(n), importance=importance[n], tags=[f"t{n}"])
@@ -469,7 +471,7 @@ async def test_a_wording_longer_than_what_it_words_is_not_shown(bench: Bench) ->
     rules = policy(merge={"strategy": "llm", "characters_max": 2_000})
     texts = list(RABBITS)[1:]
     await keep_apart(bench, texts, rules)
-    judging = Judging(Readings(lexicon()), {}, ScriptedWording([LONG]))
+    judging = Judging(TextAnalyzer(lexicon()), {}, ScriptedWording([LONG]))
     await bench.take_over(judges=judging)
     done = await consolidation(OfBench(bench), rules, judging=judging).run(Asked())
     assert list(await bench.live()) == [" ".join(texts)]
@@ -499,7 +501,7 @@ async def test_a_language_model_may_word_what_several_say(
     texts = list(RABBITS)
     await keep_apart(bench, texts, rules)
     wording = ScriptedWording(wordings)
-    judging = Judging(Readings(lexicon()), {}, wording)
+    judging = Judging(TextAnalyzer(lexicon()), {}, wording)
     await bench.take_over(judges=judging)
     await consolidation(OfBench(bench), rules, judging=judging).run(Asked())
     assert [part.text for part in wording.asked[0].parts] == texts

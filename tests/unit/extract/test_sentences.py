@@ -7,10 +7,10 @@ import pytest
 from schemas.codec import EVENT, TURN
 from schemas.events import Remember
 from schemas.turns import Turn
-from streams.extract.core.hearing import heard, recalled_in
 from streams.extract.core.sentences import events_of, is_informative
 from streams.extract.core.stating import only_names
 from streams.extract.core.triggers import Rules, Trigger, fired
+from streams.extract.core.utterances import heard, recalled_in
 from tests.builders import START, turn
 from tests.support.deciding import lexicon
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from schemas.events import Remember
 from schemas.memories import Persistence
-from streams.extract.core.hearing import recalled_in
 from streams.extract.core.synthesis import (
     ANSWER,
     Declined,
@@ -21,6 +20,7 @@ from streams.extract.core.synthesis import (
     understood,
 )
 from streams.extract.core.triggers import Fired, Trigger
+from streams.extract.core.utterances import recalled_in
 from streams.model.identity import decision_id, memory_id
 from tests.builders import event, identity, memory, turn
 

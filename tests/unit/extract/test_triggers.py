@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from schemas.turns import Turn
-from streams.extract.core.hearing import heard, recalled_in
 from streams.extract.core.triggers import (
     Fired,
     Rules,
@@ -14,6 +13,7 @@ from streams.extract.core.triggers import (
     talk_triggers,
     without_request,
 )
+from streams.extract.core.utterances import heard, recalled_in
 from tests.builders import turn
 
 PIER = {"id": 4, "name": "Pier"}

@@ -31,7 +31,7 @@ from streams.stage.core.tombstones import Key
 from streams.stage.flow.judging import Judging
 from streams.stage.flow.writer import catch_up
 from streams.text.lexicon import Lexicon
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from streams.verify.app.auditing import audited
 from streams.verify.app.copies import IndexCopy
 from tests.builders import at_cosine, event, later, policy, unit
@@ -73,7 +73,7 @@ def judging_by(verdicts: Mapping[tuple[str, str], Verdict]) -> Judging:
             return known
         return Verdict.REFINED_BY if event_text == AGAIN else Verdict.DISTINCT
 
-    return Judging(Readings(Lexicon({}, (), {}, {})), {"llm": ScriptedVerifier(said)})
+    return Judging(TextAnalyzer(Lexicon({}, (), {}, {})), {"llm": ScriptedVerifier(said)})
 
 
 @pytest.fixture

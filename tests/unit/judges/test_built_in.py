@@ -17,11 +17,11 @@ from streams.judges.models import PACKAGED
 from streams.model.ports import NoModel
 from streams.model.verdict import Opinion, Pair, of_one_memory
 from streams.text.judge.weighing import RELATIONS
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import event, memory
 
 WEIGHTS_MAX = 30_000_000
-JUDGE = BuiltInVerifier(Readings(english()))
+JUDGE = BuiltInVerifier(TextAnalyzer(english()))
 
 _WORDS = ["Ana", "likes", "tea", "not", "never", "the port is 8443", "at 3 pm", "?", "Oslo", "and"]
 TEXTS = st.one_of(
@@ -70,7 +70,9 @@ def test_exchanging_the_sides_exchanges_refines_and_refined_by(said: str, known:
 def test_a_pair_is_judged_alike_whatever_is_asked_beside_it(texts: list[tuple[str, str]]) -> None:
     pairs = [pair(*two) for two in texts]
     together = opinions(pairs)
-    alone = [opinions([one], BuiltInVerifier(Readings(english())))[0] for one in reversed(pairs)]
+    alone = [
+        opinions([one], BuiltInVerifier(TextAnalyzer(english())))[0] for one in reversed(pairs)
+    ]
     assert together == alone[::-1]
 
 
@@ -144,7 +146,9 @@ async def test_a_missing_or_damaged_file_is_one_line_with_the_remedy(
 ) -> None:
     folder = _broken(tmp_path / name / damage, name, damage)
     with pytest.raises(NoModel, match="pip install --force-reinstall memsieve") as raised:
-        await BuiltInVerifier(Readings(english()), folder).verify([pair("Ana rows.", "Ana skis.")])
+        await BuiltInVerifier(TextAnalyzer(english()), folder).verify(
+            [pair("Ana rows.", "Ana skis.")]
+        )
     assert str(folder / name) in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -155,7 +159,7 @@ async def test_without_the_deep_half_a_policy_of_the_cheap_one_still_works(
     tmp_path: Path, name: str, damage: str
 ) -> None:
     folder = _broken(tmp_path / name / damage, name, damage)
-    judge = BuiltInVerifier(Readings(english()), folder)
+    judge = BuiltInVerifier(TextAnalyzer(english()), folder)
     one = pair("Ana likes tea.", "Ana likes the tea.", 0.97)
     [opinion] = await judge.verify([replace(one, deep=False)])
     assert isinstance(opinion, Opinion)

@@ -24,7 +24,7 @@ from streams.judges.chat import Chat, Endpoint
 from streams.judges.openai_compatible import LlmVerifier, LlmWording
 from streams.judges.prompting import Fenced, Prompt
 from streams.model.merge import Part
-from streams.model.ports import NoAnswer, ToWord, Unusable
+from streams.model.ports import NoAnswer, Unusable, WordingRequest
 from streams.model.verdict import Opinion, Pair
 from tests.builders import START, event, later, memory
 from tests.fakes.clock import StandingClock
@@ -81,13 +81,13 @@ def pair(new: str = "new", known: str = "known", scope: str = "acme/ana", **fiel
     return Pair(event(new, event_id="one", scope=scope, **fields), memory(known, scope=scope), 0.9)
 
 
-def to_word(**fields: Any) -> ToWord:
+def to_word(**fields: Any) -> WordingRequest:
     parts = (
         Part("1", "Ana likes tea.", START, ("Ana", "Ben")),
         Part("2", "Ana likes green tea.", later(48)),
     )
     values: dict[str, Any] = {"scope": "acme/ana", "parts": parts, "characters_max": 40, **fields}
-    return ToWord(**values)
+    return WordingRequest(**values)
 
 
 # What is believed

@@ -18,10 +18,10 @@ from streams.model.merge import (
     sentences,
     worded,
 )
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import later
 
-READINGS = Readings(english())
+READINGS = TextAnalyzer(english())
 HIKES = "Ana hikes every weekend."
 CHESS = "Ben plays chess."
 SHORT = "She brings her camera."

@@ -10,7 +10,7 @@ from schemas.decisions import Insert, Verdict
 from schemas.events import Remember
 from streams.embedding import DEFAULT_MODEL, HASHING
 from streams.model.policy import ANY_MODEL, Expiry
-from streams.model.ports import NoAnswer, ToWord
+from streams.model.ports import NoAnswer, WordingRequest
 from streams.model.verdict import Pair
 from streams.store.app import policies
 from tests.builders import at_cosine, event, later, unit
@@ -37,7 +37,7 @@ def silent(pair: Pair) -> Said:
     return NoAnswer("timeout")
 
 
-def newest(request: ToWord) -> str:
+def newest(request: WordingRequest) -> str:
     """Word a merge by dropping all but the newest text."""
     return request.parts[-1].text
 

@@ -3,10 +3,10 @@
 import pytest
 
 from streams.recall.core.lexical import bm25, hybrid
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.support.deciding import lexicon
 
-READ = Readings(lexicon()).of
+READ = TextAnalyzer(lexicon()).of
 
 
 @pytest.mark.covers("S4.33")

@@ -14,11 +14,11 @@ from streams.model.neighbours import Neighbour
 from streams.model.verdict import Judgement
 from streams.recall.core.loading import Entry, Found, Told, entries, near, tell
 from streams.stage.core.consolidation import Related
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import at_cosine, later, memory, policy, unit
 from tests.support.deciding import lexicon
 
-READINGS = Readings(lexicon())
+READINGS = TextAnalyzer(lexicon())
 MOST = 600
 
 

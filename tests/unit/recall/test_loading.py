@@ -16,7 +16,7 @@ from streams.model.verdict import Opinion, Pair
 from streams.recall.flow import OVER_FETCH, Bounds, How, Loaded, Loader, Wanted
 from streams.stage.flow.judging import Judging
 from streams.store.app import policies
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import at_cosine, identity, later, memory, stored, unit, worded
 from tests.builders import policy as policy_of
 from tests.fakes.embedder import FakeEmbedder
@@ -55,7 +55,9 @@ class World:
     ) -> None:
         self.index = CountingIndex()
         self.judge = ScriptedVerifier(verdicts, name="judge")
-        judging = Judging(Readings(lexicon()), {"built-in": self.judge, "llm": self.judge}, wording)
+        judging = Judging(
+            TextAnalyzer(lexicon()), {"built-in": self.judge, "llm": self.judge}, wording
+        )
         self.loader = Loader(judging, policy or policies.load("default"), bounds)
 
     async def keep(self, texts: Sequence[str], vectors: Sequence[Vector]) -> None:

@@ -15,7 +15,7 @@ from streams.model.policy import JudgeName, WithoutVerdict
 from streams.model.ports import NoAnswer, Verifier
 from streams.model.verdict import Judgement, Opinion, Pair, unsettled
 from streams.stage.flow.judging import Judging, Question
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import event, identity, memory, policy, stored, unit, worded
 from tests.fakes.judges import Said, ScriptedVerifier
 
@@ -39,7 +39,7 @@ def question(
 
 def judging(**verifiers: Verifier) -> Judging:
     names: dict[str, JudgeName] = {"llm": "llm", "built_in": "built-in"}
-    readings = Readings(english(), foreign_language)
+    readings = TextAnalyzer(english(), foreign_language)
     return Judging(readings, {names[name]: one for name, one in verifiers.items()})
 
 

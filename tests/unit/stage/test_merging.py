@@ -10,9 +10,9 @@ from streams.judges.lexicons import english
 from streams.model.merge import Joined, Part
 from streams.model.policy import MergeRule, Plain
 from streams.model.ports import NoAnswer, Wording
-from streams.stage.core.case import Encoded, Unworded
+from streams.stage.core.case import Encoded, PendingMerge
 from streams.stage.flow.merging import Made, Merging
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import START, later
 from tests.fakes.judges import ScriptedWording
 
@@ -25,18 +25,18 @@ NEWER = Part("e1", "Ana's cat is called Whiskers.", later(1))
 BOTH = "Ana adopted a tabby cat in 2023. Ana's cat is called Whiskers."
 
 
-def unworded(*parts: Part, better: str = "m1") -> Unworded:
+def unworded(*parts: Part, better: str = "m1") -> PendingMerge:
     def never(*_: object) -> Change:
         raise AssertionError("the flow calls these, not the merging")
 
     merged: Callable[[Joined, Encoded, tuple[str, ...]], Change] = never
-    return Unworded(parts or (OLDER, NEWER), better, merged)
+    return PendingMerge(parts or (OLDER, NEWER), better, merged)
 
 
 async def made(
-    rule: MergeRule, wording: Wording | None = None, asked: Unworded | None = None
+    rule: MergeRule, wording: Wording | None = None, asked: PendingMerge | None = None
 ) -> Made:
-    return await Merging(Readings(english()), wording).make(asked or unworded(), SCOPE, rule)
+    return await Merging(TextAnalyzer(english()), wording).make(asked or unworded(), SCOPE, rule)
 
 
 @pytest.mark.covers("B44", "S2.12")

@@ -29,7 +29,7 @@ from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.incoming import Received
 from streams.stage.flow.judging import Judging
 from streams.text.lexicon import Lexicon
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import at_cosine, event, later, policy, record, unit
 from tests.fakes.judges import ScriptedVerifier
 from tests.fakes.sentences import SentenceEmbedder
@@ -75,7 +75,7 @@ class World:
         self.index = Counted()
         self.embedder = Embedding()
         self.judge = ScriptedVerifier(lambda _: Verdict.SAME)
-        judging = Judging(Readings(Lexicon({}, (), {}, {})), {"llm": self.judge})
+        judging = Judging(TextAnalyzer(Lexicon({}, (), {}, {})), {"llm": self.judge})
         self._deduplicator = Deduplicator(self.embedder, self.index, self.index, rules, judging)
         self._overlay = Overlay()
 

@@ -6,11 +6,11 @@ from schemas.decisions import Finding
 from streams.judges.language import foreign_language
 from streams.text.guards.registry import IN_ANY_LANGUAGE, examine
 from streams.text.guards.statement import Statement
-from streams.text.reading import Reading, read
+from streams.text.reading import AnalysedText, read
 from tests.support.deciding import lexicon
 
 
-def _read(text: str) -> Reading:
+def _read(text: str) -> AnalysedText:
     return read(text, lexicon(), foreign_language)
 
 

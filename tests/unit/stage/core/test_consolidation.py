@@ -28,7 +28,7 @@ from streams.model.merge import append
 from streams.model.neighbours import Neighbour
 from streams.model.policy import Policy
 from streams.model.verdict import Judgement
-from streams.stage.core.case import Encoded, Unworded
+from streams.stage.core.case import Encoded, PendingMerge
 from streams.stage.core.consolidation import (
     Member,
     Proposal,
@@ -41,14 +41,14 @@ from streams.stage.core.consolidation import (
     proposed,
     unchanged,
 )
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import MODEL, at_cosine, identity, later, memory, policy, stored, unit
 
 SOURCE = Position(topic="memory.events", partition=0, offset=7)
 RULES = policy(merge={"characters_max": 600})
 SAME, REFINES, REFINED_BY = Verdict.SAME, Verdict.REFINES, Verdict.REFINED_BY
 DISTINCT, UNSURE, OVERLAPS = Verdict.DISTINCT, Verdict.UNSURE, Verdict.OVERLAPS
-READINGS = Readings(english())
+READINGS = TextAnalyzer(english())
 Judged = Mapping[tuple[int, int], Verdict | Judgement]
 
 
@@ -106,15 +106,15 @@ def decided(
     *,
     near: float = 0.9,
     braked: bool = False,
-) -> Replace | Ignore | Unworded:
+) -> Replace | Ignore | PendingMerge:
     members = {one.id: Member(one, unit(1)) for one in facts}
     relations = relations_of(facts, judged, near)
     return consolidate(proposal(facts, rules, braked=braked), members, relations)
 
 
-def worded(outcome: Change | Ignore | Unworded) -> Merge:
+def worded(outcome: Change | Ignore | PendingMerge) -> Merge:
     """Make the text of a merge by appending."""
-    assert isinstance(outcome, Unworded)
+    assert isinstance(outcome, PendingMerge)
     joined = append(outcome.parts, READINGS)
     made = outcome.merged(joined, Encoded(unit(1), pack(unit(1), MODEL), truncated=False), ())
     assert isinstance(made, Merge)
@@ -294,7 +294,7 @@ class TestWhatIsDecided:
 
     def test_nobody_is_believed_to_say_all_where_nobody_has_looked(self) -> None:
         """What the policy joins by `merge` alone shows what each of the two adds."""
-        assert isinstance(decided([fact(1), fact(2)], {(2, 1): UNSURE}, near=0.96), Unworded)
+        assert isinstance(decided([fact(1), fact(2)], {(2, 1): UNSURE}, near=0.96), PendingMerge)
 
     def test_what_stands_for_others_keeps_their_wordings(self) -> None:
         replaced = decided([fact(1), fact(2)], {(2, 1): REFINES})
@@ -326,7 +326,7 @@ class TestWhatIsDecided:
         """The longest is left out, until it fits."""
         facts = [fact(1), fact(2, text="Number 2 is what Ana likes most of all."), fact(3)]
         whole = decided(facts, all_pairs(3, OVERLAPS))
-        assert isinstance(whole, Unworded)
+        assert isinstance(whole, PendingMerge)
         assert whole.fewer is not None
         assert whole.bytes_max == sum(len(one.text) for one in facts) + 6
         merge = worded(whole.fewer())
@@ -335,7 +335,7 @@ class TestWhatIsDecided:
 
     def test_where_no_two_fit_both_stay_and_the_evidence_says_why(self) -> None:
         both = decided([fact(1), fact(2)], {(2, 1): OVERLAPS})
-        assert isinstance(both, Unworded)
+        assert isinstance(both, PendingMerge)
         assert both.fewer is not None
         ignored = both.fewer()
         assert isinstance(ignored, Ignore)
@@ -346,7 +346,7 @@ class TestWhatIsDecided:
     def test_where_no_two_fit_one_still_stands_for_what_it_says_in_full(self) -> None:
         judged = {(2, 1): OVERLAPS, (3, 1): OVERLAPS, (3, 2): REFINED_BY}
         both = decided([fact(n) for n in (1, 2, 3)], judged)
-        assert isinstance(both, Unworded)
+        assert isinstance(both, PendingMerge)
         assert both.fewer is not None
         replaced = both.fewer()
         assert isinstance(replaced, Replace)
@@ -354,7 +354,7 @@ class TestWhatIsDecided:
         assert replaced.memory.id == identity(2)
 
     @pytest.mark.covers("S2.12")
-    @pytest.mark.parametrize(("importance", "kind"), [(0.5, Unworded), (0.4, Replace)])
+    @pytest.mark.parametrize(("importance", "kind"), [(0.5, PendingMerge), (0.4, Replace)])
     def test_equally_important_ones_are_joined_where_the_policy_says_so(
         self, importance: float, kind: type
     ) -> None:
@@ -552,8 +552,8 @@ def test_the_order_of_members_and_relations_changes_nothing(
     assert linked(mixed, rules) == linked(pairs, rules)
     first = consolidate(proposal(facts, rules), _members(facts), pairs)
     again = consolidate(proposal(mixed_facts, rules), _members(mixed_facts), mixed)
-    if isinstance(first, Unworded):
-        assert isinstance(again, Unworded)
+    if isinstance(first, PendingMerge):
+        assert isinstance(again, PendingMerge)
         assert worded(first) == worded(again)
     else:
         assert first == again
@@ -597,7 +597,7 @@ def test_a_decision_retires_no_version_that_was_not_seen(
     outcome = consolidate(proposal(facts), _members(facts), pairs)
     if isinstance(outcome, Ignore):
         return
-    made = worded(outcome) if isinstance(outcome, Unworded) else outcome
+    made = worded(outcome) if isinstance(outcome, PendingMerge) else outcome
     seen = {one.id: one.version for one in facts}
     assert all(seen[target.memory_id] == target.version for target in made.targets)
     assert len({target.memory_id for target in made.targets}) == len(made.targets) > 1

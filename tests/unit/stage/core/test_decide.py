@@ -36,12 +36,12 @@ from streams.model.policy import Policy
 from streams.model.verdict import Judgement, Opinion
 from streams.model.wordings import form_of
 from streams.stage.core import survivorship
-from streams.stage.core.case import Case, Encoded, Unworded
+from streams.stage.core.case import Case, Encoded, PendingMerge
 from streams.stage.core.decide import decide, ignore, recognise, reject, rename
 from streams.stage.flow.merging import Merging
 from streams.text.guards.registry import GUARDS
 from streams.text.lexicon import Lexicon
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import MODEL, at_cosine, event, identity, later, memory, policy, unit
 
 PLACE = Position(topic="memory.events", partition=2, offset=7)
@@ -51,7 +51,7 @@ OWN = Encoded(unit(1), pack(unit(1), MODEL), truncated=False)
 WHOLE = Encoded(at_cosine(0.9), pack(at_cosine(0.9), MODEL), truncated=False)
 PART = Encoded(unit(1), pack(unit(1), MODEL), truncated=True)
 OLD = memory("Ana likes sweet grapes.", version=3)
-READINGS = Readings(Lexicon({}, (), {}, {}))
+READINGS = TextAnalyzer(Lexicon({}, (), {}, {}))
 SIMILARITY = {Band.MATCH: 0.97, Band.REVIEW: 0.85, Band.LOG: 0.72, Band.NONE: 0.6}
 
 
@@ -73,10 +73,10 @@ def settled(
 ) -> Change:
     """Decide, with the embedding of a merged text where one is asked for."""
     outcome = decide(asked, encoded, neighbours, [Judgement(v, "test") for v in verdicts])
-    return worded(outcome, asked, whole) if isinstance(outcome, Unworded) else outcome
+    return worded(outcome, asked, whole) if isinstance(outcome, PendingMerge) else outcome
 
 
-def worded(unworded: Unworded, asked: Case, whole: Encoded) -> Change:
+def worded(unworded: PendingMerge, asked: Case, whole: Encoded) -> Change:
     """Complete a merge as the flow does."""
     merging = Merging(READINGS, None)
     made = asyncio.run(merging.make(unworded, asked.event.scope, asked.rules.merge))
@@ -177,7 +177,7 @@ def test_a_contradiction_retires_only_what_it_is_sure_to_contradict(
     made = decide(
         asked, OWN, [near()], [Judgement(Verdict.CONTRADICTS, "built-in", opinion=opinion)]
     )
-    assert not isinstance(made, Unworded)
+    assert not isinstance(made, PendingMerge)
     assert (made.kind, made.evidence.reason) == (kind, reason)
 
 
@@ -268,7 +268,7 @@ def test_a_merge_is_asked_for_its_embedding_and_shows_what_each_adds(
     asked = case()
     known = OLD.model_copy(update={"text": "Sweet grapes please Ana."})
     outcome = decide(asked, OWN, [near(known)], [Judgement(verdict, "test")])
-    assert isinstance(outcome, Unworded)
+    assert isinstance(outcome, PendingMerge)
     text = "Sweet grapes please Ana. Ana likes green grapes."
     made_of = Composition(sentences=(known.text, EVENT.text), origins=(OLD.id, "e1"))
     made = worded(outcome, asked, WHOLE)
@@ -415,7 +415,7 @@ def test_the_surest_verdict_decides_wherever_it_stands(
 
 def test_degraded_judges_are_named_in_the_evidence() -> None:
     made = decide(case(), OWN, [near()], [Judgement(Verdict.SAME, "test", degraded=("llm",))])
-    assert not isinstance(made, Unworded)
+    assert not isinstance(made, PendingMerge)
     assert made.evidence == Evidence(
         reason=Reason.SAME_FACT, neighbours=(compared(Verdict.SAME),), degraded=("llm",)
     )
@@ -556,7 +556,7 @@ class TestGuesses:
 
     RULES = policy(without_verdict={"match": "keep-both", "review": "keep-better"})
 
-    def decided(self, guard: str) -> Change | Unworded:
+    def decided(self, guard: str) -> Change | PendingMerge:
         guess = memory("Ana may like sour grapes.", status=Standing.TENTATIVE)
         found = Finding(guard=guard, outcome="differs", what="test")
         judgement = Judgement(Verdict.DISTINCT, f"guard {guard}", findings=(found,))

@@ -25,15 +25,15 @@ from streams.model.identity import content_key
 from streams.model.merge import append
 from streams.model.neighbours import Stored, rank
 from streams.model.verdict import Judgement
-from streams.stage.core.case import Case, Encoded, Unworded
+from streams.stage.core.case import Case, Encoded, PendingMerge
 from streams.stage.core.decide import decide, ignore, recognise, rename
 from streams.stage.core.ledger import effects
 from streams.stage.core.overlay import Fork, Overlay
 from streams.stage.core.survivorship import retired
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import MODEL, START, at_cosine, carrying, event, identity, policy, stored, unit
 
-READINGS = Readings(english())
+READINGS = TextAnalyzer(english())
 
 ANA = ScopeName("acme/ana")
 BEN = ScopeName("acme/ben")
@@ -62,7 +62,7 @@ def merged(text: str, known: Sequence[Stored], number: int = 0) -> Merge:
     asked = case(text, number)
     near = rank(unit(1), known, bands=policy().bands, floor=0.5, limit=8)
     made = decide(asked, encoded(unit(1)), near, [Judgement(Verdict.UNSURE, "test") for _ in near])
-    assert isinstance(made, Unworded)
+    assert isinstance(made, PendingMerge)
     joined = append(made.parts, READINGS)
     whole = made.merged(joined, encoded(unit(1)), ())
     assert isinstance(whole, Merge)

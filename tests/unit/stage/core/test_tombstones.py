@@ -7,12 +7,12 @@ from streams.model.embedding import similarity, unpack
 from streams.model.neighbours import Stored
 from streams.stage.core.tombstones import Key, Said, Texts, WrongKey, grave, recognised, tombstone
 from streams.text.lexicon import Lexicon
-from streams.text.reading import Readings
+from streams.text.reading import TextAnalyzer
 from tests.builders import MODEL, START, at_cosine, memory, unit
 
 KEY = Key(b"a secret of thirty-two characters")
 OTHER = Key(b"another secret of 32 characters..")
-READ = Readings(Lexicon({}, (), {}, {})).of
+READ = TextAnalyzer(Lexicon({}, (), {}, {})).of
 TEXT = "Ana owes Ben 40 euros."
 
 

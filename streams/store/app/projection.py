@@ -15,7 +15,7 @@ from streams.store.app import wiring
 from streams.store.app.reading import LogTarget
 
 
-class Following:
+class LogProjection:
     """An in-memory projection that reads new decisions on each request. For one event loop."""
 
     def __init__(self, log: Log) -> None:
@@ -52,7 +52,7 @@ async def memories(
     if target.embedded or not target.settings.index.kind.shared:
         if model is not None:
             await require_model(log, model)
-        yield Following(log).index
+        yield LogProjection(log).index
         return
     async with AsyncExitStack() as stack:
         opened = list[Index]()

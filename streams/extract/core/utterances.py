@@ -35,7 +35,7 @@ _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Utterance:
     """A sentence and its speaker."""
 
     by: Speaker
@@ -63,10 +63,10 @@ def recalled_in(turns: Iterable[Turn]) -> Recalled:
     return frozenset(said for said in found if said)
 
 
-def heard(turn: Turn, recalled: Recalled) -> tuple[Heard, ...]:
+def heard(turn: Turn, recalled: Recalled) -> tuple[Utterance, ...]:
     """Return the sentences of a turn that do not repeat recalled text, whoever says them."""
     return tuple(
-        Heard(part.by, sentence)
+        Utterance(part.by, sentence)
         for part in turn.said
         if part.by != "recalled"
         for sentence in spoken(part.text)

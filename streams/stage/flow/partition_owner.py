@@ -87,7 +87,7 @@ class _Owned:
             self.decided.popleft()
 
 
-class Owner:
+class PartitionOwner:
     """Implements ports.Process for memory.events."""
 
     topic = EVENTS.name

@@ -25,7 +25,7 @@ _SAME_WORDS = 1.0
 
 
 @dataclass(frozen=True)
-class Notice:
+class LogLine:
     """A log line: what happened, and to which memories.
 
     `fields` contain no user text; `titles` do, and so are separate.
@@ -40,7 +40,7 @@ Titles: TypeAlias = Mapping[MemoryId, str]
 """The titles of the compared memories."""
 
 
-def notice(decision: Decision, titles: Titles) -> Notice | None:
+def notice(decision: Decision, titles: Titles) -> LogLine | None:
     """Return the notice of a duplicate; None for new, ignored and requested changes."""
     if isinstance(decision, Marker) or not isinstance(decision.event, Remember):
         return None
@@ -54,7 +54,7 @@ def notice(decision: Decision, titles: Titles) -> Notice | None:
     return None
 
 
-def loose(decision: Decision, titles: Titles) -> Notice | None:
+def loose(decision: Decision, titles: Titles) -> LogLine | None:
     """Return the notice that an event was inserted near a memory in the band LOG; None if not."""
     if not isinstance(decision, Insert) or not (near := decision.evidence.neighbours):
         return None
@@ -64,7 +64,7 @@ def loose(decision: Decision, titles: Titles) -> Notice | None:
     return _of(decision, "similar memory kept", "insert", {"similar": near[0].memory_id}, called)
 
 
-def checked(decision: Decision) -> Notice | None:
+def checked(decision: Decision) -> LogLine | None:
     """Return the notice of an event's nearest similarity and outcome; None for requests."""
     if isinstance(decision, Marker) or not isinstance(decision.event, Remember):
         return None
@@ -75,10 +75,10 @@ def checked(decision: Decision) -> Notice | None:
         "event_id": decision.event.event_id,
         "similarity": _nearest(decision),
     }
-    return Notice("event checked", fields, {"candidate_title": decision.event.title})
+    return LogLine("event checked", fields, {"candidate_title": decision.event.title})
 
 
-def unworded(decision: Decision) -> Notice | None:
+def unworded(decision: Decision) -> LogLine | None:
     """Return the notice that a model gave no merged text, with the fallback used; None if not."""
     if isinstance(decision, Marker):
         return None
@@ -92,7 +92,7 @@ def unworded(decision: Decision) -> Notice | None:
         "scope": decision.event.scope,
         "event_id": decision.event.event_id,
     }
-    return Notice("merge failed", fields, {})
+    return LogLine("merge failed", fields, {})
 
 
 def compared(decision: Decision) -> int:
@@ -106,7 +106,7 @@ def _of(
     action: str,
     more: Mapping[str, object],
     titles: Mapping[str, object],
-) -> Notice:
+) -> LogLine:
     event, memory = decision.event, decision.memory
     fields = {
         "action": action,
@@ -118,7 +118,7 @@ def _of(
     }
     said = event.title if isinstance(event, Remember) else None
     called = {"candidate_title": said, "memory_title": memory.title, **titles}
-    return Notice(what, fields, called)
+    return LogLine(what, fields, called)
 
 
 def _nearest(decision: OnEvent) -> float | None:

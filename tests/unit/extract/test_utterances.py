@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.extract.core.hearing import echoes, heard, recalled_in, spoken, words
+from streams.extract.core.utterances import echoes, heard, recalled_in, spoken, words
 from tests.builders import turn
 
 STAIR = "The ninth stair breaks under a heavy load."

@@ -12,18 +12,18 @@ from pydantic_core import from_json
 from schemas.base import TEXT_MAX, EventId, ScopeName
 from schemas.topics import EVENTS
 from streams.model.identity import content_key, decision_id
-from streams.model.ports import Decided, Foreseeing, Index, Outgoing
+from streams.model.ports import Decided, Index, Outgoing, PrefetchingEmbedder
 
 
 @dataclass(frozen=True)
-class Foresight:
+class Prefetcher:
     """Finds the texts that neither index nor log knows, and passes them to the embedder."""
 
-    embedder: Foreseeing
+    embedder: PrefetchingEmbedder
     index: Index
     decided: Decided
 
-    async def look_at(self, records: Sequence[Outgoing]) -> None:
+    async def prefetch(self, records: Sequence[Outgoing]) -> None:
         """Start to encode the new texts of records that will soon be decided."""
         events = [said for record in records if (said := _said(record)) is not None]
         new = [event for event in events if not self.embedder.is_known(event.text)]

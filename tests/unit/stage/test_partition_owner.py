@@ -19,7 +19,7 @@ from streams.model.ports import Committed, Fatal, NotYet, Outgoing, Transient
 from streams.stage.flow.decisions import INDEXED, DecisionsReader
 from streams.stage.flow.deduplicate import Deduplicator
 from streams.stage.flow.incoming import FORWARDED_HEADER
-from streams.stage.flow.owner import Limits, Owner
+from streams.stage.flow.partition_owner import Limits, PartitionOwner
 from streams.stage.flow.takeover import applied, require_log
 from streams.stage.flow.writer import Writer
 from tests.builders import event, judging, later, policy, unit
@@ -49,8 +49,8 @@ class Bench:
         deduplicator: Deduplicator,
         token: str = "o1",
         limits: Limits | None = None,
-    ) -> Owner:
-        return Owner(
+    ) -> PartitionOwner:
+        return PartitionOwner(
             deduplicator,
             self.log,
             self.index,
@@ -355,7 +355,7 @@ class TestWhatCannotBeRelied:
         (tmp_path / "new").mkdir()
         other = Bench(tmp_path / "new", token="other")
         await known(other)
-        stranger = Owner(
+        stranger = PartitionOwner(
             other.deduplicator,
             bench.log,
             other.index,

@@ -12,8 +12,8 @@ from streams.embedding.remembering import RememberingEmbedder
 from streams.index.exact import ExactIndex
 from streams.model.embedding import Embedded
 from streams.model.ports import Outgoing, Transient
-from streams.stage.flow.foresight import Foresight
-from streams.store.app.intake import Batch, ahead
+from streams.stage.flow.prefetch import Prefetcher
+from streams.store.app.batches import Batch, ahead
 from tests.builders import event, stored, unit
 from tests.fakes.embedder import FakeEmbedder
 from tests.support.deciding import NothingBefore
@@ -89,13 +89,13 @@ async def test_only_what_neither_index_nor_log_has_is_encoded_ahead() -> None:
     embedder = RememberingEmbedder(inner)
     index = ExactIndex()
     await index.write([stored("tea", unit(1))])
-    foresight = Foresight(embedder, index, NothingBefore())
+    foresight = Prefetcher(embedder, index, NothingBefore())
     records = [
         published(event("TEA")),
         published(event("cake")),
         Outgoing(EVENTS.name, 0, None, b"no event"),
     ]
-    await foresight.look_at(records)
+    await foresight.prefetch(records)
     await embedder.embed(["cake"])
     assert inner.asked == [["cake"]]
 
@@ -103,10 +103,10 @@ async def test_only_what_neither_index_nor_log_has_is_encoded_ahead() -> None:
 async def test_every_batch_comes_once_in_order_and_is_looked_at_before_its_turn() -> None:
     told: list[str] = []
 
-    async def look_at(records: Sequence[Outgoing]) -> None:
+    async def prefetch(records: Sequence[Outgoing]) -> None:
         told.append(f"looked at {records[0].value.decode()}")
 
-    async for _, records in ahead(three(), look_at):
+    async for _, records in ahead(three(), prefetch):
         told.append(f"turn of {records[0].value.decode()}")
         await asyncio.sleep(0.01)
     assert told == ["turn of 0", "looked at 1", "turn of 1", "looked at 2", "turn of 2"]
@@ -118,12 +118,12 @@ async def test_a_batch_that_cannot_be_read_ends_the_loop_with_its_error() -> Non
             yield batch
             raise Transient("the file is gone")
 
-    async def look_at(_: Sequence[Outgoing]) -> None: ...
+    async def prefetch(_: Sequence[Outgoing]) -> None: ...
 
     seen: list[Batch] = []
 
     async def read() -> None:
-        async for batch in ahead(broken(), look_at):
+        async for batch in ahead(broken(), prefetch):
             seen.append(batch)  # noqa: PERF401 - what came before the error counts
 
     with pytest.raises(Transient):

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.decisions import Change
 from streams.model.ports import NoAnswer
-from streams.stage.core.noticing import Titles, checked, compared, loose, notice, unworded
+from streams.stage.core.decision_lines import Titles, checked, compared, loose, notice, unworded
 from tests.builders import at_cosine, event, later, unit
 from tests.support.deciding import World
 

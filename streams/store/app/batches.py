@@ -24,14 +24,14 @@ async def batches(
 
 
 async def ahead(
-    batches: AsyncGenerator[Batch], look_at: Callable[[Sequence[Outgoing]], Awaitable[None]]
+    batches: AsyncGenerator[Batch], prefetch: Callable[[Sequence[Outgoing]], Awaitable[None]]
 ) -> AsyncGenerator[Batch]:
-    """Yield batches; prefetch the next one and pass it to `look_at` while one is worked on."""
+    """Yield batches; prefetch the next one and pass it to `prefetch` while one is worked on."""
 
     async def following() -> Batch | None:
         batch = await anext(batches, None)
         if batch is not None:
-            await look_at(batch[1])
+            await prefetch(batch[1])
         return batch
 
     async with aclosing(batches):
