@@ -13,7 +13,6 @@ from streams.consolidate.core.redundancy import ALERT
 from streams.dedupe_store.app import deduping, opening
 from streams.dedupe_store.app.deduping import Deduped
 from streams.dedupe_store.core import Columns
-from streams.dedupe_store.world.exports import rows_of
 from streams.memories_md.cli.clean import clean, take_back
 from streams.model.embedding import Vector
 from streams.model.policy import Policy
@@ -37,8 +36,9 @@ def dedupe(
         typer.Argument(
             metavar="SOURCE",
             help=(
-                "A Memories.md (*.md); JSON Lines or CSV; a JSON export of Chroma or mem0; a "
-                "Qdrant server's URL, or a directory of Qdrant's Python client."
+                "A Memories.md (*.md); JSON Lines or CSV; an export of mem0, redis "
+                "agent-memory-server or Chroma; a Qdrant server's URL, or a directory of Qdrant's "
+                "Python client."
             ),
         ),
     ],
@@ -234,8 +234,6 @@ def _of_file(source: str) -> list[Mapping[str, Any]]:
     """Read an export, or lines. Raises UsageError where a line is no row."""
     [lines] = rows.sources([source])
     try:
-        if source.endswith(".json") and (listed := rows_of(Path(source))) is not None:
-            return list(listed)
         found: list[Mapping[str, Any]] = []
         for line in lines.lines(None):
             if isinstance(line.row, Poison):

@@ -111,11 +111,13 @@ def turns_scope(template: str | None) -> str | None:
         raise UsageError(f"--scope {template}: {error}") from error
 
 
-def sources(files: Sequence[str], format_: str | None = None) -> list[FileSource]:
+def sources(
+    files: Sequence[str], format_: str | None = None, *, exports: bool = False
+) -> list[FileSource]:
     """Look into every file before anything is done with the first."""
     layout = _layout(format_)
     try:
-        return [FileSource(path, layout) for path in files]
+        return [FileSource(path, layout, exports=exports) for path in files]
     except Fatal as error:
         raise UsageError(str(error)) from error
 
@@ -133,7 +135,8 @@ def opened(files: Sequence[str], format_: str | None, named: Named) -> list[Rows
 
     Raises UsageError where a column that is named is not there, or the text cannot be told.
     """
-    return [_read_as(source, named) for source in sources(files, format_)]
+    exports = named.text is named.id is named.time is None
+    return [_read_as(source, named) for source in sources(files, format_, exports=exports)]
 
 
 def turns(files: Sequence[str]) -> list[Rows]:
@@ -151,7 +154,7 @@ def _read_as(source: FileSource, named: Named) -> Rows:
         scope = _scope_of_file(source.name)
     kinds = any("kind" in row for row in rows) and not are_events(rows)
     mapping = mapping_of(guess, named, scope, kinds=kinds)
-    source.reading = repr(mapping)
+    source.reading = repr(mapping) + ("" if source.export is None else source.export.name)
     _tell(source, guess, named, mapping)
     return Rows(source, mapping)
 
@@ -249,7 +252,9 @@ def _taken(guess: Guess, named: Named, mapping: FieldMapping | None) -> str:
 
 def _read(source: FileSource) -> str:
     shape = source.shape
-    how = ["a JSON document"] if shape.layout == "json" else []
+    how = [] if source.export is None else [f"an export of {source.export.name}"]
+    if shape.layout == "json" and not how:
+        how.append("a JSON document")
     if shape.encoding != UTF_8:
         how.append(_ENCODINGS.get(shape.encoding, shape.encoding.upper()))
     if shape.delimiter != ",":

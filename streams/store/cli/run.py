@@ -70,8 +70,9 @@ def run(
     """Decide every row of the files, and keep the memories in a store.
 
     Which columns hold text, scope, id and time is guessed where no option says so, and told. Rows
-    that are events are taken as they are. Other columns named like an event's fields are used as
-    those, the rest becomes metadata.
+    that are events are taken as they are; an export of mem0, redis agent-memory-server, LangMem or
+    Chroma is known by its content. Other columns named like an event's fields are used as those,
+    the rest becomes metadata.
     """
     settings = options.load(
         config,

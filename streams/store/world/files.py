@@ -9,16 +9,18 @@ import re
 import sys
 import zlib
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
+from schemas.codec import Unreadable
 from streams.model.ports import Fatal, Line, Mark, Poison
+from streams.store.core.exports import Format, entries, format_of, may_be_document
 from streams.store.core.shapes import UTF_8, Layout, Shape, decoded, shape_of
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ Reading waits until a pipe has delivered so much: no more than the rows of a bat
 _CHUNK_BYTES = 65_536
 _CSV_FIELD_MAX = 1_048_576
 """An unclosed quote swallows the following lines up to this size, into one dead letter."""
+
+DOCUMENT_BYTES_MAX = 2_147_483_648
+"""A document of one object is held in memory as a whole."""
 
 STDIN = "-"
 _GZIP = b"\x1f\x8b"
@@ -61,10 +66,10 @@ class FileSource:
     Its name is the file's without directory and `.gz`: moved or compressed, it is the same source.
     A pipe is read as standard input, however it was opened. `reading` identifies what else decides
     what a line becomes: a mark made under another reading does not match, and everything is read
-    again.
+    again. With `exports`, the rows of another program's export are read by its format.
     """
 
-    def __init__(self, path: str, layout: Layout | None = None) -> None:
+    def __init__(self, path: str, layout: Layout | None = None, *, exports: bool = False) -> None:
         """Inspect the beginning. Raises Fatal if nothing can be read."""
         piped = path == STDIN or (Path(path).exists() and not _is_stored(Path(path)))
         self.place = "stdin" if path == STDIN else _text(path)
@@ -82,15 +87,21 @@ class FileSource:
             if self._in_parquet:
                 layout, packed = "jsonl", self._beginning_of_table()
             head = _unpacked(packed, path)
+            self._in_document = layout is None and self._is_document(head)
+            if self._in_document:
+                layout, packed = "jsonl", self._beginning_of_document()
+                head = packed
             whole = len(packed) < HEAD_BYTES and len(head) < HEAD_BYTES
             self.shape: Shape = shape_of(head, self.name, layout, whole=whole)
             beginning = decoded(head[self.shape.mark :], self.shape.encoding, whole=whole)
-        self._sample = partial(_sampled, beginning, self.shape, whole=whole)
+            self._sample = partial(_sampled, beginning, self.shape, whole=whole)
+            written_so = exports and self.shape.layout != "csv"
+            self.export = _export(self._sample()) if written_so else None
 
     def sample(self) -> list[Line]:
         """Return the rows of the beginning. Raises Fatal if the header is invalid."""
         with self._told():
-            return self._sample()
+            return [self._read(line) for line in self._sample()]
 
     def progress(self) -> Progress:
         """Return how far reading has got."""
@@ -103,10 +114,15 @@ class FileSource:
 
     def lines(self, after: Mark | None) -> Iterator[Line]:
         skipped = after.line if after is not None and self._begins_with(after) else 0
-        yield from (line for line in self._all_lines() if line.number > skipped)
+        yield from (self._read(line) for line in self._all_lines() if line.number > skipped)
 
     def mark(self, line: int, *, complete: bool) -> Mark:
         return Mark(line, self._digest.hexdigest(), complete)
+
+    def _read(self, line: Line) -> Line:
+        if self.export is None or isinstance(line.row, Poison):
+            return line
+        return replace(line, row=self.export.read(line.row))
 
     def _begins_with(self, mark: Mark) -> bool:
         """Return whether the bytes up to the mark are unchanged since."""
@@ -138,6 +154,17 @@ class FileSource:
         with self._bytes() as raw:
             return io.BufferedReader(_table(raw)).read(HEAD_BYTES)
 
+    def _is_document(self, head: bytes) -> bool:
+        """Return whether the whole file is one object that holds an export's rows."""
+        if not (self.resumable and may_be_document(head.decode("utf-8-sig", "replace"))):
+            return False
+        with self._bytes() as raw:
+            return _listed(raw) is not None
+
+    def _beginning_of_document(self) -> bytes:
+        with self._bytes() as raw:
+            return (_listed(raw) or io.BytesIO()).read(HEAD_BYTES)
+
     @contextmanager
     def _opened(self) -> Generator["_Stream"]:
         """Open the file, decompressed and in UTF-8."""
@@ -147,8 +174,10 @@ class FileSource:
                 self._table = _table(raw)
                 yield io.BufferedReader(self._table)
                 return
-            packed = raw.peek(len(_GZIP)).startswith(_GZIP)
-            stream = gzip.GzipFile(fileobj=raw) if packed else raw
+            if self._in_document:
+                yield _listed(raw) or io.BytesIO()
+                return
+            stream = _unzipped(raw)
             stream.read(self.shape.mark)
             yield stream if self.shape.encoding == UTF_8 else _Recoded(stream, self.shape.encoding)
 
@@ -236,6 +265,37 @@ def _table(raw: io.BufferedReader) -> "JsonLines":
             "it is a Parquet file: pip install 'memsieve[parquet]', or save it as CSV or JSON Lines"
         ) from error
     return JsonLines(raw)
+
+
+def _unzipped(raw: io.BufferedReader) -> io.BufferedReader | gzip.GzipFile:
+    return gzip.GzipFile(fileobj=raw) if raw.peek(len(_GZIP)).startswith(_GZIP) else raw
+
+
+def _listed(raw: io.BufferedReader) -> io.BytesIO | None:
+    """Return the rows of a document as JSON Lines; None if it holds those of no known export.
+
+    Raises Fatal if it is too large, or its parts do not fit together.
+    """
+    content = _unzipped(raw).read(DOCUMENT_BYTES_MAX + 1)
+    if len(content) > DOCUMENT_BYTES_MAX:
+        raise Fatal(f"it is longer than {DOCUMENT_BYTES_MAX:,} bytes; export it in parts")
+    try:
+        found = entries(from_json(content.removeprefix(b"\xef\xbb\xbf"), allow_inf_nan=False))
+    except Unreadable as error:
+        raise Fatal(str(error)) from error
+    except ValueError:
+        return None
+    if found is None or format_of(_objects(found)) is None:
+        return None
+    return io.BytesIO(b"".join(to_json(one) + b"\n" for one in found))
+
+
+def _objects(found: Sequence[object]) -> list[dict[str, Any]]:
+    return [cast("dict[str, Any]", one) for one in found if isinstance(one, dict)]
+
+
+def _export(sample: list[Line]) -> Format | None:
+    return format_of([line.row for line in sample if not isinstance(line.row, Poison)])
 
 
 def _is_stored(path: Path) -> bool:

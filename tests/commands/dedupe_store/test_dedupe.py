@@ -190,7 +190,7 @@ def test_a_collection_of_a_server_is_copied_into_a_new_one(
     [
         (["nothing.jsonl"], "cannot be read"),
         (["bad.jsonl"], "bad.jsonl:1"),
-        (["bad.json"], "is not JSON"),
+        (["bad.json"], "bad.json:1: not JSON"),
         (["good.jsonl", "--out", "good.jsonl"], "there already"),
         (["good.jsonl", "--out", "a", "--collection", "b"], "two places"),
         (["good.jsonl", "--collection", "b"], "--out FILE"),

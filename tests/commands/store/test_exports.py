@@ -1,0 +1,131 @@
+"""Exports of other memory stores: told apart by content, and read as rows of ours."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.model.ports import Fatal
+from streams.stage.core.mapping import FieldMapping, event_fields
+from streams.store.world.files import FileSource
+from tests.commands.conftest import Memsieve
+
+PEERS = Path(__file__).parents[3] / "examples" / "peers"
+
+
+def rows(path: Path) -> tuple[str | None, list[dict[str, Any]]]:
+    source = FileSource(str(path), exports=True)
+    found = [line.row for line in source.lines(None)]
+    assert str([line.row for line in source.sample()]) == str(found)
+    name = None if source.export is None else source.export.name
+    return name, [row if isinstance(row, dict) else {"poison": str(row)} for row in found]
+
+
+def event(row: dict[str, Any]) -> dict[str, Any]:
+    found = event_fields(row, FieldMapping())
+    return {name: value for name, value in found.items() if name not in {"kind", "schema_version"}}
+
+
+def test_mem0() -> None:
+    name, [first, changed, agents, _] = rows(PEERS / "mem0.json")
+    assert name == "mem0"
+    assert event(first) == {
+        "scope": "ana",
+        "text": "Ana lives in Lyon.",
+        "event_id": "5b0c1f1e-1",
+        "occurred_at": "2026-03-02T09:00:00+00:00",
+        "session": "chat-1",
+        "metadata": {
+            "category": "home",
+            "hash": "h0",
+            "created_at": "2026-03-02T09:00:00+00:00",
+            "updated_at": "2026-03-02T09:00:00+00:00",
+            "user_id": "ana",
+            "run_id": "chat-1",
+        },
+    }
+    assert event(changed)["occurred_at"] == "2026-03-04T09:00:00+00:00"  # when it was written last
+    assert (agents["scope"], agents["metadata"]["actor_id"]) == ("coder", "june")
+
+
+def test_redis_agent_memory_server() -> None:
+    name, [first, _, trip, _] = rows(PEERS / "redis.json")
+    assert name == "redis agent-memory-server"
+    found = event(first)
+    assert (found["scope"], found["event_id"], found["session"]) == ("acme/bo", "01JNA1", "s-1")
+    assert (found["tags"], found["entities"]) == (["work"], ["Bo", "Lisbon"])
+    assert trip["metadata"]["event_date"] == "2026-03-01T07:00:00Z"
+
+
+def test_langmem() -> None:
+    name, [said, _, nested, card] = rows(PEERS / "langmem.json")
+    assert name == "LangMem"
+    assert (event(said)["scope"], said["text"]) == ("memories/cleo", "Cleo is allergic to peanuts.")
+    assert (nested["text"], nested["event_id"]) == ("Cleo prefers dark mode.", "profile")
+    assert nested["metadata"]["kind"] == "Memory"
+    assert "text" not in card  # a form, not a sentence
+
+
+def test_chroma() -> None:
+    name, [first, _, third, empty] = rows(PEERS / "chroma.json")
+    assert name == "Chroma"
+    assert (first["scope"], first["event_id"], first["session"]) == ("dana", "c1", "x")
+    assert (third["text"], third["metadata"]) == ("Dana's car is red.", {"source": "note.md"})
+    assert "text" not in empty
+
+
+@pytest.mark.parametrize("name", ["mem0", "redis", "langmem", "chroma"])
+def test_gzipped_or_on_one_line_it_is_the_same(tmp_path: Path, name: str) -> None:
+    document = json.loads((PEERS / f"{name}.json").read_text("utf-8"))
+    packed = tmp_path / f"{name}.json.gz"
+    packed.write_bytes(gzip.compress(json.dumps(document).encode()))
+    assert rows(packed) == rows(PEERS / f"{name}.json")
+
+
+def test_one_longer_than_what_is_looked_at_is_read_to_its_end(tmp_path: Path) -> None:
+    many = [{"id": f"m{n}", "memory": "Ana likes tea. " * 9, "user_id": "ana"} for n in range(1000)]
+    (tmp_path / "many.json").write_text(json.dumps({"count": 1000, "results": many}))
+    source = FileSource(str(tmp_path / "many.json"), exports=True)
+    assert source.export is not None
+    assert [line.number for line in source.lines(None)] == list(range(1, 1001))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{"text": "Ana likes tea.", "items": [{"sku": 1}]}, {"id": 1, "key": "a", "value": {}}],
+    ids=["a-list-in-a-row", "part-of-the-marks"],
+)
+def test_what_is_no_export_is_read_as_before(tmp_path: Path, row: dict[str, Any]) -> None:
+    (tmp_path / "rows.json").write_text(json.dumps(row))
+    assert rows(tmp_path / "rows.json") == (None, [row])
+
+
+def test_a_broken_entry_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    entries = [{"id": "a", "memory": "Ana likes tea."}, "lost", {"id": "b", "memory": "Bo sings."}]
+    (tmp_path / "mem0.json").write_text(json.dumps({"results": entries}))
+    _, [first, broken, last] = rows(tmp_path / "mem0.json")
+    assert "is not a JSON object" in broken["poison"]
+    assert (first["scope"], last["scope"]) == ("imported", "imported")
+
+
+def test_metadata_takes_the_place_of_no_column(tmp_path: Path) -> None:
+    given = {"id": "a", "memory": "Ana likes tea.", "metadata": {"id": "b", "memory": "c", "d": 1}}
+    (tmp_path / "mem0.json").write_text(json.dumps([given]))
+    _, [row] = rows(tmp_path / "mem0.json")
+    assert (row["event_id"], row["text"], row["metadata"]) == ("a", "Ana likes tea.", {"d": 1})
+
+
+def test_an_export_of_chroma_without_texts_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "chroma.json").write_text(json.dumps({"ids": ["a"], "documents": None}))
+    with pytest.raises(Fatal, match="not of one length"):
+        FileSource(str(tmp_path / "chroma.json"))
+
+
+def test_named_columns_are_those_of_the_export(memsieve: Memsieve) -> None:
+    path = str(PEERS / "redis.json")
+    ours = memsieve("try", path, "--scope-field", "team/{user_id}")
+    assert "read as an export of redis agent-memory-server" in ours.err
+    theirs = memsieve("try", path, "--text-field", "text", "--scope-field", "user_id")
+    assert (theirs.code, "export of" in theirs.err) == (0, False)
