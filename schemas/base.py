@@ -58,7 +58,7 @@ def _storable(text: str) -> str:
 
 def _printable(name: str) -> str:
     """Refuse control characters and line breaks: names appear in logs, keys and terminals."""
-    return _refuse(_UNPRINTABLE, name)
+    return name if name.isprintable() else _refuse(_UNPRINTABLE, name)
 
 
 def _not_blank(text: str) -> str:
@@ -194,6 +194,10 @@ class Record(BaseModel):
         object.__setattr__(made, "__pydantic_extra__", None)
         object.__setattr__(made, "__pydantic_private__", None)
         return made
+
+    def changed(self, **fields: object) -> Self:
+        """Return the record with other values in some fields, as unchecked as in `trusted`."""
+        return self.trusted(**{**self.__dict__, **fields})
 
     def compact(self) -> Self:
         """Return the record without what pydantic notes of it alone: 2 KiB and more of a memory."""

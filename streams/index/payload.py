@@ -4,6 +4,7 @@ One point per memory, with a vector for each wording: a multivector, compared by
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ _CONTENTS = "decided_on"
 _MEMORY = "memory"
 _CONTRADICTED_AT = "contradicted_at"
 _WORDED_AT = "worded_at"
+_REMEMBERED = 1_024
+"""How many memories are cached, each with the JSON text that it was read from, at some 5 KiB: owner
+and writer read the same ones within a batch, and so do the searches of events that are alike."""
 SEARCHED = (_MEMORY,)
 """The payload fields that a search needs."""
 WHOLE = (_MEMORY, DECISION_IDS, _CONTENTS, CONTRADICTED, _CONTRADICTED_AT, _WORDED_AT)
@@ -37,18 +41,20 @@ def to_payload(stored: Stored) -> dict[str, Any]:
     The engine's own JSON would round large numbers.
     """
     memory = stored.memory
-    return {
+    fields: dict[str, Any] = {
         SCOPE: memory.scope,
         CONTENT_KEY: list(memory.content_keys),
         STATUS: memory.status.value,
         VERSION: memory.version,
         DECISION_IDS: [identity for identity, _ in stored.decided],
         _CONTENTS: [key for _, key in stored.decided],
-        CONTRADICTED: [identity for identity, _ in stored.contradicted],
-        _CONTRADICTED_AT: [version for _, version in stored.contradicted],
         _WORDED_AT: stored.worded_at,
         _MEMORY: memory.model_dump_json(),
     }
+    if stored.contradicted:
+        fields[CONTRADICTED] = [identity for identity, _ in stored.contradicted]
+        fields[_CONTRADICTED_AT] = [version for _, version in stored.contradicted]
+    return fields
 
 
 def vectors_of(stored: Stored) -> list[Vector]:
@@ -68,7 +74,7 @@ def from_payload(payload: Mapping[str, Any] | None, vectors: object) -> Stored:
     """
     try:
         fields = payload or {}
-        memory = Memory.model_validate_json(fields[_MEMORY])
+        memory = _memory(fields[_MEMORY])
         vector, variants = _read(memory, vectors)
         pairs = zip(fields.get(DECISION_IDS, ()), fields.get(_CONTENTS, ()), strict=True)
         decided = tuple((DecisionId(identity), ContentKey(key)) for identity, key in pairs)
@@ -103,6 +109,11 @@ def contradicting(found: Iterable[Stored], ids: Sequence[MemoryId]) -> dict[Memo
             if identity in wanted:
                 held.setdefault(identity, []).append(stored)
     return held
+
+
+@lru_cache(_REMEMBERED)
+def _memory(written: str) -> Memory:
+    return Memory.model_validate_json(written)
 
 
 def _read(memory: Memory, vectors: object) -> tuple[Vector | None, dict[ContentKey, Vector]]:

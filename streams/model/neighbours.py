@@ -1,7 +1,7 @@
 """An event's nearest neighbours: candidates from index and overlay, measured and ranked."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from schemas.base import ContentKey, DecisionId, MemoryId
 from schemas.decisions import Band
@@ -56,9 +56,14 @@ class Stored:
         """
         known = self.variants if before is None else {**before.variants, **self.variants}
         keys = (variant.content_key for variant in self.memory.variants)
-        kept = {key: known[key] for key in keys if key in known}
-        vector = before.vector if before is not None and self.vector is None else self.vector
-        return replace(self, vector=vector, variants=kept)
+        return Stored(
+            self.memory,
+            before.vector if before is not None and self.vector is None else self.vector,
+            self.decided,
+            {key: known[key] for key in keys if key in known},
+            self.contradicted,
+            self.worded_at,
+        )
 
     def nearest(self, vector: Vector) -> tuple[float, ContentKey] | None:
         """Return the highest similarity and its wording, first of ties; None without vectors."""

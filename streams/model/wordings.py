@@ -40,7 +40,7 @@ def of(memory: Memory) -> list[Variant]:
     The shown text's count is the memory's, minus those of its variants, but at least 1.
     """
     others = sum(variant.seen for variant in memory.variants)
-    shown = Variant(
+    shown = Variant.trusted(
         text=memory.text,
         content_key=memory.content_key,
         seen=max(1, memory.observation_count - others),
@@ -149,13 +149,11 @@ def form_of(text: str) -> tuple[str, ...]:
 def _united(known: Variant, other: Variant) -> Variant:
     first = min(known, other, key=lambda one: (one.first_seen_at, one.content_key))
     sources = dict.fromkeys([*known.sources, *other.sources])
-    return first.model_copy(
-        update={
-            "seen": known.seen + other.seen,
-            "sources": tuple(sources)[:SOURCES_MAX],
-            "first_seen_at": min(known.first_seen_at, other.first_seen_at),
-            "last_seen_at": max(known.last_seen_at, other.last_seen_at),
-        }
+    return first.changed(
+        seen=known.seen + other.seen,
+        sources=tuple(sources)[:SOURCES_MAX],
+        first_seen_at=min(known.first_seen_at, other.first_seen_at),
+        last_seen_at=max(known.last_seen_at, other.last_seen_at),
     )
 
 

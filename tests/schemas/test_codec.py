@@ -548,6 +548,16 @@ def test_a_trusted_record_travels_as_a_checked_one_does() -> None:
     assert born.compact() is born
 
 
+def test_a_changed_record_is_a_copy_with_other_values() -> None:
+    checked = Memory.model_validate(
+        survivorship.born(event(), MemoryId(identity(1)), truncated=False).model_dump()
+    )
+    changed, copied = checked.changed(pinned=True), checked.model_copy(update={"pinned": True})
+    assert (checked.pinned, changed.pinned) == (False, True)
+    assert changed == copied
+    assert changed.model_dump_json() == copied.model_dump_json()
+
+
 def test_a_copy_of_a_trusted_record_leaves_the_others_alone() -> None:
     born = survivorship.born(event(), MemoryId(identity(1)), truncated=False)
     changed = born.model_copy(update={"pinned": True})

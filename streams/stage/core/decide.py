@@ -514,12 +514,14 @@ def _part_of_event(event: Remember) -> Part:
 
 def _insert(case: Case, encoded: Encoded, evidence: Evidence) -> Insert:
     memory = survivorship.born(case.event, case.new_memory_id, truncated=encoded.truncated)
-    return Insert(
+    return Insert.trusted(
+        schema_version=1,
         decision_id=case.decision_id,
         event=case.event,
         source=case.source,
         policy_id=case.policy.id,
         evidence=evidence,
+        kind="insert",
         memory=memory,
         embedding=encoded.embedding,
     )
@@ -528,12 +530,14 @@ def _insert(case: Case, encoded: Encoded, evidence: Evidence) -> Insert:
 def _reinforce(
     case: Case, known: Memory, evidence: Evidence, embedding: Embedding | None
 ) -> Reinforce:
-    return Reinforce(
+    return Reinforce.trusted(
+        schema_version=1,
         decision_id=case.decision_id,
         event=case.event,
         source=case.source,
         policy_id=case.policy.id,
         evidence=evidence,
+        kind="reinforce",
         memory=survivorship.seen_again(known, case.event),
         target=target_of(known),
         embedding=embedding,
@@ -557,4 +561,4 @@ def _replace(
 
 def target_of(memory: Memory) -> Target:
     """Return a memory as a target, at its current version."""
-    return Target(memory_id=memory.id, version=memory.version)
+    return Target.trusted(memory_id=memory.id, version=memory.version)

@@ -57,13 +57,12 @@ def effects(decision: Decision) -> list[Effect]:
                 decision.memory,
                 unpack(decision.embedding),
                 _decided(decision),
-                contradicted=_contradicted(decision),
+                _variants(decision),
+                _contradicted(decision),
                 worded_at=decision.memory.version,
             )
             if isinstance(decision, Insert):
                 return [stored]
-            variants = _worded(decision.memory, decision.variant_embeddings)
-            stored = replace(stored, variants=variants)
             superseded = Superseded(
                 by=decision.memory.id,
                 at=decision.event.occurred_at,
@@ -76,8 +75,15 @@ def effects(decision: Decision) -> list[Effect]:
             ]
             return [stored, *retired]
         case Reinforce():
-            reinforced = Stored(decision.memory, None, _decided(decision), _wording_of(decision))
-            return [replace(reinforced, contradicted=_contradicted(decision))]
+            return [
+                Stored(
+                    decision.memory,
+                    None,
+                    _decided(decision),
+                    _wording_of(decision),
+                    _contradicted(decision),
+                )
+            ]
         case Revise():
             found = [_revised(Stored, one, _decided(decision)) for one in decision.memories]
             return [replace(one, contradicted=_settled(one.memory, decision)) for one in found]
@@ -216,21 +222,30 @@ def advance(before: Stored | None, effect: Effect, *, holed: bool = False) -> St
     if retires:
         retired = survivorship.retired(before.memory, effect.superseded)
         return replace(before, memory=retired)
-    decided = (*before.decided, *effect.decided)[-DECIDED_MAX:]
-    return _whole(replace(_conflicting(before, effect), decided=decided))
-
-
-def _conflicting(before: Stored, effect: Stored) -> Stored:
-    """Return a later state with what it contradicts: what it said before no longer counts."""
     after = effect.after(before)
-    if after.memory.content_key != before.memory.content_key:
-        return replace(after, worded_at=after.memory.version)
+    reworded = after.memory.content_key != before.memory.content_key
+    return _whole(
+        Stored(
+            after.memory,
+            after.vector,
+            (*before.decided, *effect.decided)[-DECIDED_MAX:],
+            after.variants,
+            # What a memory said before no longer counts.
+            effect.contradicted if reworded else _conflicting(before, effect),
+            after.memory.version if reworded else before.worded_at,
+        )
+    )
+
+
+def _conflicting(before: Stored, effect: Stored) -> tuple[tuple[MemoryId, int], ...]:
+    """Return what a memory contradicts after an effect that leaves its text."""
+    if not effect.contradicted:
+        return before.contradicted
     known = {_link(one): one for one in before.contradicted}
     for one in effect.contradicted:
         known.pop(_link(one), None)
         known[_link(one)] = one
-    contradicted = tuple(known.values())[-CONTRADICTED_MAX:]
-    return replace(after, contradicted=contradicted, worded_at=before.worded_at)
+    return tuple(known.values())[-CONTRADICTED_MAX:]
 
 
 def _link(contradicted: tuple[MemoryId, int]) -> tuple[MemoryId, bool]:
@@ -281,6 +296,12 @@ def _wording_of(decision: Reinforce) -> dict[ContentKey, Vector]:
     key = content_key(event.scope, event.text)
     kept = any(variant.content_key == key for variant in decision.memory.variants)
     return {key: unpack(embedding)} if kept else {}
+
+
+def _variants(decision: Insert | Replace | Merge) -> dict[ContentKey, Vector]:
+    if isinstance(decision, Insert):
+        return {}
+    return _worded(decision.memory, decision.variant_embeddings)
 
 
 def _worded(memory: Memory, embeddings: Sequence[Embedding]) -> dict[ContentKey, Vector]:

@@ -78,7 +78,7 @@ def seen_again(memory: Memory, event: Remember) -> Memory:
         "confidence": _confirmed(memory.confidence, seen.confidence),
         "version": memory.version + 1,
     }
-    return memory.model_copy(update=update)
+    return memory.changed(**update)
 
 
 def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
@@ -102,7 +102,7 @@ def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
         "folded": 0,
         "unchecked": None,
     }
-    return memory.model_copy(update=update)
+    return memory.changed(**update)
 
 
 def merged(
@@ -133,7 +133,7 @@ def merged(
         "truncated": truncated,
         "merged_from": tuple(memory.id for memory in targets),
     }
-    return sources[0].model_copy(update=update)
+    return sources[0].changed(**update)
 
 
 def repeated(seen: Memory, known: Sequence[Memory]) -> Memory:
@@ -151,7 +151,7 @@ def repeated(seen: Memory, known: Sequence[Memory]) -> Memory:
         "metadata": _joined_metadata(newest_first),
         "merged_from": tuple(memory.id for memory in known),
     }
-    return seen.model_copy(update=update)
+    return seen.changed(**update)
 
 
 def united(survivor: Memory, other: Memory) -> Memory:
@@ -162,17 +162,13 @@ def united(survivor: Memory, other: Memory) -> Memory:
         "version": survivor.version + 1,
         "merged_from": tuple(dict.fromkeys([*survivor.merged_from, other.id])),
     }
-    return survivor.model_copy(update=update)
+    return survivor.changed(**update)
 
 
 def retired(memory: Memory, superseded: Superseded) -> Memory:
     """Return the next version of a memory, retired as superseded."""
-    return memory.model_copy(
-        update={
-            "status": Standing.SUPERSEDED,
-            "superseded": superseded,
-            "version": memory.version + 1,
-        }
+    return memory.changed(
+        status=Standing.SUPERSEDED, superseded=superseded, version=memory.version + 1
     )
 
 
@@ -216,9 +212,16 @@ def summed(told: Sequence[Feedback | None]) -> Feedback | None:
 
 def _worded(text: str, memories: Sequence[Memory]) -> dict[str, object]:
     """Return the variants of several memories under one shown text, and the folded count."""
+    folded = sum(memory.folded for memory in memories)
+    if all(_is_only(text, memory) for memory in memories):
+        return {"variants": (), "folded": folded}  # the common case: an exact repeat
     kept = wordings.kept(text, [one for memory in memories for one in wordings.of(memory)])
-    folded = kept.folded + sum(memory.folded for memory in memories)
-    return {"variants": kept.variants, "folded": folded}
+    return {"variants": kept.variants, "folded": kept.folded + folded}
+
+
+def _is_only(text: str, memory: Memory) -> bool:
+    """Return whether a text is the only wording of a memory."""
+    return memory.text == text and not memory.variants
 
 
 def _united(memories: Sequence[Memory]) -> dict[str, object]:

@@ -422,6 +422,12 @@ def test_degraded_judges_are_named_in_the_evidence() -> None:
 
 
 @pytest.mark.covers("B2")
+@pytest.mark.parametrize("made", [settled(case(), [], []), recognise(case(), OLD)])
+def test_a_decision_travels_as_a_checked_one_does(made: Change) -> None:
+    written = DECISION.encode(made)
+    assert DECISION.encode(DECISION.decode(written)) == written
+
+
 def test_known_words_are_recognised_without_an_embedding() -> None:
     assert recognise(case(), OLD) == Reinforce(
         **base(Reason.SAME_CONTENT),

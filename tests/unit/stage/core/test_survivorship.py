@@ -186,6 +186,12 @@ def test_what_a_merge_adds_confirms_nothing() -> None:
     assert whole.confidence == 0.7
 
 
+def test_an_exact_repeat_adds_no_wording_and_keeps_the_count_of_those_dropped() -> None:
+    known = memory("Ana likes tea.", folded=2)
+    again = seen_again(known, event("Ana likes tea."))
+    assert (again.variants, again.folded) == ((), 2)
+
+
 def test_a_text_that_is_seen_again_keeps_its_labels() -> None:
     after = seen_again(memory(**LABELS), event(**OTHER_LABELS, occurred_at=later(1)))
     assert after.title == "Tea"
