@@ -248,6 +248,12 @@ SERVICES: Table = {
                         "Check that the topics are there, and such that nothing is lost.",
                         "--kafka localhost:9092",
                     ),
+                    "acls": Entry(
+                        "maintain.cli.acls:acls",
+                        "List the permissions that each process needs, also for kafka-acls and "
+                        "Strimzi.",
+                        "writer",
+                    ),
                 },
             ),
             "schema": Group(

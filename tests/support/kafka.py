@@ -6,7 +6,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -107,9 +107,17 @@ class NativeKafka:
         *,
         owner: int | None = None,
         listeners: Mapping[str, int] | None = None,
+        users: Sequence[str] = (),
+        options: Sequence[str] = (),
     ) -> None:
-        """Prepare it; `listeners` are further ports to listen on, by the listener's name."""
+        """Prepare it.
+
+        `listeners` are further ports to listen on, by the listener's name; `users` those of SCRAM,
+        `MECHANISM=[name=NAME,password=PASSWORD]`; `options` are Java's.
+        """
         self._directory = directory
+        self._in_scram = users
+        self._options = options
         self._listeners = dict(listeners or {})
         self._overrides = dict(properties or {})
         self._owner = owner or os.getpid()
@@ -127,6 +135,11 @@ class NativeKafka:
             return None
         return self._process.pid
 
+    @property
+    def log(self) -> str:
+        """What it has logged so far."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -139,7 +152,7 @@ class NativeKafka:
         if self._process is not None:
             raise RuntimeError("the broker runs already")
         java = _program("java")
-        kafka = [java, *_JVM, "-cp", f"{jars()}/*"]
+        kafka = [java, *_JVM, *self._options, "-cp", f"{jars()}/*"]
         if not (self._data / "meta.properties").exists():
             self._format(kafka)
         self._launch([*kafka, "kafka.Kafka", str(self._settings)])
@@ -186,7 +199,8 @@ class NativeKafka:
         self._directory.mkdir(parents=True, exist_ok=True)
         lines = (f"{name}={value}\n" for name, value in self._properties().items())
         self._settings.write_text("".join(lines), encoding="utf-8")
-        tool = [*kafka, "kafka.tools.StorageTool", "format"]
+        users = [word for one in self._in_scram for word in ("--add-scram", one)]
+        tool = [*kafka, "kafka.tools.StorageTool", "format", *users]
         with self._log.open("ab") as log:
             done = subprocess.run(
                 [*tool, "--cluster-id", _CLUSTER, "--config", str(self._settings)],
@@ -228,7 +242,7 @@ class NativeKafka:
             time.sleep(_PAUSE_SECONDS)
 
     def _failed(self, how: str) -> BrokerFailed:
-        log = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+        log = self.log.splitlines()
         return BrokerFailed("\n".join([f"the Kafka broker {how}; its log:", *log[-_LOG_LINES:]]))
 
 

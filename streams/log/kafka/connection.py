@@ -1,11 +1,12 @@
 """The connection to the cluster: its address and credentials, and the meaning of its failures."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from aiokafka import TopicPartition, errors
 from aiokafka.conn import create_conn
@@ -14,7 +15,7 @@ from faststream.kafka.security import parse_security
 from faststream.security import BaseSecurity, SASLPlaintext, SASLScram256, SASLScram512
 
 from schemas.topics import INPUTS
-from streams.model.ports import Fatal, NoServer, Unreachable
+from streams.model.ports import Fatal, NoServer, Unreachable, Unusable
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
@@ -23,13 +24,18 @@ _SASL = {"PLAIN": SASLPlaintext, "SCRAM-SHA-256": SASLScram256, "SCRAM-SHA-512":
 _REFUSED = (
     errors.AuthenticationFailedError,
     errors.AuthenticationMethodNotSupported,
-    errors.ClusterAuthorizationFailedError,
-    errors.GroupAuthorizationFailedError,
     errors.IllegalSaslStateError,
     errors.SaslAuthenticationFailed,
-    errors.TopicAuthorizationFailedError,
     errors.UnsupportedSaslMechanismError,
 )
+"""Errors of a login that fails."""
+
+_FORBIDDEN = (
+    errors.ClusterAuthorizationFailedError,
+    errors.GroupAuthorizationFailedError,
+    errors.TopicAuthorizationFailedError,
+)
+"""Errors of a login that lacks a permission."""
 
 _MEMBERSHIP = (
     errors.CommitFailedError,
@@ -65,8 +71,8 @@ class Connection:
 
     `prefix` starts each name, so that several installations can share a cluster. `run` ends all
     names but those of the topics that producers publish to, so that two runs may decide the same
-    events. With `tls`, `ca_file` names the authorities to trust instead of the system's.
-    `request_seconds` is the timeout of an answer.
+    events. With `tls`, `ca_file` names the authorities to trust instead of the system's, and
+    `cert_file` and `key_file` say who we are. `request_seconds` is the timeout of an answer.
     """
 
     bootstrap: str
@@ -74,6 +80,9 @@ class Connection:
     run: str = ""
     tls: bool = False
     ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    key_password: str = field(default="", repr=False)
     mechanism: Mechanism | None = None
     username: str = ""
     password: str = field(default="", repr=False)
@@ -88,14 +97,27 @@ class Connection:
         return TopicPartition(self.named(topic), partition)
 
     def security(self) -> BaseSecurity:
-        """Return the credentials. Raises Fatal if the CA file cannot be read."""
-        try:
-            context = create_ssl_context(cafile=self.ca_file) if self.tls else None
-        except OSError as error:
-            raise Fatal(f"kafka.ca_file {self.ca_file} cannot be used: {error}") from error
+        """Return the credentials. Raises Unusable if a certificate or key cannot be read."""
+        context = self._certificates() if self.tls else None
         if self.mechanism is None:
             return BaseSecurity(ssl_context=context, use_ssl=self.tls)
         return _SASL[self.mechanism](self.username, self.password, context, self.tls)
+
+    def _certificates(self) -> ssl.SSLContext:
+        try:
+            context = create_ssl_context(cafile=self.ca_file)
+        except OSError as error:
+            raise Unusable(f"kafka.ca_file {self.ca_file} cannot be used: {error}") from error
+        if self.cert_file is not None:
+            try:
+                # Without a password OpenSSL would ask for one on the terminal.
+                context.load_cert_chain(self.cert_file, self.key_file, self.key_password)
+            except OSError as error:
+                raise Unusable(
+                    f"kafka.cert_file {self.cert_file} cannot be used with its key: {error}; check "
+                    "kafka.key_file and kafka.key_password, too"
+                ) from error
+        return context
 
     def options(self) -> dict[str, Any]:
         """Return the options of every client of the cluster."""
@@ -128,12 +150,23 @@ class Connection:
         except errors.KafkaError as error:
             raise await self._meaning(error) from error
 
-    async def _meaning(self, error: errors.KafkaError) -> Exception:
+    def refusal(self, error: BaseException | None) -> NoServer | None:
+        """Return what a refusal of the cluster means; None if the error is something else."""
         if isinstance(error, _REFUSED):
             return NoServer(
-                f"Kafka at {self.bootstrap} rejects us ({_line(error)}): check the settings "
-                "kafka.username, kafka.password, kafka.mechanism and kafka.tls, and its permissions"
+                f"Kafka at {self.bootstrap} refuses the login ({_line(error)}): check the settings "
+                "kafka.username, kafka.password, kafka.mechanism and kafka.tls"
             )
+        if isinstance(error, _FORBIDDEN):
+            return NoServer(
+                f"Kafka at {self.bootstrap} does not permit this ({_line(error)}): memsieve service "
+                "topics acls lists the permissions that each process needs"
+            )
+        return None
+
+    async def _meaning(self, error: errors.KafkaError) -> Exception:
+        if (refusal := self.refusal(error)) is not None:
+            return refusal
         if isinstance(error, errors.MessageSizeTooLargeError):
             return Fatal(
                 f"Kafka at {self.bootstrap} refuses a record as too large: raise "
@@ -159,10 +192,39 @@ class Connection:
                 connection.close()
             except _REFUSED as reason:
                 return await self._meaning(reason)
+            except ssl.SSLCertVerificationError as reason:
+                return NoServer(
+                    f"the certificate of Kafka at {self.bootstrap} is not trusted "
+                    f"({reason.verify_message}): check kafka.ca_file, and the host names in "
+                    "kafka.bootstrap"
+                )
+            except (ssl.SSLError, errors.KafkaConnectionError) as reason:
+                # With TLS 1.3 the answer to our certificate comes after the handshake.
+                alert = reason if isinstance(reason, ssl.SSLError) else reason.__cause__
+                if _is_about_certificate(alert):
+                    return NoServer(
+                        f"Kafka at {self.bootstrap} refuses our certificate ({_line(alert)}): "
+                        "check kafka.cert_file and kafka.key_file"
+                    )
             except (OSError, ValueError, errors.KafkaError):
                 continue
         hint = "is it running, and are kafka.bootstrap and kafka.tls right?"
         return Unreachable(f"Kafka at {self.bootstrap} cannot be reached; {hint} ({_line(error)})")
+
+
+def require_permitted(what: str, code: int) -> None:
+    """Raise the error of an answer whose code says that something is not permitted."""
+    kind = errors.for_code(code)
+    if kind in _FORBIDDEN:
+        raise kind(what)
+
+
+def _is_about_certificate(error: BaseException | None) -> TypeGuard[ssl.SSLError]:
+    """Return whether the other side has ended the TLS connection because of our certificate."""
+    if not isinstance(error, ssl.SSLError):
+        return False
+    reason = error.reason or ""
+    return "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason)
 
 
 def _line(error: BaseException) -> str:

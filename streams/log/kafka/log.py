@@ -13,7 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError
 
 from schemas.topics import TOPICS
-from streams.log.kafka.connection import STOP_SECONDS, Connection, bounded
+from streams.log.kafka.connection import STOP_SECONDS, Connection, bounded, require_permitted
 from streams.model.ports import Committed, Fatal, NoStore, Outgoing, Record, Unreachable
 
 REQUEST_BYTES_MAX: Final = 16_777_216
@@ -90,6 +90,7 @@ class KafkaLog:
         async with self._connection.meanings():
             admin = await self._opened_admin()
             [found] = await admin.describe_topics([self._connection.named(topic)])
+            require_permitted(found["topic"], found["error_code"])
         if found["error_code"] != 0 or not found["partitions"]:
             raise NoStore(
                 f"topic {self._connection.named(topic)} does not exist at "

@@ -4,7 +4,7 @@ No record is decoded before the assignee gets it: a parser that raises would los
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -59,6 +59,7 @@ class Membership:
         self._connection = connection
         self._fetching = fetching
         self._session = session_seconds * 1_000
+        self._loops = _Loops()
         margin = fetching.rebalance_margin_seconds
         self._rebalance = round((drain_seconds + margin) * 1_000)
         # Joining a group takes until the slowest member has released its partitions or is expired.
@@ -71,7 +72,7 @@ class Membership:
             consumer_only=True,
             allow_auto_create_topics=False,
             graceful_timeout=_GRACE_SECONDS,
-            logger=None,
+            logger=self._loops,
         )
 
     def subscribe(self, topic: str, group: str, *, records_max: int) -> "Subscription":
@@ -79,6 +80,7 @@ class Membership:
         return Subscription(
             self._broker,
             self._connection,
+            self._loops,
             topic=topic,
             group=group,
             records_max=records_max,
@@ -108,6 +110,7 @@ class Subscription:
         self,
         broker: KafkaBroker,
         connection: Connection,
+        loops: "_Loops",
         *,
         topic: str,
         group: str,
@@ -117,6 +120,7 @@ class Subscription:
         fetching: Fetching,
     ) -> None:
         self._connection = connection
+        self._loops = loops
         self._topic = topic
         self._group = group
         self._assignee: Assignee | None = None
@@ -165,7 +169,9 @@ class Subscription:
 
     @property
     def trouble(self) -> Fatal | None:
-        """Why the loop cannot continue: it met a record that its client cannot read."""
+        """Why the loop cannot continue: it is refused, or its client cannot read a record."""
+        if (refusal := self._connection.refusal(self._loops.error)) is not None:
+            return refusal
         failed = [task.exception() for task in self._subscriber.tasks if _has_failed(task)]
         if not failed:
             return None
@@ -228,6 +234,24 @@ class Subscription:
     async def _handle(self, message: KafkaMessage) -> None:
         batch = cast("Raw", message.raw_message)
         await self.assignee.handle([record_of(record, self._topic) for record in batch])
+
+
+class _Loops:
+    """Takes what FastStream's loops would log: they go on after every error of Kafka's client."""
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+
+    def log(
+        self,
+        _level: int,
+        _message: object,
+        /,
+        *,
+        exc_info: BaseException | None = None,
+        extra: Mapping[str, Any] | None = None,  # noqa: ARG002 - FastStream's signature
+    ) -> None:
+        self.error = exc_info or self.error
 
 
 def _listed(places: set[TopicPartition]) -> str:

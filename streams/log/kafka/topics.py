@@ -11,7 +11,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import TopicAlreadyExistsError, for_code
 
 from schemas.topics import CHANGES, EVENTS, INPUTS, TOPICS, Topic
-from streams.log.kafka.connection import Connection
+from streams.log.kafka.connection import Connection, require_permitted
 from streams.log.kafka.log import REQUEST_BYTES_MAX
 from streams.model.ports import NoServer, NoStore
 
@@ -85,6 +85,27 @@ async def require(connection: Connection) -> int:
     if problems:
         raise NoStore(f"the topics cannot be used: {'; '.join(problems)}")
     return found[0].partitions
+
+
+def settings_of(topic: Topic, replicas: int) -> dict[str, str]:
+    """Return a new topic's settings; incoming records get the broker's time."""
+    retention = topic.retention
+    settings = {
+        "cleanup.policy": _cleanup(topic),
+        "max.message.bytes": str(REQUEST_BYTES_MAX),
+        "retention.ms": str(
+            _FOREVER if retention is None else round(retention.total_seconds() * 1_000)
+        ),
+        "retention.bytes": "-1",
+    }
+    if topic.compacted:
+        lag = round(_COMPACTED_WITHIN.total_seconds() * 1_000)
+        settings["max.compaction.lag.ms"] = str(lag)
+    if topic in INPUTS:
+        settings["message.timestamp.type"] = "LogAppendTime"
+    if replicas >= _REPLICAS:
+        settings["min.insync.replicas"] = str(_REPLICAS_IN_SYNC)
+    return settings
 
 
 def _found(
@@ -161,32 +182,12 @@ def _size(settings: Mapping[str, str]) -> int:
 async def _create(
     admin: AIOKafkaAdminClient, name: str, topic: Topic, partitions: int, replicas: int
 ) -> None:
-    made = NewTopic(name, partitions, replicas, topic_configs=_wanted(topic, replicas))
+    made = NewTopic(name, partitions, replicas, topic_configs=settings_of(topic, replicas))
     answer = await admin.create_topics([made])
     for _, code, reason in answer.topic_errors:
+        require_permitted(f"the creation of {name}", code)
         if code and for_code(code) is not TopicAlreadyExistsError:
             raise NoServer(f"topic {name} cannot be made: {reason or for_code(code).__name__}")
-
-
-def _wanted(topic: Topic, replicas: int) -> dict[str, str]:
-    """Return a new topic's settings; incoming records get the broker's time."""
-    retention = topic.retention
-    settings = {
-        "cleanup.policy": _cleanup(topic),
-        "max.message.bytes": str(REQUEST_BYTES_MAX),
-        "retention.ms": str(
-            _FOREVER if retention is None else round(retention.total_seconds() * 1_000)
-        ),
-        "retention.bytes": "-1",
-    }
-    if topic.compacted:
-        lag = round(_COMPACTED_WITHIN.total_seconds() * 1_000)
-        settings["max.compaction.lag.ms"] = str(lag)
-    if topic in INPUTS:
-        settings["message.timestamp.type"] = "LogAppendTime"
-    if replicas >= _REPLICAS:
-        settings["min.insync.replicas"] = str(_REPLICAS_IN_SYNC)
-    return settings
 
 
 async def _described(
@@ -195,6 +196,8 @@ async def _described(
     """Return the partitions of our topics that exist."""
     names = [connection.named(topic.name) for topic in TOPICS]
     found = await admin.describe_topics(names)
+    for topic in found:
+        require_permitted(topic["topic"], topic["error_code"])
     return {
         topic["topic"]: topic["partitions"]
         for topic in found
@@ -207,11 +210,10 @@ async def _settings(admin: AIOKafkaAdminClient, names: Sequence[str]) -> dict[st
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
     answers = await admin.describe_configs(resources)
-    return {
-        resource[3]: {entry[0]: entry[1] for entry in resource[4]}
-        for answer in answers
-        for resource in answer.resources
-    }
+    found = [resource for answer in answers for resource in answer.resources]
+    for code, _, _, name, _ in found:
+        require_permitted(f"the settings of {name}", code)
+    return {name: {entry[0]: entry[1] for entry in entries} for _, _, _, name, entries in found}
 
 
 class _Admin:

@@ -143,6 +143,16 @@ class KafkaSettings(Group):
     ca_file: Path | None = Field(
         default=None, description="The CA certificates to trust, as PEM; default: the system's."
     )
+    cert_file: Path | None = Field(
+        default=None,
+        description="The client certificate for mutual TLS, as PEM, with its intermediate ones.",
+    )
+    key_file: Path | None = Field(
+        default=None, description="Its private key, as PEM; default: in kafka.cert_file."
+    )
+    key_password: SecretStr = Field(
+        default=SecretStr(""), description="The password of an encrypted private key."
+    )
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
         default=None, description="The SASL mechanism; unset: no login."
     )
@@ -156,6 +166,11 @@ class KafkaSettings(Group):
     def _complete(self) -> Self:
         if (self.mechanism is None) != (self.username == ""):
             raise ValueError("mechanism and username go together: set both, or neither")
+        files = [name for name in ("ca_file", "cert_file", "key_file") if getattr(self, name)]
+        if files and not self.tls:
+            raise ValueError(f"{files[0]} has no effect without TLS: set tls")
+        if self.key_file and not self.cert_file:
+            raise ValueError("key_file is the key of a certificate: set cert_file")
         return self
 
 

@@ -298,6 +298,13 @@ def fetching(settings: ConsumerSettings) -> "Fetching":
     return Fetching(**settings.model_dump())
 
 
+def names(settings: KafkaSettings) -> Callable[[str], str]:
+    """Return what names a topic or group in the cluster, whichever broker it has."""
+    from streams.log.kafka.connection import Connection
+
+    return Connection("", settings.prefix, settings.run).named
+
+
 def connection(settings: KafkaSettings) -> "Connection":
     """Return how to connect to the cluster. Raises InvalidSettings if no broker is configured."""
     require("kafka", "a Kafka cluster")
@@ -314,6 +321,9 @@ def connection(settings: KafkaSettings) -> "Connection":
         run=settings.run,
         tls=settings.tls,
         ca_file=settings.ca_file,
+        cert_file=settings.cert_file,
+        key_file=settings.key_file,
+        key_password=settings.key_password.get_secret_value(),
         mechanism=settings.mechanism,
         username=settings.username,
         password=settings.password.get_secret_value(),

@@ -43,6 +43,9 @@ def test_flags_win_over_variables_over_the_file_over_defaults(
         ("[index]\nkind = 'faiss'", "index.kind: should be 'edge', 'exact' or 'qdrant'"),
         ("store = ", "memsieve.toml is not TOML"),
         ("policy = 'none'", "policy none: there is no such policy"),
+        ("[kafka]\nusername = 'ana'", "mechanism and username go together"),
+        ("[kafka]\nca_file = 'ca.pem'", "ca_file has no effect without TLS: set tls"),
+        ("[kafka]\ntls = true\nkey_file = 'a.key'", "key_file is the key of a certificate: set"),
     ],
 )
 def test_a_wrong_setting_is_named(

@@ -1,7 +1,13 @@
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from aiokafka.admin.config_resource import ConfigResource
+from aiokafka.protocol.admin import (
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 class NewTopic:
@@ -38,6 +44,10 @@ class AIOKafkaAdminClient:
     async def delete_topics(self, topics: Sequence[str]) -> object: ...
     async def alter_configs(self, config_resources: Sequence[ConfigResource]) -> object: ...
     async def create_topics(self, new_topics: Sequence[NewTopic]) -> CreateTopicsResponse: ...
+    @overload
+    async def _send_to_controller(self, request: CreateAclsRequest) -> CreateAclsResponse: ...
+    @overload
+    async def _send_to_controller(self, request: DeleteAclsRequest) -> DeleteAclsResponse: ...
     async def delete_records(
         self, records_to_delete: Mapping[TopicPartition, RecordsToDelete]
     ) -> dict[TopicPartition, int]: ...
