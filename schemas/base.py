@@ -195,7 +195,7 @@ class Record(BaseModel):
         object.__setattr__(made, "__pydantic_private__", None)
         return made
 
-    def changed(self, **fields: object) -> Self:
+    def with_values(self, **fields: object) -> Self:
         """Return the record with other values in some fields, as unchecked as in `trusted`."""
         return self.trusted(**{**self.__dict__, **fields})
 

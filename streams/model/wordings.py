@@ -149,7 +149,7 @@ def form_of(text: str) -> tuple[str, ...]:
 def _united(known: Variant, other: Variant) -> Variant:
     first = min(known, other, key=lambda one: (one.first_seen_at, one.content_key))
     sources = dict.fromkeys([*known.sources, *other.sources])
-    return first.changed(
+    return first.with_values(
         seen=known.seen + other.seen,
         sources=tuple(sources)[:SOURCES_MAX],
         first_seen_at=min(known.first_seen_at, other.first_seen_at),

@@ -552,7 +552,7 @@ def test_a_changed_record_is_a_copy_with_other_values() -> None:
     checked = Memory.model_validate(
         survivorship.born(event(), MemoryId(identity(1)), truncated=False).model_dump()
     )
-    changed, copied = checked.changed(pinned=True), checked.model_copy(update={"pinned": True})
+    changed, copied = checked.with_values(pinned=True), checked.model_copy(update={"pinned": True})
     assert (checked.pinned, changed.pinned) == (False, True)
     assert changed == copied
     assert changed.model_dump_json() == copied.model_dump_json()

@@ -78,7 +78,7 @@ def seen_again(memory: Memory, event: Remember) -> Memory:
         "confidence": _confirmed(memory.confidence, seen.confidence),
         "version": memory.version + 1,
     }
-    return memory.changed(**update)
+    return memory.with_values(**update)
 
 
 def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
@@ -102,7 +102,7 @@ def renewed(memory: Memory, event: Remember, *, truncated: bool) -> Memory:
         "folded": 0,
         "unchecked": None,
     }
-    return memory.changed(**update)
+    return memory.with_values(**update)
 
 
 def merged(
@@ -133,7 +133,7 @@ def merged(
         "truncated": truncated,
         "merged_from": tuple(memory.id for memory in targets),
     }
-    return sources[0].changed(**update)
+    return sources[0].with_values(**update)
 
 
 def repeated(seen: Memory, known: Sequence[Memory]) -> Memory:
@@ -151,7 +151,7 @@ def repeated(seen: Memory, known: Sequence[Memory]) -> Memory:
         "metadata": _joined_metadata(newest_first),
         "merged_from": tuple(memory.id for memory in known),
     }
-    return seen.changed(**update)
+    return seen.with_values(**update)
 
 
 def united(survivor: Memory, other: Memory) -> Memory:
@@ -162,12 +162,12 @@ def united(survivor: Memory, other: Memory) -> Memory:
         "version": survivor.version + 1,
         "merged_from": tuple(dict.fromkeys([*survivor.merged_from, other.id])),
     }
-    return survivor.changed(**update)
+    return survivor.with_values(**update)
 
 
 def retired(memory: Memory, superseded: Superseded) -> Memory:
     """Return the next version of a memory, retired as superseded."""
-    return memory.changed(
+    return memory.with_values(
         status=Standing.SUPERSEDED, superseded=superseded, version=memory.version + 1
     )
 
