@@ -24,7 +24,7 @@ from tokenizers import Tokenizer
 
 from schemas.decisions import Finding, Verdict
 from streams.judges.lexicons import english
-from streams.text.guards.registry import GUARDS, examine
+from streams.text.guards.registry import examine
 from streams.text.guards.statement import Statement
 from streams.text.judge.features import names
 from streams.text.judge.weighing import (
@@ -274,11 +274,6 @@ _DISPLACED = (0.00075, 0.0025)
 and of others."""
 
 
-def _is_of_one_thing(told: Told) -> bool:
-    """Return whether every objection means two answers to one question, as a policy requires."""
-    return all(GUARDS[finding.guard].of_one_thing for finding in told.findings)
-
-
 def update_point(
     found: Sequence[Example], told: Sequence[Told], probabilities: Matrix
 ) -> Point | None:
@@ -288,8 +283,8 @@ def update_point(
     for cards and for the rest. None if no threshold meets `_DISPLACED`.
     """
     at = RELATIONS.index(Verdict.CONTRADICTS)
-    may_retire = np.array([one.cosine >= _LEAST_SIMILAR and _is_of_one_thing(one) for one in told])
-    worth = probabilities[:, at] * may_retire
+    near = np.array([one.cosine >= _LEAST_SIMILAR for one in told])
+    worth = probabilities[:, at] * near
     updates = np.array([one.relations == ("contradicts",) for one in found])
     others = np.array(["contradicts" not in one.relations for one in found])
     card = np.array([one.source.startswith(_CARDS) for one in found])

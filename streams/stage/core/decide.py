@@ -311,11 +311,7 @@ class _Deciding:
                 return self._asked(contradicted[0][0])
             case "supersede":
                 least = self._rules.judges.supersede_min
-                sure = [
-                    near.memory
-                    for near, told in contradicted
-                    if contradicts(told, least) and _of_one_thing(told)
-                ]
+                sure = [near.memory for near, told in contradicted if contradicts(told, least)]
                 return self._dated(sure) if sure else self._kept_both(Reason.CONTRADICTS_KNOWN)
 
     def _dated(self, contradicted: Sequence[Memory]) -> Change:

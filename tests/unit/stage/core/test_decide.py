@@ -172,11 +172,14 @@ def test_a_contradiction_retires_only_what_it_is_sure_to_contradict(
     sure: float, kind: str, reason: Reason
 ) -> None:
     told = {Verdict.CONTRADICTS: sure, Verdict.DISTINCT: 1 - sure}
-    opinion = Opinion(Verdict.CONTRADICTS, "built-in", told)
-    asked = case(policy_=policy(judges={"supersede_min": 0.9}))
-    made = decide(
-        asked, OWN, [near()], [Judgement(Verdict.CONTRADICTS, "built-in", opinion=opinion)]
+    judgement = Judgement(
+        Verdict.CONTRADICTS,
+        "built-in",
+        opinion=Opinion(Verdict.CONTRADICTS, "built-in", told),
+        findings=(Finding(guard="numbers", outcome="differs", what="2 and 3"),),
     )
+    asked = case(policy_=policy(judges={"supersede_min": 0.9}))
+    made = decide(asked, OWN, [near()], [judgement])
     assert not isinstance(made, PendingMerge)
     assert (made.kind, made.evidence.reason) == (kind, reason)
 
