@@ -83,9 +83,7 @@ async def test_the_first_two_are_worded_as_an_enthusiast_who_prefers_flat_white(
         ("User likes flat white", "User loves flat white"),
         pytest.param(("Coffee preference: flat white", "Flat white is preferred"), marks=PENDING),
         pytest.param(("User broke pour-over", "Pour-over set is broken"), marks=PENDING),
-        pytest.param(
-            ("User likes flat white", "Confirmed: still prefers flat white"), marks=PENDING
-        ),
+        ("User likes flat white", "Confirmed: still prefers flat white"),
         pytest.param(("User likes flat white coffee", "User loves flat white"), marks=PENDING),
         pytest.param(
             ("User likes flat white coffee", "flat white is their favorite"), marks=PENDING

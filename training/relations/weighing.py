@@ -269,9 +269,8 @@ def _lowest(
     return None
 
 
-_DISPLACED = (0.00075, 0.0025)
-"""The maximum shares of pairs without a contradiction that may be taken for updates: of cards' pairs,
-and of others."""
+_DISPLACED = 0.00075
+"""The maximum share of the cards' pairs of two facts in which one may be taken for an update."""
 
 
 def update_point(
@@ -279,16 +278,20 @@ def update_point(
 ) -> Point | None:
     """Return the probability threshold above which a contradiction may retire the older memory.
 
-    Also return the shares that reach it: of the cards' contradictions, and of pairs without one,
-    for cards and for the rest. None if no threshold meets `_DISPLACED`.
+    Also return the shares of the cards' pairs that reach it: of contradictions, of two facts, and of
+    one fact, whose newer wording may stand for it. Other sources only tell what is not one memory,
+    be it another fact or a contradiction. None if no threshold meets `_DISPLACED`.
     """
     at = RELATIONS.index(Verdict.CONTRADICTS)
     near = np.array([one.cosine >= _LEAST_SIMILAR for one in told])
     worth = probabilities[:, at] * near
-    updates = np.array([one.relations == ("contradicts",) for one in found])
-    others = np.array(["contradicts" not in one.relations for one in found])
     card = np.array([one.source.startswith(_CARDS) for one in found])
-    return _lowest(worth, updates & card, (others & card, others & ~card), _DISPLACED)
+    updates, distinct = (
+        np.array([one.relations == (relation,) for one in found]) & card
+        for relation in ("contradicts", "distinct")
+    )
+    joined = np.array([set(one.relations) <= set(ONE_MEMORY) for one in found]) & card
+    return _lowest(worth, updates, (distinct, joined), (_DISPLACED, 1.0))
 
 
 _FALSE_CONFLICTS = (0.01, 0.03)
@@ -338,7 +341,7 @@ def main() -> None:
                 name, *figures
             )
         )
-    print("updates, displaced cards and others:", update_point(found, told, probabilities))
+    print("updates, displaced facts and wordings:", update_point(found, told, probabilities))
     print("conflicts, false natural and near-miss:", conflict_point(found, told, probabilities))
     print(f"{len(found):,} pairs")
 
