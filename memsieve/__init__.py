@@ -2,7 +2,7 @@
 
 `Memory` is a store in a directory or a cluster, `HttpMemory` one behind an API; `AsyncMemory` and
 `AsyncHttpMemory` are the same for programs with an event loop. docs/python.md shows how they are
-used.
+used. `search` and `recall` only read a store, once; `partition_of` is for producers.
 """
 
 from memsieve.hidden import told as _told
@@ -23,6 +23,7 @@ try:
         Undecided,
     )
     from memsieve.fields import AboutText, EventFields
+    from memsieve.functions import partition_of, recall, search
     from memsieve.http_memory import AsyncHttpMemory, HttpMemory
     from memsieve.results import Decision, Forgotten, Review, SearchResult, Version
     from memsieve.synchronous import Memory
@@ -56,4 +57,7 @@ __all__ = [
     "StoreError",
     "Undecided",
     "Version",
+    "partition_of",
+    "recall",
+    "search",
 ]

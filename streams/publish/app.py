@@ -5,11 +5,16 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
+from pydantic import Field
+
+from schemas.base import Record, Scope
 from schemas.topics import DEAD_LETTERS, EVENTS, TURNS
 from streams.clock.system import SystemClock
 from streams.extract.flow.turn_rows import turn_records
 from streams.model.ports import Clock, Line, Log, Outgoing, Source
+from streams.model.scope import partition_of
 from streams.stage.core.mapping import FieldMapping
 from streams.stage.flow.ingest import records_of
 from streams.store.app import wiring
@@ -89,3 +94,17 @@ async def publisher(settings: Settings) -> AsyncGenerator[Publisher]:
         yield Publisher(log, partitions, SystemClock(), batch_records=settings.run.batch_records)
     finally:
         await log.close()
+
+
+class _Placed(Record):
+    scope: Scope
+    partitions: Annotated[int, Field(ge=1)]
+
+
+def partition_for(scope: str, partitions: int) -> int:
+    """Return where a scope's events belong in a topic of so many partitions.
+
+    Raises ValidationError for a scope, or a number of partitions, that cannot be.
+    """
+    asked = _Placed.model_validate({"scope": scope, "partitions": partitions})
+    return partition_of(asked.scope, asked.partitions)
