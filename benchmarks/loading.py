@@ -160,7 +160,7 @@ def _loader(judging: Judging, pairs_max: int) -> Loader:
 
 def _how() -> How:
     wanted = LoadSettings()
-    return How(deduplicate=True, distance=wanted.threshold, verify="built-in")
+    return How(deduplicate=True, similarity_min=wanted.threshold, verify="built-in")
 
 
 def _memories() -> list[str]:

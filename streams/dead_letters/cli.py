@@ -38,7 +38,7 @@ def list_(
     as_json: options.AsJson = False,
 ) -> None:
     """List what could not be used: where it was, what is wrong, what to do."""
-    letters = asyncio.run(_letters(options.source(config, store, kafka)))
+    letters = asyncio.run(_letters(options.to_read(config, store, kafka, as_json=as_json)))
     found = [letter for letter in letters if all_ or letter.state == "open"]
     shown = found[: options.limit_of(limit, as_json=as_json)]
     if as_json:
@@ -72,7 +72,8 @@ def show(
         raise options.UsageError("--value and --json are two ways to print: give one of them")
     if value and sys.stdout.isatty():
         raise options.UsageError("--value writes raw bytes: redirect them to a file, > FILE")
-    letter = asyncio.run(_letter(options.source(config, store, kafka), identity))
+    source = options.to_read(config, store, kafka, as_json=as_json)
+    letter = asyncio.run(_letter(source, identity))
     if value:
         _write_value(letter)
     elif as_json:

@@ -37,7 +37,7 @@ def _hindrance(model: DenseModelDescription) -> str | None:
     if not model.model_file.endswith(".onnx"):
         return f"is for ONNX graphs, and {model.model} is a table: {EXACT_HINT}"
     if find_spec("openvino") is None:
-        return f"needs OpenVINO: pip install 'memsieve[fast]', or {EXACT_HINT}"
+        return f"needs OpenVINO: install the extra memsieve[fast], or {EXACT_HINT}"
     from streams.embedding import bf16  # noqa: PLC0415 - only who is fast needs the extra
 
     if not bf16.is_supported():

@@ -86,7 +86,8 @@ async def _decisions(reader: StoreReader, entries: Sequence[Entry]) -> AsyncIter
     again = [f"{e.partition}/{e.offset}" for e in entries if isinstance(e.decision, Ignore)]
     if stories and again:
         yield ""
-        yield f"delivered again and ignored, at {', '.join(again[:_AGAIN_MAX])}{_beyond(again)}"
+        places = ", ".join(again[:_AGAIN_MAX]) + _beyond(again)
+        yield f"delivered again and ignored {len(again):,}x (partition/offset {places})"
 
 
 def _beyond(again: Sequence[str]) -> str:

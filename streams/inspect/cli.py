@@ -26,6 +26,8 @@ from streams.store.cli.console import more, note, quoted, say, say_json
 Item = TypeVar("Item")
 
 _TEXT_WIDTH = 100
+_ID_WIDTH = 8
+"""Characters of an id that surely suffice to explain it."""
 
 
 def memories(
@@ -41,7 +43,7 @@ def memories(
     as_json: options.AsJson = False,
 ) -> None:
     """List the memories of a store or a cluster."""
-    every = asyncio.run(_memories(options.source(config, store, kafka)))
+    every = asyncio.run(_memories(options.to_read(config, store, kafka, as_json=as_json)))
     found = [
         memory
         for memory in every
@@ -69,8 +71,11 @@ def decisions(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the decisions, oldest first; with a limit, the newest."""
-    source = options.source(config, store, kafka)
+    """List the decisions, oldest first; with a limit, the newest.
+
+    Each begins with the first characters of its id, by which `explain` finds it.
+    """
+    source = options.to_read(config, store, kafka, as_json=as_json)
     wanted = options.limit_of(limit, as_json=as_json)
     found, older, by_id = asyncio.run(
         _decisions(source, scope, _kind(kind), wanted, with_letters=not as_json)
@@ -100,7 +105,8 @@ def explain(
     as_json: options.AsJson = False,
 ) -> None:
     """Explain a decision: what was compared, and by which rule."""
-    asyncio.run(_explain(options.source(config, store, kafka), identity, as_json=as_json))
+    source = options.to_read(config, store, kafka, as_json=as_json)
+    asyncio.run(_explain(source, identity, as_json=as_json))
 
 
 async def _memories(source: LogTarget) -> list[KeptMemory]:
@@ -221,24 +227,21 @@ def _decision_json(entry: Entry) -> dict[str, Any]:
 
 def _show_decision(entry: Entry, letters: Mapping[str, DeadLetter]) -> None:
     decision = entry.decision
-    place = f"{entry.partition}/{entry.offset}" if entry.partition else str(entry.offset)
+    head = f"{decision.decision_id[:_ID_WIDTH]}  {decision.kind:<10}"
     if isinstance(decision, Reject):
         letter = letters.get(decision.dead_letter_id)
-        say(
-            f"{place:>6}  {decision.kind:<10}{letter.origin if letter else ''}".rstrip(),
-            style="red",
-        )
-        say(f"        {letter.error if letter else why(decision)}", style="dim")
+        say(f"{head}{letter.origin if letter else ''}".rstrip(), style="red")
+        say(f"          {letter.error if letter else why(decision)}", style="dim")
         return
     if isinstance(decision, Marker):
-        say(f"{place:>6}  {decision.kind:<10}{decision.scope}")
-        say(f"        {why(decision)}", style="dim")
+        say(f"{head}{decision.scope}")
+        say(f"          {why(decision)}", style="dim")
         return
-    say(f"{place:>6}  {decision.kind:<10}{decision.event.scope}")
-    say(f"        {quoted(decision.event.text, _TEXT_WIDTH)}")
+    say(f"{head}{decision.event.scope}")
+    say(f"          {quoted(decision.event.text, _TEXT_WIDTH)}")
     near = decision.evidence.neighbours
     nearest = f" (nearest {near[0].similarity:.3f}, {near[0].band.value})" if near else ""
-    say(f"        {why(decision)}{nearest}", style="dim")
+    say(f"          {why(decision)}{nearest}", style="dim")
 
 
 def _show_memory(memory: KeptMemory, above: Memory | None) -> None:

@@ -1,4 +1,4 @@
-"""`memsieve search`: a scope searched, as a list or as a block for an agent's prompt."""
+"""`memsieve search`: a scope searched, as a list or as a prompt block."""
 
 import asyncio
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def search(
     block: Annotated[
         bool,
         typer.Option(
-            "--block", help="Print a block for a prompt; without --query what lasts and is new."
+            "--block", help="Print a prompt block; without --query what lasts and is new."
         ),
     ] = False,
     limit: Annotated[
@@ -50,8 +50,8 @@ def search(
         float | None,
         typer.Option(
             "--threshold",
-            metavar="DISTANCE",
-            help="The largest cosine distance of a pair that is judged. [0.4]",
+            metavar="COSINE",
+            help="The least cosine similarity of a pair that is judged. [0.6]",
         ),
     ] = None,
     deduplicate: Annotated[
@@ -128,8 +128,8 @@ def search(
     that its memories say. With --kafka the Qdrant server is searched, where the services keep their
     memories in one.
 
-    With --block dangers and failures come first, what is uncertain last, below a warning. No memory
-    is cut: what does not fit is left out and counted. With --query as many as --lasting and
+    In a prompt block dangers and failures come first, what is uncertain last, below a warning. No
+    memory is cut: what does not fit is left out and counted. With --query as many as --lasting and
     --recent together are shown. Tokens are those of the embedding model's tokenizer.
     """
     of_list = {
@@ -159,13 +159,14 @@ def search(
             "lasting": LASTING_MAX if lasting is None else lasting,
             "recent": RECENT_MAX if recent is None else recent,
         }
-        _print_block(scope, given, options.source(config, store, kafka), as_json=as_json)
+        source = options.to_read(config, store, kafka, as_json=as_json)
+        _print_block(scope, given, source, as_json=as_json)
         return
     _require_none(of_block, "goes with --block")
     flags: dict[str, Any] = {"load__verify": "llm"} if llm else {}
-    source = options.source(config, store, kafka, policy=policy, **flags)
+    source = options.to_read(config, store, kafka, as_json=as_json, policy=policy, **flags)
     if scope is None or query is None:
-        raise UsageError("give --scope and --query, or --block for what a scope has to say")
+        raise UsageError("give --scope and --query, or --block for a prompt block of a scope")
     given = {
         "scope": scope,
         "query": query,
@@ -195,7 +196,7 @@ def _print_block(
     made = asyncio.run(_recall(source, asked))
     if not made.text:
         raise UsageError(
-            f"--budget {asked.budget}: without a single memory the block takes "
+            f"--budget {asked.budget}: without a single memory the prompt block takes "
             f"{made.tokens_min} tokens"
         )
     if as_json:

@@ -67,12 +67,12 @@ class Bounds:
 class How:
     """How search results are combined.
 
-    `verify` judges memories up to `distance` (cosine) apart, and the policy trusts it as when
+    `verify` judges memories at least `similarity_min` (cosine) alike, and the policy trusts it as when
     memories are stored. With `deduplicate` false every memory is its own entry.
     """
 
     deduplicate: bool
-    distance: float
+    similarity_min: float
     verify: Verify
 
 
@@ -183,7 +183,7 @@ class Loader:
     ) -> _Made:
         """Judge the nearest pairs that have no judgement yet, and make the entries."""
         rules = _rules(self._policy.rules(scope), how)
-        pairs = near(found, distance=how.distance) if how.deduplicate else []
+        pairs = near(found, similarity_min=how.similarity_min) if how.deduplicate else []
         keys: list[tuple[_Versions, Verify]] = [
             (_versions([newer, older.memory]), how.verify) for newer, older in pairs
         ]

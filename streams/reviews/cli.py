@@ -40,7 +40,8 @@ def list_(
     as_json: options.AsJson = False,
 ) -> None:
     """List what is asked, the newest first: both texts, and how similar they are."""
-    questions, _ = asyncio.run(_questions(options.source(config, store, kafka)))
+    source = options.to_read(config, store, kafka, as_json=as_json)
+    questions, _ = asyncio.run(_questions(source))
     here = [one for one in questions.all() if options.below(one.review.scope, scope)]
     found = [one for one in here if all_ or one.state == "open"]
     shown = found[: options.limit_of(limit, as_json=as_json)]
@@ -63,7 +64,8 @@ def show(
     as_json: options.AsJson = False,
 ) -> None:
     """Tell everything about a question: both texts side by side, and why nobody could tell."""
-    questions, place = asyncio.run(_questions(options.source(config, store, kafka)))
+    source = options.to_read(config, store, kafka, as_json=as_json)
+    questions, place = asyncio.run(_questions(source))
     question = _only(questions.all(), identity, place)
     if as_json:
         say_object(question_json(question))
@@ -182,9 +184,9 @@ def _in_turn(desk: _Desk, source: LogTarget, scope: str | None) -> None:
         for line in _told(question):
             say(line)
         key = asking.key()
-        if key == "q":
+        if key == asking.QUIT:
             return
-        if key != "s" and (decision := desk.answer(question, asking.KEYS[key])) is not None:
+        if key != asking.SKIP and (decision := desk.answer(question, asking.KEYS[key])) is not None:
             questions.decided(decision)
         say()
     note("no more open questions")

@@ -27,7 +27,8 @@ def history(
     as_json: options.AsJson = False,
 ) -> None:
     """Show every version of a memory, with its author, reason and sources."""
-    told = asyncio.run(_history(options.source(config, store, kafka), identity))
+    source = options.to_read(config, store, kafka, as_json=as_json)
+    told = asyncio.run(_history(source, identity))
     if as_json:
         say_object(_as_json(told))
         return

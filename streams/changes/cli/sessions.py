@@ -32,7 +32,7 @@ def list_(
     With --json each is a record for an agent's own log of episodes. Decisions have no clock: how
     long deciding took, `run --metrics` tells.
     """
-    found = asyncio.run(_sessions(options.source(config, store, kafka), scope))
+    found = asyncio.run(_sessions(options.to_read(config, store, kafka, as_json=as_json), scope))
     wanted = options.limit_of(limit, as_json=as_json)
     shown = found if wanted is None else found[-wanted:]
     if as_json:

@@ -49,6 +49,7 @@ _TITLES = {
     Fate.REPLACED: "the newer replaces the older",
     Fate.IN_CONFLICT: "kept, in conflict with another",
 }
+_LEGEND = "joined: run would merge or reinforce them, one memory says both"
 _LINKS = {
     Fate.JOINED: "with",
     Fate.REPLACED: "replaces",
@@ -252,6 +253,7 @@ def _show(tried: Sequence[Tried]) -> None:
         say(_in_columns(one.name, [f"{count:,}" for count in (*counts, one.memories)]))
         if one.trial.braked:
             note(f"{one.name}: {one.trial.braked:,} more are kept since the brake was on")
+    say(_LEGEND, style="dim")
     for fate, title in _TITLES.items():
         shown = examples([one.trial for one in tried], fate, _EXAMPLES)
         if shown:
@@ -287,9 +289,9 @@ def _ask(questions: Sequence[Near], saved: Path | None) -> dict[Near, str]:
             say(line)
         say()
         key = asking.key()
-        if key == "q":
+        if key == asking.QUIT:
             break
-        if key != "s":
+        if key != asking.SKIP:
             labels[one] = asking.KEYS[key]
             if saved is not None:
                 _append(saved, [trying.row_of(one, labels[one])])

@@ -109,7 +109,7 @@ class Searching(InScope):
     ] = None
     threshold: Annotated[
         Unit | None,
-        Field(description="The largest cosine distance between memories of one fact."),
+        Field(description="The least cosine similarity between memories of one fact."),
     ] = None
     verify: Annotated[
         Verify | None,

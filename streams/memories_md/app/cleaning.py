@@ -36,6 +36,8 @@ from streams.stage.core.explain import why
 from streams.store.app.dry_run import Means, decide_in_memory, for_repeats
 from streams.store.app.policies import with_bands
 
+PASSES_MIN = 2
+"""How often each entry is decided on at least: among identical wordings, then among all."""
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _DECIMALS = 4
 
@@ -157,7 +159,8 @@ async def clean(
     """Return the result of cleaning a document.
 
     Location 41 is the scope `world`/41. The policy's brake is off, since a file full of repetitions
-    is the use case. `done` receives the number of entries decided on since its last call.
+    is the use case. `done` receives the number of decisions since its last call: each entry is
+    decided on in two passes, and again where its location changed.
     """
     damaged = damages(document)
     mended, refused = repaired(document, damaged)

@@ -77,9 +77,9 @@ def _read(memories: MemoriesFile, *, to_write: bool) -> str:
 
 async def _clean(text: str, policy: Policy, settings: Settings) -> Cleaned:
     document = parse(text)
-    total = cleaning.live(document).entries
+    total = cleaning.live(document).entries * cleaning.PASSES_MIN
     async with means(settings, note) as given:
-        with Meter("entries") as meter:
+        with Meter("decisions") as meter:
             return await cleaning.clean(
                 document,
                 policy,

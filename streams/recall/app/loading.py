@@ -68,7 +68,7 @@ class Overrides(Record):
     def how(self, settings: LoadSettings) -> How:
         return How(
             deduplicate=settings.enabled if self.deduplicate is None else self.deduplicate,
-            distance=settings.threshold if self.threshold is None else self.threshold,
+            similarity_min=settings.threshold if self.threshold is None else self.threshold,
             verify=self.verify or settings.verify,
         )
 

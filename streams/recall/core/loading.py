@@ -58,8 +58,8 @@ class Entry:
     told: Told
 
 
-def near(found: Sequence[Found], *, distance: float) -> list[tuple[Memory, Neighbour]]:
-    """Return the pairs within a cosine distance, nearest first; the one seen later leads each pair.
+def near(found: Sequence[Found], *, similarity_min: float) -> list[tuple[Memory, Neighbour]]:
+    """Return the pairs that are similar enough, nearest first; the one seen later leads each pair.
 
     Active memories are not paired with tentative ones, which a joint entry would hide. Memories
     that an undo separated are not paired either.
@@ -70,7 +70,7 @@ def near(found: Sequence[Found], *, distance: float) -> list[tuple[Memory, Neigh
     vectors = np.stack([one.vector for one in in_time]).astype(np.float64)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     units = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
-    floor = round(1.0 - distance, SIMILARITY_DECIMALS)
+    floor = round(similarity_min, SIMILARITY_DECIMALS)
     places: list[list[int]] = np.argwhere(
         np.triu(units @ units.T >= floor - NEAR_TIE, k=1)
     ).tolist()

@@ -47,7 +47,7 @@ def rematerialise(
         raise options.UsageError("--to is for --sqlite and --jsonl: the index is never rolled back")
     started = time.perf_counter()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with Meter("decisions") as meter:
+    with Meter("records") as meter:
         work = (
             rebuild_index(source, meter.reach)
             if wanted == SinkSettings()

@@ -17,7 +17,7 @@ class LoadSettings(Group):
         default=True, description="Group memories of one fact; false: show each separately."
     )
     threshold: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.4, description="The largest cosine distance of a pair that is judged."
+        default=0.6, description="The least cosine similarity of a pair that is judged."
     )
     verify: Literal["built-in", "llm", "none"] = Field(
         default="built-in",

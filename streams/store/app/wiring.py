@@ -46,7 +46,7 @@ from streams.store.app.setting_groups import (
     SinkSettings,
 )
 from streams.store.app.settings import InvalidSettings, Settings
-from streams.store.world.extras import require
+from streams.store.world.extras import how_to_install, require
 from streams.store.world.store_directory import IndexKind, StoreDirectory
 
 if TYPE_CHECKING:
@@ -443,8 +443,8 @@ def screener(policy: Policy) -> Screener | None:
         from streams.judges.screening import TextScreener
     except ImportError as error:
         raise Unusable(
-            f"policy {policy.name} looks for secrets or personal data: pip install "
-            f"'memsieve[privacy]' ({error.name} is missing), or remove its table [privacy]"
+            f"policy {policy.name} looks for secrets or personal data: "
+            f"{how_to_install('privacy')} ({error.name} is missing), or remove its table [privacy]"
         ) from error
     return TextScreener()
 

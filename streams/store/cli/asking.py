@@ -6,11 +6,15 @@ from itertools import zip_longest
 
 from streams.store.cli.console import say
 
-KEYS = {"y": "same", "n": "distinct", "+": "refines", "-": "refined-by", "c": "contradicts"}
-"""What the newer text is to the older, by the key that says so."""
+KEYS = {"s": "same", "m": "refines", "l": "refined-by", "r": "contradicts", "d": "distinct"}
+"""What the newer text is to the older, by the key that says so; the web page has the same keys."""
+SKIP, QUIT = " ", "q"
 WIDTH = 46
 """The width of a column."""
-_ASKED = "y same, n distinct, + newer says more, - older says more, c contradicts, s skip, q quit"
+_ASKED = (
+    "s same, m newer says more, l newer says less, r newer replaces, d different, "
+    "space or Enter skip, q quit"
+)
 
 
 def beside(left: Sequence[str], right: Sequence[str]) -> Iterator[str]:
@@ -20,12 +24,12 @@ def beside(left: Sequence[str], right: Sequence[str]) -> Iterator[str]:
 
 
 def key() -> str:
-    """Return the key that a person types; the end of what is typed is "q"."""
+    """Return the key that a person types; the end of what is typed is QUIT."""
     while True:
         say(f"the newer is to the older: {_ASKED}")
         typed = sys.stdin.readline()
-        key = typed.strip().lower()
+        key = typed.strip().lower() or SKIP
         if not typed:
-            return "q"
-        if key in {*KEYS, "s", "q"}:
+            return QUIT
+        if key in {*KEYS, SKIP, QUIT}:
             return key

@@ -14,6 +14,7 @@ from streams.store.app import settings
 from streams.store.app.failures import NotFound, UsageError
 from streams.store.app.reading import Ambiguous, LogTarget, StoreReader
 from streams.store.app.settings import Settings
+from streams.store.cli.console import note
 from streams.store.flow.past import Bound
 
 Store = Annotated[
@@ -92,6 +93,21 @@ def source(
         raise UsageError("--store and --kafka name two places: give one of them")
     settings = load(config, store=store, kafka__bootstrap=kafka, **flags)
     return LogTarget.of(settings) if store is None else LogTarget.of_store(settings)
+
+
+def to_read(
+    config: Path | None,
+    store: Path | None,
+    kafka: str | None,
+    *,
+    as_json: bool,
+    **flags: Any,  # noqa: ANN401 - see load
+) -> LogTarget:
+    """Return what to read, and tell a person where the settings alone say that it is a cluster."""
+    found = source(config, store, kafka, **flags)
+    if not found.embedded and kafka is None and not as_json:
+        note(f"reading the cluster at {found.place}; --store DIR reads a store")
+    return found
 
 
 def load(config: Path | None = None, **flags: Any) -> Settings:  # noqa: ANN401 - typer's values

@@ -116,11 +116,11 @@ class Meter:
             self._task = self._progress.add_task(self._what, total=None, rate="")
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
         if self._progress is not None:
             self._progress.stop()
-        elif self._done:
-            self._tell()
+        elif self._done and failed is None:
+            note(self._rate)
 
     def advance(self, count: int, total: int) -> None:
         """Have so many more done, of about `total`."""

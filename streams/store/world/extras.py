@@ -1,7 +1,12 @@
 """The extras: which packages each installs, and what is said where one is missing."""
 
+import json
+import shlex
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
+from urllib.parse import unquote, urlsplit
 
 from streams.model.ports import Unusable
 
@@ -23,6 +28,30 @@ def require(extra: Extra, what: str) -> None:
     """Raise Unusable if a package of the extra is missing; `what` is what needs it."""
     missing = next((name for name in MODULES[extra] if find_spec(name) is None), None)
     if missing is not None:
-        raise Unusable(
-            f"{what} needs an extra: pip install 'memsieve[{extra}]' ({missing} is missing)"
-        )
+        raise Unusable(f"{what} needs an extra: {how_to_install(extra)} ({missing} is missing)")
+
+
+def how_to_install(extra: str) -> str:
+    """Return the command that adds an extra to memsieve as it is installed here."""
+    return pip_install(extra, _origin())
+
+
+def pip_install(extra: str, origin: Mapping[str, Any]) -> str:
+    """Return the command that installs memsieve with an extra from where it came.
+
+    `origin` is what pip notes in `direct_url.json`; it is empty for a package of an index.
+    """
+    if "dir_info" in origin:
+        what = f"{unquote(urlsplit(str(origin['url'])).path)}[{extra}]"
+    else:
+        what = f"memsieve[{extra}]" + (f" @ {origin['url']}" if origin else "")
+    editable = "--editable " if origin.get("dir_info", {}).get("editable") else ""
+    return f"pip install {editable}{shlex.quote(what)}"
+
+
+def _origin() -> Mapping[str, Any]:
+    try:
+        noted = distribution("memsieve").read_text("direct_url.json")
+    except PackageNotFoundError:
+        noted = None
+    return {} if noted is None else json.loads(noted)

@@ -22,6 +22,7 @@ from schemas.codec import Unreadable
 from streams.model.ports import Fatal, Line, Mark, Poison
 from streams.store.core.exports import Format, entries, format_of, may_be_document
 from streams.store.core.shapes import UTF_8, Layout, Shape, decoded, shape_of
+from streams.store.world.extras import how_to_install
 
 if TYPE_CHECKING:
     from streams.store.world.parquet import JsonLines
@@ -262,7 +263,7 @@ def _table(raw: io.BufferedReader) -> "JsonLines":
         from streams.store.world.parquet import JsonLines  # noqa: PLC0415 - only who has one needs it
     except ImportError as error:
         raise Fatal(
-            "it is a Parquet file: pip install 'memsieve[parquet]', or save it as CSV or JSON Lines"
+            f"it is a Parquet file: {how_to_install('parquet')}, or save it as CSV or JSON Lines"
         ) from error
     return JsonLines(raw)
 

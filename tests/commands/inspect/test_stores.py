@@ -63,6 +63,25 @@ def test_a_limit_shows_the_newest_decisions_and_says_that_there_are_more(
     assert "there are older decisions" in result.err
 
 
+def test_each_decision_is_listed_by_an_id_that_explains_it(memsieve: Memsieve) -> None:
+    shown = memsieve("decisions", "--store", "store").out.splitlines()
+    heads = [line.split() for line in shown if not line.startswith(" ")]
+    found = memsieve("decisions", "--store", "store", "--json").json()
+    assert sorted(heads) == sorted(
+        [one["decision_id"][:8], one["kind"], one["event"]["scope"]] for one in found
+    )
+    told = memsieve("explain", heads[0][0], "--store", "store").out
+    assert told.startswith(f"decision   {heads[0][0]}")
+
+
+def test_a_repeated_delivery_is_explained_with_its_place_in_the_log(memsieve: Memsieve) -> None:
+    assert memsieve("run", "ana.jsonl", "--store", "store").code == 0
+    *_, again = memsieve("decisions", "--store", "store", "--json", "--kind", "ignore").json()
+    told = memsieve("explain", again["decision_id"], "--store", "store").out
+    place = f"{again['partition']}/{again['offset']}"
+    assert told.endswith(f"delivered again and ignored 1x (partition/offset {place})\n")
+
+
 def test_decisions_can_be_narrowed_to_a_kind(memsieve: Memsieve) -> None:
     found = memsieve("decisions", "--store", "store", "--json", "--kind", "merge").json()
     assert [decision["event"]["text"] for decision in found] == [COFFEE[1]]

@@ -8,6 +8,7 @@ import pytest
 
 from streams.model.policy import Policy
 from streams.store.core.toml import as_toml
+from streams.store.world.extras import how_to_install
 from tests.commands.conftest import Memsieve
 
 OWN = Path(__file__).parents[3] / "benchmarks" / "datasets" / "memory_pairs.jsonl"
@@ -167,7 +168,7 @@ def test_a_report_without_what_draws_it_is_refused_at_once(
     monkeypatch.setattr("streams.store.world.extras.find_spec", absent)
     refused = memsieve("policy", "evaluate", pairs, "--html", "r.html")
     assert refused.code == 2
-    told = "memsieve: --html needs an extra: pip install 'memsieve[lab]' (matplotlib is missing)\n"
+    told = f"memsieve: --html needs an extra: {how_to_install('lab')} (matplotlib is missing)\n"
     assert refused.err == told
 
 

@@ -94,7 +94,7 @@ def test_who_is_asked_gets_the_preset_that_agrees_and_labelled_pairs(
     memsieve: Memsieve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     questions = memsieve("try", "notes.csv", "--json").json()["questions"]
-    typed(monkeypatch, "what?", *["s"], *["n"] * (len(questions) - 1))
+    typed(monkeypatch, "what?", *[" "], *["d"] * (len(questions) - 1))
     asked = memsieve("try", "notes.csv", "--ask", *SAVED)
     assert asked.code == 0, asked.err
     count = len(questions) - 1
@@ -130,7 +130,7 @@ def test_answers_given_before_count_and_other_pairs_are_asked(
     assert [(one["a"], one["b"]) for one in told["questions"]] == [
         (one["a"], one["b"]) for one in others
     ]
-    typed(monkeypatch, "y", "q")
+    typed(monkeypatch, "s", "q")
     again = memsieve("try", "notes.csv", "--answers", "answers.jsonl", "--ask", *SAVED)
     assert "of 2 answers, agree:" in again.out
     assert [row["label"] for row in lines_of("answers.jsonl")] == ["same", "same"]
@@ -158,7 +158,7 @@ def test_a_person_at_a_terminal_is_asked() -> None:
     terminal = Terminal(*COMMAND, "try", "notes.csv", *SAVED)
     terminal.wait_for("1 of ", seconds=60)
     terminal.wait_for("q quit")
-    terminal.type("y\n")
+    terminal.type("s\n")
     terminal.wait_for("2 of ")
     terminal.wait_for("q quit")
     terminal.type("q\n")
@@ -172,7 +172,7 @@ def test_a_person_at_a_terminal_is_asked() -> None:
 def test_who_interrupts_keeps_the_answers_given_so_far() -> None:
     terminal = Terminal(*COMMAND, "try", "notes.csv", *SAVED)
     terminal.wait_for("q quit", seconds=60)
-    terminal.type("n\n")
+    terminal.type("d\n")
     terminal.wait_for("2 of ")
     terminal.wait_for("q quit")
     terminal.interrupt()

@@ -89,7 +89,7 @@ def test_one_request_may_want_it_otherwise(memsieve: Memsieve) -> None:
     assert len(memsieve(*LOAD, "--no-dedup", "--json").json()["entries"]) == 7
     few = memsieve(*LOAD, "--no-dedup", "--limit", 2)
     assert len(few.out.splitlines()) == 2
-    near = memsieve(*LOAD, "--threshold", 0.1, "--json").json()
+    near = memsieve(*LOAD, "--threshold", 0.9, "--json").json()
     assert set(COFFEE) not in members(near)
     assert {COFFEE[0], COFFEE[2]} in members(near)
 
@@ -100,9 +100,9 @@ def test_each_setting_has_a_variable(memsieve: Memsieve, monkeypatch: pytest.Mon
     assert len(memsieve(*LOAD, "--json").json()["entries"]) == 7
     assert len(memsieve(*LOAD, "--dedup", "--json").json()["entries"]) == 2
     monkeypatch.setenv("MEMSIEVE_LOAD__ENABLED", "true")
-    monkeypatch.setenv("MEMSIEVE_LOAD__THRESHOLD", "0")
+    monkeypatch.setenv("MEMSIEVE_LOAD__THRESHOLD", "1")
     assert len(memsieve(*LOAD, "--json").json()["entries"]) == 7
-    monkeypatch.setenv("MEMSIEVE_LOAD__THRESHOLD", "0.4")
+    monkeypatch.setenv("MEMSIEVE_LOAD__THRESHOLD", "0.6")
     monkeypatch.setenv("MEMSIEVE_LOAD__VERIFY", "llm")
     refused = memsieve(*LOAD)
     assert (refused.code, refused.out) == (2, "")

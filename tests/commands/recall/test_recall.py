@@ -168,7 +168,10 @@ def test_what_many_places_have_alike_is_shown_where_it_is_asked_for(
         (("--scope", "coast/*"), "--scope coast/*: holds the wildcard *; name one exact scope"),
         (("--across", "*"), "--across *: holds the wildcard *"),
         (("--scope", "coast", "--query", " "), "is empty or only white space"),
-        (("--scope", "coast/pier", "--budget", 3), "--budget 3: without a single memory the block"),
+        (
+            ("--scope", "coast/pier", "--budget", 3),
+            "--budget 3: without a single memory the prompt block",
+        ),
     ],
 )
 def test_what_cannot_be_asked_is_named(

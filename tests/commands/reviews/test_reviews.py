@@ -265,9 +265,9 @@ def test_a_person_answers_one_question_after_the_other(memsieve: Memsieve) -> No
     terminal.wait_for("q quit")
     terminal.type("what?\n")
     terminal.wait_for("q quit")
-    terminal.type("s\n")  # the other one first
+    terminal.type(" \n")  # the other one first
     terminal.wait_for("q quit")
-    terminal.type("Y\n")
+    terminal.type("S\n")
     terminal.wait_for("answered  ")
     assert terminal.ended() == 0
     assert len(listed(memsieve)) == 1

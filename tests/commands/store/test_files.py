@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from streams.store.world.extras import how_to_install
 from streams.store.world.files import FileSource
 from tests.commands.conftest import Memsieve
 from tests.commands.store.test_run import texts
@@ -340,7 +341,7 @@ def test_a_parquet_file_asks_for_its_extra_and_for_a_file(
             command, "notes.parquet", *(("--store", "store") if command == "run" else ())
         )
         assert (told.code, told.err.count("\n")) == (2, 1)
-        assert "it is a Parquet file: pip install 'memsieve[parquet]', or save it as" in told.err
+        assert f"it is a Parquet file: {how_to_install('parquet')}, or save it as" in told.err
     assert not (tmp_path / "store").exists()
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from streams.store.world.extras import how_to_install
 from tests.commands.conftest import Memsieve
 
 
@@ -14,5 +15,5 @@ def test_without_its_extra_it_says_what_to_install(
 
     monkeypatch.setattr("streams.store.world.extras.find_spec", found)
     refused = memsieve("service", "web", "--store", "none")
-    told = f"the page needs an extra: pip install 'memsieve[web]' ({named} is missing)"
+    told = f"the page needs an extra: {how_to_install('web')} ({named} is missing)"
     assert (refused.code, refused.err) == (2, f"memsieve: {told}\n")

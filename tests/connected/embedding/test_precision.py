@@ -95,7 +95,7 @@ def test_without_the_package_fast_is_refused_with_the_remedy(
     with pytest.raises(NoModel) as refused:
         FastembedEmbedder(DEFAULT_MODEL, models_dir(), precision="fast")
     assert str(refused.value) == (
-        "embedder.precision fast needs OpenVINO: pip install 'memsieve[fast]', or set "
+        "embedder.precision fast needs OpenVINO: install the extra memsieve[fast], or set "
         "embedder.precision to exact"
     )
     auto = FastembedEmbedder(DEFAULT_MODEL, models_dir(), precision="auto")

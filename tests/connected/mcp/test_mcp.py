@@ -20,6 +20,7 @@ from mcp_types import CallToolResult, TextContent
 
 from streams.embedding import HASHING
 from streams.mcp.app.tools import TOOLS
+from streams.store.world.extras import how_to_install
 from tests.support.services import COMMAND, Installation
 
 ANA, BEN = "acme/ana", "zeta/ben"
@@ -308,9 +309,9 @@ async def test_a_search_may_want_what_is_one_fact_otherwise(tmp_path: Path) -> N
         for text in (LYON, "Ana lives in Lyon now."):
             assert (await agent.call("remember", scope=ANA, text=text))["kind"] == "insert"
         asked = {"scope": ANA, "query": "Lyon", "verify": "none"}
-        [together] = (await agent.call("search", **asked, threshold=0.4))["results"]
+        [together] = (await agent.call("search", **asked, threshold=0.6))["results"]
         assert len(together["memory_ids"]) == 2
-        strict = (await agent.call("search", **asked, threshold=0.0))["results"]
+        strict = (await agent.call("search", **asked, threshold=1.0))["results"]
         assert len(strict) == 2
         assert len((await agent.call("search", **asked, deduplicate=False))["results"]) == 2
         nobody = await agent.call("search", scope=ANA, query="Lyon", verify="llm")
@@ -443,5 +444,6 @@ def test_without_its_library_one_line_says_what_to_install(tmp_path: Path) -> No
         text=True,
         check=False,
     )
-    told = "memsieve: the MCP server needs an extra: pip install 'memsieve[mcp]' (mcp is missing)\n"
+    how = how_to_install("mcp")
+    told = f"memsieve: the MCP server needs an extra: {how} (mcp is missing)\n"
     assert (done.returncode, done.stderr) == (2, told)

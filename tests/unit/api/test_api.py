@@ -163,7 +163,7 @@ async def test_a_search_shows_what_is_one_fact_as_one_entry_unless_it_is_told_ot
             identity(2),
         ]
         each = (await http.post(SEARCH, json={**asked, "deduplicate": False})).json()
-        near = (await http.post(SEARCH, json={**asked, "threshold": 0.0})).json()
+        near = (await http.post(SEARCH, json={**asked, "threshold": 1.0})).json()
         assert len(each["entries"]) == len(near["entries"]) == 2
         one = (await http.post(SEARCH, json={**asked, "deduplicate": False, "limit": 1})).json()
         assert len(one["entries"]) == 1

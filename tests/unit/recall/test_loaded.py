@@ -41,7 +41,7 @@ def texts(shown: Sequence[Entry]) -> list[str]:
 
 
 @pytest.mark.covers("S4.14", "S4.18")
-def test_what_lies_up_to_the_distance_apart_is_a_pair_the_nearest_first() -> None:
+def test_what_is_as_similar_as_the_threshold_is_a_pair_the_nearest_first() -> None:
     far, edge, close = (
         found(name, at_cosine(cosine, axis))
         for axis, (name, cosine) in enumerate(
@@ -49,7 +49,7 @@ def test_what_lies_up_to_the_distance_apart_is_a_pair_the_nearest_first() -> Non
         )
     )
     query = found("query", hours=1)
-    pairs = near([far, edge, close, query], distance=0.4)
+    pairs = near([far, edge, close, query], similarity_min=0.6)
     assert [(newer.id, older.memory.id) for newer, older in pairs] == [
         ("query", "close"),
         ("query", "edge"),
@@ -58,18 +58,18 @@ def test_what_lies_up_to_the_distance_apart_is_a_pair_the_nearest_first() -> Non
 
 
 def test_the_later_of_two_is_compared_with_the_earlier() -> None:
-    [(newer, older)] = near([found("b", hours=2), found("a", hours=5)], distance=0.4)
+    [(newer, older)] = near([found("b", hours=2), found("a", hours=5)], similarity_min=0.6)
     assert (newer.id, older.memory.id) == ("a", "b")
-    assert near([], distance=0.4) == []
+    assert near([], similarity_min=0.6) == []
 
 
 def test_what_is_believed_is_no_pair_with_what_is_tentative() -> None:
-    assert near([found("a"), found("b", status="tentative")], distance=0.4) == []
+    assert near([found("a"), found("b", status="tentative")], similarity_min=0.6) == []
 
 
 def test_what_an_undo_took_apart_is_not_shown_as_one() -> None:
     a, b = (found(name, kept_apart=[{"undo": "undo", "side": name}]) for name in ("a", "b"))
-    assert near([a, b], distance=0.4) == []
+    assert near([a, b], similarity_min=0.6) == []
     relations = [related(b, a, Verdict.SAME)]
     assert texts(entries([a, b], relations, policy(), together)) == ["a", "b"]
 

@@ -25,7 +25,7 @@ from tests.support.deciding import lexicon
 
 QUERY = "what does Ana drink?"
 SCOPE = ScopeName("acme/ana")
-HOW = How(deduplicate=True, distance=0.4, verify="built-in")
+HOW = How(deduplicate=True, similarity_min=0.6, verify="built-in")
 BOUNDS = Bounds(candidates_max=200, pairs_max=1_000, kept_max=1_000)
 NOUNS = ("mug", "cup", "pot", "jug", "jar", "can", "tin", "box", "bag", "urn", "vat", "tub")
 
@@ -170,7 +170,7 @@ async def test_a_request_may_want_it_otherwise() -> None:
     off = await world.load(how=replace(HOW, deduplicate=False))
     assert shown(off) == [1] * 6
     assert world.index.limits[-1] == 10
-    strict = await world.load(how=replace(HOW, distance=0.0))
+    strict = await world.load(how=replace(HOW, similarity_min=1.0))
     assert shown(strict) == [1] * 6
     assert len(world.judge.asked) == asked
 

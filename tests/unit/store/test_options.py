@@ -1,8 +1,10 @@
 """What the options of several commands name."""
 
+from pathlib import Path
+
 import pytest
 
-from streams.store.cli.options import NotFound, UsageError, only
+from streams.store.cli.options import NotFound, UsageError, only, to_read
 
 THINGS = {"ab": 1, "abc": 2, "x": 3}
 
@@ -29,3 +31,18 @@ def test_what_names_no_one_thing_is_told(identity: str, error: type[Exception], 
     with pytest.raises(error) as refused:
         only(THINGS, identity, what="thing", place="store")
     assert str(refused.value) == told
+
+
+def test_who_reads_a_cluster_that_only_the_settings_name_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert to_read(None, None, None, as_json=False).embedded
+    monkeypatch.setenv("MEMSIEVE_KAFKA__BOOTSTRAP", "localhost:9092")
+    assert to_read(None, Path("notes"), None, as_json=False).embedded
+    assert not to_read(None, None, "localhost:9093", as_json=False).embedded
+    assert not to_read(None, None, None, as_json=True).embedded
+    assert capsys.readouterr() == ("", "")
+    assert not to_read(None, None, None, as_json=False).embedded
+    told = "reading the cluster at localhost:9092; --store DIR reads a store\n"
+    assert capsys.readouterr() == ("", told)

@@ -19,6 +19,7 @@ from streams.api.app.desk import Desk
 from streams.maintain.app.diagnosis import Finding
 from streams.model.bands import Bands
 from streams.model.identity import memory_id
+from streams.store.cli import asking
 from streams.web.app.app import HEADERS, views
 from streams.web.app.chronicle import Chronicle
 from streams.web.app.pages import STATIC
@@ -493,6 +494,14 @@ class TestReview:
             asked = await ana.asked(f"?scope={ANA}/garden")
             answer = await ana.post(f"/review/{asked}?scope={ANA}/garden", verdict="skip")
             assert answer.headers["location"] == f"/review?scope={quote(ANA, safe='')}%2Fgarden"
+
+    async def test_the_keys_are_those_of_the_commands(self, world: World) -> None:
+        await world.say(ROSES, TULIPS)
+        async with world.someone() as ana:
+            page = Elements.of((await ana.get("/review")).text)
+        buttons = [one for tag, one in page.found if tag == "button" and "value" in one]
+        keys = {one["data-key"]: one["value"] for one in buttons}
+        assert keys == {**asking.KEYS, asking.SKIP: "skip"}
 
     async def test_a_verdict_that_there_is_not_is_refused(self, world: World) -> None:
         await world.say(ROSES, TULIPS)
