@@ -1,6 +1,7 @@
 """An admin client for tests, and topics that are not those of the registry."""
 
-from collections.abc import AsyncGenerator, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -28,4 +29,12 @@ async def make_topics(connection: Connection, topics: Mapping[str, int]) -> None
     ]
     async with administered(connection) as admin:
         answer = await admin.create_topics(made)
-    assert all(code == 0 for _, code, _ in answer.topic_errors)
+        assert all(code == 0 for _, code, _ in answer.topic_errors)
+        # The broker answers before it has learnt of a new topic itself.
+        while not await _are_there(admin, [topic.name for topic in made]):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def _are_there(admin: AIOKafkaAdminClient, names: Sequence[str]) -> bool:
+    found = await admin.describe_topics(names)
+    return all(topic["error_code"] == 0 and topic["partitions"] for topic in found)

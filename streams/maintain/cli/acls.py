@@ -63,7 +63,7 @@ def acls(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the permissions that each process needs, and no more.
+    """List the permissions that each process needs, also for kafka-acls and Strimzi.
 
     `api` is also for `service web`; `operator` for all other commands on a cluster, and `topics
     create`. Asks no cluster: the names follow from kafka.prefix and kafka.run.
