@@ -31,7 +31,7 @@ async def make_topics(connection: Connection, topics: Mapping[str, int]) -> None
         answer = await admin.create_topics(made)
         assert all(code == 0 for _, code, _ in answer.topic_errors)
         # The broker answers before it has learnt of a new topic itself.
-        while not await _are_there(admin, [topic.name for topic in made]):  # noqa: ASYNC110
+        while not await _are_there(admin, [connection.named(name) for name in topics]):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
