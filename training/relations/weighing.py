@@ -24,7 +24,7 @@ from tokenizers import Tokenizer
 
 from schemas.decisions import Finding, Verdict
 from streams.judges.lexicons import english
-from streams.text.guards.registry import examine
+from streams.text.guards.registry import GUARDS, examine
 from streams.text.guards.statement import Statement
 from streams.text.judge.features import names
 from streams.text.judge.weighing import (
@@ -283,8 +283,13 @@ def update_point(
     be it another fact or a contradiction. None if no threshold meets `_DISPLACED`.
     """
     at = RELATIONS.index(Verdict.CONTRADICTS)
-    near = np.array([one.cosine >= _LEAST_SIMILAR for one in told])
-    worth = probabilities[:, at] * near
+    may_retire = np.array(
+        [
+            one.cosine >= _LEAST_SIMILAR and not any(GUARDS[f.guard].may_name for f in one.findings)
+            for one in told
+        ]
+    )
+    worth = probabilities[:, at] * may_retire
     card = np.array([one.source.startswith(_CARDS) for one in found])
     updates, distinct = (
         np.array([one.relations == (relation,) for one in found]) & card

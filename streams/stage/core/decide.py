@@ -311,7 +311,11 @@ class _Deciding:
                 return self._asked(contradicted[0][0])
             case "supersede":
                 least = self._rules.judges.supersede_min
-                sure = [near.memory for near, told in contradicted if contradicts(told, least)]
+                sure = [
+                    near.memory
+                    for near, told in contradicted
+                    if contradicts(told, least) and not _may_be_of_two(told)
+                ]
                 return self._dated(sure) if sure else self._kept_both(Reason.CONTRADICTS_KNOWN)
 
     def _dated(self, contradicted: Sequence[Memory]) -> Change:
@@ -480,6 +484,11 @@ class _Deciding:
 def _of_one_thing(judgement: Judgement) -> bool:
     """Return whether every guard finding is about two answers to one question, not two things."""
     return all(GUARDS[finding.guard].of_one_thing for finding in judgement.findings)
+
+
+def _may_be_of_two(judgement: Judgement) -> bool:
+    """Return whether the texts differ in what may name two things: bus 46 does not outdate bus 47."""
+    return any(GUARDS[finding.guard].may_name for finding in judgement.findings)
 
 
 def compared(neighbour: Neighbour, judgement: Judgement) -> Compared:

@@ -21,11 +21,13 @@ class Guard:
     """A guard's check of a pair, and what its objection means.
 
     `of_one_thing`: the objection means two answers to one question; otherwise two separate things.
+    `may_name`: what differs may be the name of a thing, as in bus 46, and not its value.
     `directed`: it protects the memory from the event, but not the reverse.
     """
 
     ask: Callable[[Sides], Answer]
     of_one_thing: bool = False
+    may_name: bool = False
     directed: bool = False
 
 
@@ -39,14 +41,14 @@ OF_RECORDS: Mapping[str, Guard] = {
     "wholeness": Guard(records.wholeness),
 }
 OF_VALUES: Mapping[str, Guard] = {
-    "numbers": Guard(values.numbers),
+    "numbers": Guard(values.numbers, may_name=True),
     "amounts": Guard(values.amounts),
     "dates": Guard(values.dates),
     "times": Guard(values.times),
     "durations": Guard(values.durations),
-    "versions": Guard(values.versions),
-    "identifiers": Guard(values.identifiers),
-    "placeholders": Guard(values.placeholders),
+    "versions": Guard(values.versions, may_name=True),
+    "identifiers": Guard(values.identifiers, may_name=True),
+    "placeholders": Guard(values.placeholders, may_name=True),
 }
 OF_TEXTS: Mapping[str, Guard] = {
     **OF_VALUES,

@@ -226,15 +226,15 @@ def test_a_text_is_as_near_as_a_query_as_it_was_as_an_event(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
     """One way of embedding and one scale, when deciding, for a prompt, and for a search."""
-    noon, nine = "The ferry leaves at noon.", "The ferry leaves at nine."
-    run([write_events(tmp_path / "rows.jsonl", noon, nine)], tmp_path / "s")
+    third, fourth = "The ferry leaves from pier 3.", "The ferry leaves from pier 4."
+    run([write_events(tmp_path / "rows.jsonl", third, fourth)], tmp_path / "s")
     second = decisions(tmp_path / "s")[1]
     assert isinstance(second, Insert)
     [compared] = second.evidence.neighbours
-    asked = ("--scope", "acme/ana", "--store", "s", "--query", nine, "--json")
+    asked = ("--scope", "acme/ana", "--store", "s", "--query", fourth, "--json")
     recalled = memsieve("search", "--block", *asked).json()["memories"]
     entries = memsieve("search", *asked, "--no-dedup").json()["entries"]
     loaded = [member for entry in entries for member in entry["members"]]
-    expected = {noon: compared.similarity, nine: 1.0}
+    expected = {third: compared.similarity, fourth: 1.0}
     assert {one["text"]: one["similarity"] for one in recalled} == expected
     assert {one["memory"]["text"]: one["similarity"] for one in loaded} == expected

@@ -162,21 +162,22 @@ def test_a_contradiction_by_the_newer_takes_the_older_ones_place(hours: float) -
 
 
 @pytest.mark.parametrize(
-    ("sure", "kind", "reason"),
+    ("sure", "guard", "kind", "reason"),
     [
-        (0.9, "replace", Reason.NEWER_CONTRADICTION),
-        (0.89, "insert", Reason.CONTRADICTS_KNOWN),
+        (0.9, "dates", "replace", Reason.NEWER_CONTRADICTION),
+        (0.89, "dates", "insert", Reason.CONTRADICTS_KNOWN),
+        (0.99, "numbers", "insert", Reason.CONTRADICTS_KNOWN),
     ],
 )
 def test_a_contradiction_retires_only_what_it_is_sure_to_contradict(
-    sure: float, kind: str, reason: Reason
+    sure: float, guard: str, kind: str, reason: Reason
 ) -> None:
     told = {Verdict.CONTRADICTS: sure, Verdict.DISTINCT: 1 - sure}
     judgement = Judgement(
         Verdict.CONTRADICTS,
         "built-in",
         opinion=Opinion(Verdict.CONTRADICTS, "built-in", told),
-        findings=(Finding(guard="numbers", outcome="differs", what="2 and 3"),),
+        findings=(Finding(guard=guard, outcome="differs", what="test"),),
     )
     asked = case(policy_=policy(judges={"supersede_min": 0.9}))
     made = decide(asked, OWN, [near()], [judgement])
