@@ -121,6 +121,8 @@ class AsyncMemory:
         progress: Progress = False,
     ) -> list[Decision]:
         """Tell the store many things, in their order. See `Memory.add_many`."""
+        if isinstance(rows, str | Mapping):
+            raise InvalidRequest("rows: give a list of texts or mappings; add takes one", "rows")
         store = await self._opened()
         events = [
             _event(store, _row(row, scope, f"rows[{at}]"), f"rows[{at}].")

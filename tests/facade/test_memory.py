@@ -201,6 +201,8 @@ def test_of_many_none_is_decided_on_where_one_cannot_be(memory: Memory) -> None:
     assert refused.value.field == "rows[1].scope"
     with pytest.raises(InvalidRequest, match=r"^rows\[0\]: give a text, or a mapping"):
         memory.add_many([3], scope=ANA)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidRequest, match=r"^rows: give a list"):
+        memory.add_many(LYON, scope=ANA)
     assert memory.memories() == []
 
 
