@@ -19,6 +19,8 @@ from tests.support.waiting import wait_until
 
 COMMAND = (sys.executable, "-c", "from streams.main import main; main()")
 _PORT = re.compile(r"health and metrics on port (\d+)")
+_WHAT_IS_READ = "reading the cluster at "
+"""How the line begins that a reader prints of every cluster that settings alone name."""
 _HTTP_SECONDS = 30.0
 _END_SECONDS = 60.0
 
@@ -49,9 +51,10 @@ class Installation:
         return {**inherited, "COLUMNS": "200", **self.variables}
 
     def memsieve(self, *arguments: str, code: int = 0) -> str:
-        """Run a command to its end; return what it printed, on both ways."""
+        """Run a command to its end; return what it printed, on both ways, but not what is read."""
         done = self._run(*arguments)
-        said = done.stdout + done.stderr
+        told = done.stderr.splitlines(keepends=True)
+        said = done.stdout + "".join(line for line in told if not line.startswith(_WHAT_IS_READ))
         assert done.returncode == code, f"{arguments}: {done.returncode}\n{said}"
         return said
 
