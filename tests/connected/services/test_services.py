@@ -297,7 +297,7 @@ async def test_a_broker_that_restarts_is_waited_for(
     tmp_path: Path, own_broker: NativeKafka, topic_prefix: str
 ) -> None:
     installation = Installation.on(
-        tmp_path, own_broker.bootstrap, topic_prefix, kafka__request_seconds="3"
+        tmp_path, own_broker.bootstrap, topic_prefix, kafka__request_seconds="10"
     )
     installation.memsieve("service", "topics", "create", "--partitions", "2")
     first, second = (
