@@ -9,6 +9,7 @@ import pytest
 
 from memsieve import InvalidRequest, Memory, MemsieveError, NotFound, ServerError, Undecided
 from streams.embedding import HASHING
+from tests.support.asking import asking
 from tests.support.services import Installation
 
 ANA, BEN = "acme/ana", "acme/ben"
@@ -16,16 +17,6 @@ LYON, PARIS, TEA = "Ana lives in Lyon.", "Ana lives in Paris.", "Ben likes tea."
 BEES, HIVES = "Ben keeps bees on the roof.", "Ben keeps bees on her roof."
 THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)
 KEY = "a secret of these tests, of 32 characters"
-ASKING = """
-name = "asking"
-model = "memsieve/hashing-ngrams-v1"
-guards = false
-judges = { chain = [] }
-bands = { match = 1.0, review = 0.7, log = 0.7 }
-without_verdict = { review = "review" }
-calibration = { dataset = "none", date = "2026-03-01", command = "none" }
-"""
-"""Nobody judges: whatever is spelt alike is put to a person."""
 
 Open = Callable[[pytest.FixtureRequest, Path, str], AbstractContextManager[Memory]]
 
@@ -163,9 +154,7 @@ class TestMemory:
     def test_a_question_is_answered_once(
         self, opened: Open, request: pytest.FixtureRequest, tmp_path: Path
     ) -> None:
-        asking = tmp_path / "asking.toml"
-        asking.write_text(ASKING, "utf-8")
-        with opened(request, tmp_path, str(asking)) as memory:
+        with opened(request, tmp_path, str(asking(tmp_path))) as memory:
             memory.add(BEES, scope=BEN, occurred_at=THEN)
             new = memory.add(HIVES, scope=BEN, occurred_at=THEN + timedelta(days=1))
             [asked] = memory.reviews(BEN)

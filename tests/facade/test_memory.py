@@ -24,23 +24,12 @@ from memsieve import (
 )
 from schemas.events import Remember
 from streams.embedding import HASHING
+from tests.support.asking import asking
 from tests.support.stores import decisions
 
 ANA, BEN = "acme/ana", "acme/ben"
 LYON, PARIS = "Ana lives in Lyon.", "Ana lives in Paris."
 THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)
-
-
-ASKING = """
-name = "asking"
-model = "memsieve/hashing-ngrams-v1"
-guards = false
-judges = { chain = [] }
-bands = { match = 1.0, review = 0.7, log = 0.7 }
-without_verdict = { review = "review" }
-calibration = { dataset = "none", date = "2026-03-01", command = "none" }
-"""
-"""Nobody judges: whatever is spelt alike is put to a person."""
 BEES, HIVES = "Ben keeps bees on the roof.", "Ben keeps bees on her roof."
 
 
@@ -129,8 +118,7 @@ def test_how_often_a_memory_helped_is_added_up(memory: Memory) -> None:
 
 
 def test_a_question_is_listed_and_its_answer_is_decided_on(tmp_path: Path) -> None:
-    (tmp_path / "asking.toml").write_text(ASKING, "utf-8")
-    with opened(tmp_path / "store", policy=str(tmp_path / "asking.toml")) as memory:
+    with opened(tmp_path / "store", policy=str(asking(tmp_path))) as memory:
         old, new = memory.add(BEES, scope=BEN), memory.add(HIVES, scope=BEN)
         [asked] = memory.reviews(BEN)
         assert (asked.newer.text, asked.older.text, asked.state) == (HIVES, BEES, "open")

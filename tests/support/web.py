@@ -25,17 +25,7 @@ from streams.store.world.metrics import ApiMetrics
 from streams.web.app.app import build
 from tests.builders import event, later
 from tests.fakes.clock import StandingClock
-
-POLICY = """
-name = "asking"
-model = "memsieve/hashing-ngrams-v1"
-guards = false
-judges = { chain = [] }
-bands = { match = 1.0, review = 0.7, log = 0.7 }
-without_verdict = { review = "review" }
-calibration = { dataset = "none", date = "2026-03-01", command = "none" }
-"""
-"""Nobody judges: whatever is spelt alike is put to a person."""
+from tests.support.asking import asking
 
 JUDGED = "default-hashing"
 """The judge that comes with memsieve reads both texts, and contradictions are kept both."""
@@ -203,8 +193,7 @@ class Elements(HTMLParser):
 async def serving(
     directory: Path, *, judged: bool = False, overrides: str = ""
 ) -> AsyncGenerator[World]:
-    policy = directory / "asking.toml"
-    policy.write_text(POLICY, encoding="utf-8")
+    policy = asking(directory)
     chosen = configuration.load(
         {
             "store": directory / "store",

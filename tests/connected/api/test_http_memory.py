@@ -31,21 +31,13 @@ from memsieve import (
 )
 from streams.embedding import HASHING
 from tests.support import http_client
+from tests.support.asking import asking
 from tests.support.services import Installation
 
 ANA, BEN = "acme/ana", "zeta/ben"
 ROME, OSLO, TEA = "Ana lives in Rome.", "Her home is Oslo by now.", "Ana likes tea."
 BEES, HIVES = "Ben keeps bees on the roof.", "Ben keeps bees on her roof."
 THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)
-ASKING = """
-name = "asking"
-model = "memsieve/hashing-ngrams-v1"
-guards = false
-judges = { chain = [] }
-bands = { match = 1.0, review = 0.7, log = 0.7 }
-without_verdict = { review = "review" }
-calibration = { dataset = "none", date = "2026-03-01", command = "none" }
-"""
 
 
 @contextmanager
@@ -57,7 +49,7 @@ def api(directory: Path, policy: str = "default-hashing", **settings: str) -> Ge
         rows += f'[[tokens]]\nname = "{name}"\nsha256 = "{digest}"\nscopes = ["{scope}"]\n'
         rows += f"rights = [{rights}]\n"
     (directory / "tokens.toml").write_text(rows, "utf-8")
-    (directory / "asking.toml").write_text(ASKING, "utf-8")
+    asking(directory)
     given = {"EMBEDDER__MODEL": HASHING, "POLICY": policy, "API__TOKENS": "tokens.toml"}
     own = {**given, "API__PORT": "0", "SERVICE__PORT": "0", **settings}
     here = Installation(directory, {f"MEMSIEVE_{name}": value for name, value in own.items()})

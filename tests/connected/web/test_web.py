@@ -9,22 +9,16 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.asking import asking
 from tests.support.models import models_dir
 from tests.support.services import Installation, Running
 from tests.support.waiting import wait_until
-from tests.support.web import POLICY, REVIEW, csrf_of, said_by
+from tests.support.web import REVIEW, csrf_of, said_by
 
 EVENTS = (
     '{"event_id": "1", "scope": "acme/ana", "occurred_at": "2026-03-01T09:00:00Z", "text": "The garden has red roses."}\n'
     '{"event_id": "2", "scope": "acme/ana", "occurred_at": "2026-03-02T09:00:00Z", "text": "The garden has red roses and tulips."}\n'
 )
-
-
-def asking(directory: Path) -> str:
-    """Write a policy by which nobody judges: what is alike is put to a person; return its path."""
-    path = directory / "asking.toml"
-    path.write_text(POLICY)
-    return str(path)
 
 
 def tokens(directory: Path) -> str:
@@ -62,7 +56,7 @@ def test_it_writes_a_store_of_its_own_and_tells_nobody_what_memories_say(tmp_pat
         "MEMSIEVE_WEB__PORT": "0",
         "MEMSIEVE_SERVICE__PORT": "0",
         "MEMSIEVE_API__TOKENS": tokens(tmp_path),
-        "MEMSIEVE_POLICY": asking(tmp_path),
+        "MEMSIEVE_POLICY": str(asking(tmp_path)),
         "MEMSIEVE_EMBEDDER__MODEL": "memsieve/hashing-ngrams-v1",
     }
     here = Installation(tmp_path, variables)
@@ -96,7 +90,7 @@ def test_beside_the_services_answers_are_published_and_their_log_is_read(
         qdrant__collection_prefix=collection_prefix,
         api__tokens=tokens(tmp_path),
         web__port="0",
-        policy=asking(tmp_path),
+        policy=str(asking(tmp_path)),
         embedder__model="memsieve/hashing-ngrams-v1",
     )
     here.memsieve("service", "topics", "create", "--partitions", "2")

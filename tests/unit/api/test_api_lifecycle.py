@@ -27,17 +27,7 @@ from streams.store.app.reading import LogTarget, opened, records
 from streams.store.app.settings import Settings
 from streams.store.world.metrics import ApiMetrics
 from tests.builders import event
-
-POLICY = """
-name = "asking"
-model = "memsieve/hashing-ngrams-v1"
-guards = false
-judges = { chain = [] }
-bands = { match = 1.0, review = 0.7, log = 0.7 }
-without_verdict = { review = "review" }
-calibration = { dataset = "none", date = "2026-03-01", command = "none" }
-"""
-"""Nobody judges: whatever is spelt alike is put to a person."""
+from tests.support.asking import asking
 
 ANA, BEN = "acme/ana", "zeta/ben"
 ROME, OSLO, TEA = "Ana lives in Rome.", "Her home is Oslo by now.", "Ana likes tea."
@@ -106,13 +96,11 @@ class World:
 async def serving(
     directory: Path, *, index: str = "exact", policy: str | None = None, **limits: Any
 ) -> AsyncGenerator[World]:
-    """Serve by a policy that comes with memsieve, or else by the one above."""
-    asking = directory / "asking.toml"
-    asking.write_text(POLICY, encoding="utf-8")
+    """Serve by a policy that comes with memsieve, or else by the one that asks a person."""
     chosen = configuration.load(
         {
             "store": directory / "store",
-            "policy": policy or str(asking),
+            "policy": policy or str(asking(directory)),
             "embedder": {"model": "memsieve/hashing-ngrams-v1"},
             "index": {"kind": index},
         }
