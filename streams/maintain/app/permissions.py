@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from schemas.topics import (
@@ -20,6 +21,13 @@ from streams.stage.flow.writer import WRITER_GROUP
 
 Operation: TypeAlias = Literal["Create", "Describe", "DescribeConfigs", "Read", "Write"]
 Operations: TypeAlias = tuple[Operation, ...]
+
+
+class Login(StrEnum):
+    """How a user logs in, in Strimzi's words."""
+
+    SCRAM = "scram-sha-512"
+    TLS = "tls"
 
 
 @dataclass(frozen=True)

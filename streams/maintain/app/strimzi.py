@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from schemas.topics import TOPICS
 from streams.log.kafka.topics import settings_of
-from streams.maintain.app.permissions import Permission
+from streams.maintain.app.permissions import Login, Permission
 from streams.store.app.failures import UsageError
 
-Login: TypeAlias = Literal["scram-sha-512", "tls"]
 Resource: TypeAlias = dict[str, Any]
 
 _API = "kafka.strimzi.io/v1beta2"
@@ -52,7 +51,7 @@ def users(
             name,
             cluster,
             {
-                "authentication": {"type": login},
+                "authentication": {"type": login.value},
                 "authorization": {"type": "simple", "acls": [_rule(one) for one in found]},
             },
         )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from streams.maintain.app.permissions import PROCESSES, Permission, permissions
+from streams.maintain.app.permissions import PROCESSES, Login, Permission, permissions
 from streams.store.app import wiring
 from streams.store.cli import options
 from streams.store.cli.console import say, say_json, say_object
@@ -22,13 +22,6 @@ class Format(StrEnum):
     TEXT = "text"
     KAFKA_ACLS = "kafka-acls"
     STRIMZI = "strimzi"
-
-
-class Login(StrEnum):
-    """How the users of Strimzi log in."""
-
-    SCRAM = "scram-sha-512"
-    TLS = "tls"
 
 
 def acls(
@@ -84,7 +77,7 @@ def acls(
         say_json({"user": who, **asdict(one)} for who, all_ in found.items() for one in all_)
     elif format_ is Format.STRIMZI:
         topics = strimzi.topics(cluster, named, partitions, replicas)
-        users = strimzi.users(cluster, found, login.value)
+        users = strimzi.users(cluster, found, login)
         say_object({"apiVersion": "v1", "kind": "List", "items": topics + users})
     elif format_ is Format.KAFKA_ACLS:
         _say_arguments(found)

@@ -7,7 +7,7 @@ class DeleteAclsResponse:
     # Each filter: error code, error message, what it has removed
     filter_responses: Sequence[tuple[int, str | None, Sequence[object]]]
 
-class CreateAclsRequest:
+class _AclsRequest:
     def __init__(
         self,
         resource_type: int,
@@ -19,14 +19,5 @@ class CreateAclsRequest:
         permission_type: int,
     ) -> None: ...
 
-class DeleteAclsRequest:
-    def __init__(
-        self,
-        resource_type: int,
-        resource_name: str,
-        resource_pattern_type_filter: int,
-        principal: str,
-        host: str,
-        operation: int,
-        permission_type: int,
-    ) -> None: ...
+class CreateAclsRequest(_AclsRequest): ...
+class DeleteAclsRequest(_AclsRequest): ...
