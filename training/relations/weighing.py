@@ -24,7 +24,7 @@ from tokenizers import Tokenizer
 
 from schemas.decisions import Finding, Verdict
 from streams.judges.lexicons import english
-from streams.text.guards.registry import GUARDS, examine
+from streams.text.guards.registry import examine, may_be_of_two
 from streams.text.guards.statement import Statement
 from streams.text.judge.features import names
 from streams.text.judge.weighing import (
@@ -284,10 +284,7 @@ def update_point(
     """
     at = RELATIONS.index(Verdict.CONTRADICTS)
     may_retire = np.array(
-        [
-            one.cosine >= _LEAST_SIMILAR and not any(GUARDS[f.guard].may_name for f in one.findings)
-            for one in told
-        ]
+        [one.cosine >= _LEAST_SIMILAR and not may_be_of_two(one.findings) for one in told]
     )
     worth = probabilities[:, at] * may_retire
     card = np.array([one.source.startswith(_CARDS) for one in found])

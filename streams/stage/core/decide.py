@@ -53,7 +53,7 @@ from streams.model.wordings import form_of
 from streams.stage.core import survivorship
 from streams.stage.core.cannot_link import compatible
 from streams.stage.core.case import Case, Encoded, PendingMerge
-from streams.text.guards.registry import GUARDS
+from streams.text.guards.registry import GUARDS, may_be_of_two
 
 Made = TypeVar("Made", bound=Insert | Replace)
 
@@ -314,7 +314,7 @@ class _Deciding:
                 sure = [
                     near.memory
                     for near, told in contradicted
-                    if contradicts(told, least) and not _may_be_of_two(told)
+                    if contradicts(told, least) and not may_be_of_two(told.findings)
                 ]
                 return self._dated(sure) if sure else self._kept_both(Reason.CONTRADICTS_KNOWN)
 
@@ -484,11 +484,6 @@ class _Deciding:
 def _of_one_thing(judgement: Judgement) -> bool:
     """Return whether every guard finding is about two answers to one question, not two things."""
     return all(GUARDS[finding.guard].of_one_thing for finding in judgement.findings)
-
-
-def _may_be_of_two(judgement: Judgement) -> bool:
-    """Return whether the texts differ in what may name two things: bus 46 does not outdate bus 47."""
-    return any(GUARDS[finding.guard].may_name for finding in judgement.findings)
 
 
 def compared(neighbour: Neighbour, judgement: Judgement) -> Compared:

@@ -41,7 +41,7 @@ Titles: TypeAlias = Mapping[MemoryId, str]
 
 
 def notice(decision: Decision, titles: Titles) -> LogLine | None:
-    """Return the notice of a duplicate; None for new, ignored and requested changes."""
+    """Return the log line of a duplicate; None for new, ignored and requested changes."""
     if isinstance(decision, Marker) or not isinstance(decision.event, Remember):
         return None
     if isinstance(decision, Reinforce):
@@ -55,7 +55,7 @@ def notice(decision: Decision, titles: Titles) -> LogLine | None:
 
 
 def loose(decision: Decision, titles: Titles) -> LogLine | None:
-    """Return the notice that an event was inserted near a memory in the band LOG; None if not."""
+    """Return the log line that an event was inserted near a memory in the band LOG; None if not."""
     if not isinstance(decision, Insert) or not (near := decision.evidence.neighbours):
         return None
     if near[0].band is not Band.LOG:
@@ -65,7 +65,7 @@ def loose(decision: Decision, titles: Titles) -> LogLine | None:
 
 
 def checked(decision: Decision) -> LogLine | None:
-    """Return the notice of an event's nearest similarity and outcome; None for requests."""
+    """Return the log line of an event's nearest similarity and outcome; None for requests."""
     if isinstance(decision, Marker) or not isinstance(decision.event, Remember):
         return None
     fields = {
@@ -79,7 +79,7 @@ def checked(decision: Decision) -> LogLine | None:
 
 
 def unworded(decision: Decision) -> LogLine | None:
-    """Return the notice that a model gave no merged text, with the fallback used; None if not."""
+    """Return the log line that a model gave no merged text, with the fallback used; None if not."""
     if isinstance(decision, Marker):
         return None
     why = [one for one in decision.evidence.degraded if one.startswith(UNWORDED)]

@@ -1,6 +1,6 @@
 """The registry of all guards in order, and their findings on a pair."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from schemas.decisions import SAID_MAX, Finding
@@ -80,6 +80,11 @@ def examine(event: Statement, memory: Statement, lexicon: Lexicon) -> tuple[Find
     guards = OF_RECORDS if sides.worded_alike else of_language
     answers = ((name, guard.ask(sides)) for name, guard in guards.items())
     return tuple(_finding(name, answer) for name, answer in answers if answer is not COMPATIBLE)
+
+
+def may_be_of_two(findings: Iterable[Finding]) -> bool:
+    """Return whether texts differ in what may name two things: bus 46 does not outdate bus 47."""
+    return any(GUARDS[finding.guard].may_name for finding in findings)
 
 
 def _finding(guard: str, answer: Answer) -> Finding:
