@@ -88,10 +88,10 @@ class FileSource:
             if self._in_parquet:
                 layout, packed = "jsonl", self._beginning_of_table()
             head = _unpacked(packed, path)
-            self._in_document = layout is None and self._is_document(head)
-            if self._in_document:
-                layout, packed = "jsonl", self._beginning_of_document()
-                head = packed
+            listed = self._beginning_of_document(head) if layout is None else None
+            self._in_document = listed is not None
+            if listed is not None:
+                layout, packed, head = "jsonl", listed, listed
             whole = len(packed) < HEAD_BYTES and len(head) < HEAD_BYTES
             self.shape: Shape = shape_of(head, self.name, layout, whole=whole)
             beginning = decoded(head[self.shape.mark :], self.shape.encoding, whole=whole)
@@ -155,16 +155,13 @@ class FileSource:
         with self._bytes() as raw:
             return io.BufferedReader(_table(raw)).read(HEAD_BYTES)
 
-    def _is_document(self, head: bytes) -> bool:
-        """Return whether the whole file is one object that holds an export's rows."""
+    def _beginning_of_document(self, head: bytes) -> bytes | None:
+        """Return the first rows of a file that is one object with an export's rows; else None."""
         if not (self.resumable and may_be_document(head.decode("utf-8-sig", "replace"))):
-            return False
+            return None
         with self._bytes() as raw:
-            return _listed(raw) is not None
-
-    def _beginning_of_document(self) -> bytes:
-        with self._bytes() as raw:
-            return (_listed(raw) or io.BytesIO()).read(HEAD_BYTES)
+            rows = _listed(raw)
+        return None if rows is None else rows.read(HEAD_BYTES)
 
     @contextmanager
     def _opened(self) -> Generator["_Stream"]:
