@@ -247,9 +247,10 @@ class Run:
     def _go_on(self) -> None:
         kept = torch.load(self._file, weights_only=True)
         self.net.load_state_dict(kept["learning"])
-        self.average.load_state_dict(kept["average"])
+        self.average.module.load_state_dict(kept["net"])
         self._optimiser.load_state_dict(kept["optimiser"])
         self.progress = Progress(**kept["progress"])
+        self.average.n_averaged.fill_(self.progress.step)
 
     def keep(self) -> None:
         """Write the state atomically."""
@@ -258,7 +259,6 @@ class Run:
             {
                 "net": self.average.module.state_dict(),
                 "learning": self.net.state_dict(),
-                "average": self.average.state_dict(),
                 "optimiser": self._optimiser.state_dict(),
                 "progress": asdict(self.progress),
             },
