@@ -160,7 +160,7 @@ bench-full: $(READY)
 quality: $(READY) ## Measure what is found and what is lost, on labelled pairs
 	@$(BIN)/python -m benchmarks.quality
 
-COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-strip-extras pyproject.toml
 
 lock: $(READY) ## Resolve the dependencies anew
 	@$(BIN)/python -m pip install --quiet uv
