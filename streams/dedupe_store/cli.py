@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +13,11 @@ from pydantic import ValidationError
 from streams.consolidate.core.redundancy import ALERT
 from streams.dedupe_store.app import deduping, opening
 from streams.dedupe_store.app.deduping import Deduped
-from streams.dedupe_store.core import Columns
+from streams.dedupe_store.core import SCOPE, Columns
 from streams.memories_md.cli.clean import clean, take_back
 from streams.model.embedding import Vector
 from streams.model.policy import Policy
 from streams.model.ports import Fatal, Poison
-from streams.stage.core.mapping import scope_template
 from streams.store.app import policies, wiring
 from streams.store.app.dry_run import means
 from streams.store.app.settings import Settings
@@ -25,6 +25,7 @@ from streams.store.cli import options, rows
 from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.cli.progress import Meter
+from streams.store.core.columns import Guess, Named
 
 _WIDTH = 120
 """Characters of a text that are shown; `--json` has all of them."""
@@ -79,6 +80,7 @@ def dedupe(
     text_field: rows.TextField = None,
     scope_field: rows.ScopeField = None,
     time_field: rows.TimeField = None,
+    scope: rows.OneScope = None,
     policy: options.Policy = None,
     model: options.Model = None,
     config: options.Config = None,
@@ -104,6 +106,7 @@ def dedupe(
         "--collection": collection,
         "--text-field": text_field,
         "--scope-field": scope_field,
+        "--scope": scope,
         "--time-field": time_field,
     }
     if _is_memories_md(source):
@@ -136,11 +139,11 @@ def dedupe(
         raise UsageError("--from-collection is for Qdrant: a server's URL, or a directory")
     settings = options.load(config, policy=policy, embedder__model=model)
     chosen = _policy(settings, upper, lower)
-    scope = None if scope_field is None else scope_template(scope_field)
-    columns = Columns(text=text_field, scope=scope, time=time_field)
+    named = rows.named(text_field, scope_field, None, time_field, scope)
     done = asyncio.run(
-        _dedupe(source, from_collection, None if dry_run else collection, columns, chosen, settings)
+        _dedupe(source, from_collection, None if dry_run else collection, named, chosen, settings)
     )
+    _require_usable(done)
     written = None if dry_run else _write(out, done) or collection
     told = {**done.as_json(), "written": written}
     if as_json:
@@ -174,12 +177,14 @@ async def _dedupe(
     source: str,
     from_collection: str | None,
     collection: str | None,
-    columns: Columns,
+    named: Named,
     policy: Policy,
     settings: Settings,
 ) -> Deduped:
+    columns = Columns(named.text, named.scope, named.time)
     if _is_file(source):
-        return await _made(_of_file(source), columns, policy, settings, source)
+        found, guess = _of_file(source, named)
+        return await _made(found, replace(columns, guess=guess), policy, settings, source)
     async with opening.foreign_collections(settings, source) as there:
         name = await there.named(from_collection)
         found = await there.rows(name)
@@ -230,9 +235,10 @@ async def _made(
             )
 
 
-def _of_file(source: str) -> list[Mapping[str, Any]]:
-    """Read an export, or lines. Raises UsageError where a line is no row."""
+def _of_file(source: str, named: Named) -> tuple[list[Mapping[str, Any]], Guess]:
+    """Read an export, or lines, and guess their columns. Raises UsageError where a line is no row."""
     [lines] = rows.sources([source])
+    guess = rows.foreign(lines, named, SCOPE)
     try:
         found: list[Mapping[str, Any]] = []
         for line in lines.lines(None):
@@ -241,7 +247,14 @@ def _of_file(source: str) -> list[Mapping[str, Any]]:
             found.append(line.row)
     except Fatal as error:
         raise UsageError(str(error)) from error
-    return found
+    return found, guess
+
+
+def _require_usable(done: Deduped) -> None:
+    """Raise UsageError if no row of a source that has some could be used."""
+    if done.refused and not done.groups:
+        first = done.refused[0]
+        raise UsageError(f"{done.place}: no row can be used, such as {first.name}: {first.said}")
 
 
 def _write(out: Path | None, done: Deduped) -> str | None:

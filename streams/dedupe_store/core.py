@@ -1,7 +1,7 @@
 """Rows of another program's store as events: the mapping of their columns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from schemas.codec import EVENT, Unreadable
 from schemas.events import Remember
 from streams.model.identity import normalised
 from streams.stage.core.mapping import FieldMapping, event_fields
+from streams.store.core.columns import Guess
 
 SCOPE = "imported"
 """The scope of a row that has none."""
@@ -27,19 +28,20 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that the user named for a row's parts; for None, the usual names are tried."""
+    """The columns that the user named for a row's parts, and those guessed for the whole file."""
 
     text: str | None = None
     scope: str | None = None
     time: str | None = None
+    guess: Guess = field(default_factory=Guess)
 
     def of(self, row: Mapping[str, Any]) -> FieldMapping:
-        """Return the mapping of one row: the named columns, else the first usual ones it has."""
-        scope = _first(_SCOPES, row)
+        """Return the mapping of one row: what was named; else guessed or usual, if it has that."""
+        scope = _first((self.guess.scope, *_SCOPES), row)
         return FieldMapping(
-            text=self.text or _first(_TEXTS, row) or _TEXTS[0],
+            text=self.text or _first((self.guess.text, *_TEXTS), row) or _TEXTS[0],
             scope=self.scope or (SCOPE if scope is None else f"{{{scope}}}"),
-            time=self.time or _first(_TIMES, row),
+            time=self.time or _first((self.guess.time, *_TIMES), row),
         )
 
 
@@ -90,5 +92,5 @@ def _named(mapping: FieldMapping, column: str) -> bool:
     return f"{{{column}}}" in mapping.scope
 
 
-def _first(names: tuple[str, ...], row: Mapping[str, Any]) -> str | None:
-    return next((name for name in names if row.get(name) not in (None, "")), None)
+def _first(names: tuple[str | None, ...], row: Mapping[str, Any]) -> str | None:
+    return next((name for name in names if name and row.get(name) not in (None, "")), None)

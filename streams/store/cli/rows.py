@@ -26,6 +26,7 @@ from streams.store.core.columns import (
     guessed,
     mapping_of,
 )
+from streams.store.core.exports import format_of
 from streams.store.core.shapes import UTF_8, WESTERN, Layout
 from streams.store.world.files import FileSource
 
@@ -144,10 +145,27 @@ def turns(files: Sequence[str]) -> list[Rows]:
     return [Rows(source, None) for source in sources(files, "jsonl")]
 
 
+def foreign(source: FileSource, named: Named, scope: str) -> Guess:
+    """Return the columns of a file whose rows stay as they are; say what was guessed.
+
+    `scope` is that of rows without one. Raises UsageError as `opened` does, but an export that is
+    known may have rows of no scope.
+    """
+    rows = _sampled(source)
+    if not rows or _are_ours(rows, named):
+        return Guess()
+    _require_columns(source, rows, named)
+    guess = guessed(rows, named)
+    if format_of(rows) is None:
+        _require_text_and_scope(source, rows, named, guess)
+    _tell(source, guess, named, mapping_of(guess, named, scope, kinds=False))
+    return guess
+
+
 def _read_as(source: FileSource, named: Named) -> Rows:
     rows = _sampled(source)
     guess, scope = Guess(), FieldMapping.scope
-    if rows and not (named == Named() and are_events(rows)):
+    if rows and not _are_ours(rows, named):
         _require_columns(source, rows, named)
         guess = guessed(rows, named)
         _require_text_and_scope(source, rows, named, guess)
@@ -157,6 +175,11 @@ def _read_as(source: FileSource, named: Named) -> Rows:
     source.reading = repr(mapping) + ("" if source.export is None else source.export.name)
     _tell(source, guess, named, mapping)
     return Rows(source, mapping)
+
+
+def _are_ours(rows: Sequence[Row], named: Named) -> bool:
+    """Return whether rows are events in our own format, and no option says otherwise."""
+    return named == Named() and are_events(rows)
 
 
 def _sampled(source: FileSource) -> list[Row]:
@@ -258,7 +281,7 @@ def _read(source: FileSource) -> str:
     if shape.encoding != UTF_8:
         how.append(_ENCODINGS.get(shape.encoding, shape.encoding.upper()))
     if shape.delimiter != ",":
-        how.append(f"columns parted by {_DELIMITERS.get(shape.delimiter, shape.delimiter)}")
+        how.append(f"columns separated by {_DELIMITERS.get(shape.delimiter, shape.delimiter)}")
     return f"read as {', '.join(how)}" if how else ""
 
 

@@ -189,8 +189,8 @@ def test_a_collection_of_a_server_is_copied_into_a_new_one(
     ("arguments", "why"),
     [
         (["nothing.jsonl"], "cannot be read"),
-        (["bad.jsonl"], "bad.jsonl:1"),
-        (["bad.json"], "bad.json:1: not JSON"),
+        (["bad.jsonl"], "bad.jsonl: no row can be read, such as line 1: not JSON"),
+        (["bad.json"], "bad.json: no row can be read, such as line 1: not JSON"),
         (["good.jsonl", "--out", "good.jsonl"], "there already"),
         (["good.jsonl", "--out", "a", "--collection", "b"], "two places"),
         (["good.jsonl", "--collection", "b"], "--out FILE"),
@@ -210,3 +210,50 @@ def test_what_cannot_be_done_is_told_in_one_line(
     assert told.code in {2, 7}
     assert why in told.err
     assert len(told.err.strip().splitlines()) == 1
+
+
+def test_the_columns_of_a_table_are_guessed_as_run_guesses_them(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    table = f"Kunde;Bemerkung\nana;{COFFEE}\nana;{AGAIN}\nbo;{COFFEE}\n"
+    (tmp_path / "notes.csv").write_text(table)
+    told = memsieve("dedupe", "notes.csv", "--out", "copy.jsonl", "--json")
+    assert "took Bemerkung as text, Kunde as scope" in told.err
+    assert (told.json()["memories_before"], told.json()["memories_after"]) == (3, 2)
+    assert {row["Kunde"] for row in lines(tmp_path / "copy.jsonl")} == {"ana", "bo"}
+
+
+def test_the_facts_of_two_people_stay_two_whatever_the_column_is_called(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    rows = [{"user": who, "memory": COFFEE} for who in ("ana", "bo")]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert memsieve("dedupe", "rows.jsonl", "--json").json()["removed_count"] == 0
+    as_one = memsieve("dedupe", "rows.jsonl", "--scope", "acme/all", "--json").json()
+    assert as_one["removed_count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "why"),
+    [
+        ([{"nr": 1, "qty": 2}], (), "the column with the text is unclear"),
+        (
+            [{"memory": COFFEE, "desk": desk} for desk in ("a", "a", "b", "b")],
+            (),
+            "the scope of the rows is unclear",
+        ),
+        ([{"memory": COFFEE}], ("--text-field", "memry"), "did you mean --text-field memory?"),
+        ([{"memory": ""}, {"memory": ""}], ("--text-field", "memory"), "no row can be used"),
+    ],
+)
+def test_rows_that_cannot_be_told_apart_or_used_are_refused(
+    memsieve: Memsieve,
+    tmp_path: Path,
+    rows: list[dict[str, Any]],
+    options: tuple[str, ...],
+    why: str,
+) -> None:
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = memsieve("dedupe", "rows.jsonl", *options, "--out", "copy.jsonl")
+    assert (told.code, why in told.err, told.out) == (2, True, "")
+    assert not (tmp_path / "copy.jsonl").exists()
