@@ -136,7 +136,7 @@ class AsyncMemory:
         """Give a memory another text. See `Memory.update`."""
         store = await self._opened()
         with translated(), checked():
-            return decision_of(await store.update(memory_id, {**fields, "text": text}))
+            return decision_of(await store.update(_id(memory_id), {**fields, "text": text}))
 
     async def search(
         self, query: str, *, scope: str, limit: int = LIMIT, deduplicate: bool = True
@@ -162,7 +162,7 @@ class AsyncMemory:
         """Return a memory as it is now. See `Memory.get`."""
         store = await self._opened()
         with translated():
-            return await store.memory(memory_id)
+            return await store.memory(_id(memory_id))
 
     async def memories(
         self, scope: str | None = None, *, retired: bool = False
@@ -178,13 +178,13 @@ class AsyncMemory:
         """Tell the story of a decision, an event or a memory. See `Memory.explain`."""
         store = await self._opened()
         with translated():
-            return await store.explain(id)
+            return await store.explain(_id(id, "id"))
 
     async def history(self, memory_id: str) -> list[Version]:
         """Return the versions of a memory. See `Memory.history`."""
         store = await self._opened()
         with translated():
-            told = await store.history(memory_id)
+            told = await store.history(_id(memory_id))
         return [version_of(version) for version in told]
 
     async def undo(
@@ -194,7 +194,7 @@ class AsyncMemory:
         store = await self._opened()
         wish = _wish(store, author, note)
         with translated():
-            return decision_of(*await store.undo(decision_id, wish))
+            return decision_of(*await store.undo(_id(decision_id, "decision_id"), wish))
 
     async def pin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
         """Keep a memory as it is. See `Memory.pin`."""
@@ -217,7 +217,7 @@ class AsyncMemory:
         store = await self._opened()
         wish = _wish(store, author, note)
         with translated():
-            return decision_of(await store.retire(memory_id, wish, ending.reason))
+            return decision_of(await store.retire(_id(memory_id), wish, ending.reason))
 
     async def rate(
         self,
@@ -236,7 +236,7 @@ class AsyncMemory:
         store = await self._opened()
         wish = _wish(store, author, note)
         with translated():
-            return decision_of(await store.rate(memory_id, wish, counts))
+            return decision_of(await store.rate(_id(memory_id), wish, counts))
 
     async def reviews(self, scope: str | None = None, *, every: bool = False) -> list[Review]:
         """Return the questions to a person, newest first. See `Memory.reviews`."""
@@ -280,7 +280,7 @@ class AsyncMemory:
         store = await self._opened()
         wish = _wish(store, author, note)
         with translated():
-            return decision_of(await store.pin(memory_id, wish, pinned=pinned))
+            return decision_of(await store.pin(_id(memory_id), wish, pinned=pinned))
 
     async def _opened(self) -> MemoryStore:
         if self._closed:
@@ -296,6 +296,11 @@ class AsyncMemory:
 
 class _Place(Record):
     scope: Scope
+
+
+class _By(Record):
+    author: str | None
+    note: str
 
 
 class _Ending(Record):
@@ -338,8 +343,18 @@ def _event(store: MemoryStore, fields: Mapping[str, object], place: str = "") ->
 
 
 def _wish(store: MemoryStore, author: str | None, note: str) -> Wish:
+    by = valid(_By, {"author": author, "note": note})
     with translated(), checked():
-        return store.wish(author, note)
+        return store.wish(by.author, by.note)
+
+
+def _id(given: object, field: str = "memory_id") -> str:
+    """Return an id, or the beginning of one. Raises InvalidRequest for anything but text."""
+    if not isinstance(given, str):
+        raise InvalidRequest(
+            f"{field}: is of type {type(given).__name__}; give an id as a string", field
+        )
+    return given
 
 
 def _row(row: object, scope: str | None, place: str) -> Mapping[str, object]:
@@ -361,5 +376,5 @@ def _wanted(memory_id: str | None, scope: str | None, tenant: str | None) -> Wan
     if not value:
         raise InvalidRequest(f"{name}: is empty; say what to forget", name)
     exact = None if scope is None else valid(_Place, {"scope": scope}).scope
-    memory = None if memory_id is None else MemoryId(memory_id)
+    memory = None if memory_id is None else MemoryId(_id(memory_id))
     return Wanted(memory=memory, scope=exact, tenant=tenant)

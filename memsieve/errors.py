@@ -6,8 +6,9 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from memsieve.fields import EventFields
 from streams.memory.app.problems import first_problem
-from streams.store.app.failures import Failure, failure_of
+from streams.store.app.failures import Failure, UsageError, failure_of
 
 _Record = TypeVar("_Record", bound=BaseModel)
 
@@ -75,7 +76,7 @@ _CLASSES: Mapping[Failure, type[MemsieveError]] = {
 }
 
 
-_UNKNOWN = "is not a known field; schemas/events.py has those of an event"
+_UNKNOWN = f"is not a field of an event; there are {', '.join(sorted(EventFields.__annotations__))}"
 
 
 @contextmanager
@@ -87,6 +88,8 @@ def translated() -> Generator[None]:
         failure = failure_of(error)
         if failure is None:
             raise
+        if isinstance(error, UsageError):
+            raise InvalidRequest(str(error), error.field) from error
         raise _CLASSES[failure](str(error)) from error
 
 
@@ -100,8 +103,8 @@ def checked(place: str = "") -> Generator[None]:
         yield
     except ValidationError as error:
         field, said = first_problem(error, _UNKNOWN)
-        at = f"{place}{field}"
-        raise InvalidRequest(f"{at}: {said}", at) from None
+        at = f"{place}{field}".removesuffix(".")
+        raise InvalidRequest(f"{at}: {said}" if at else said, at or None) from None
 
 
 def valid(kind: type[_Record], fields: Mapping[str, object]) -> _Record:

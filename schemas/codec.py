@@ -142,6 +142,22 @@ _REMEDIES = {
     "extra_forbidden": "is no field of this record; remove it, or put it into metadata",
 }
 
+_PLAIN = {
+    "dict_type": "should be an object",
+    "model_type": "should be an object",
+    "model_attributes_type": "should be an object",
+    "tuple_type": "should be a list",
+    "list_type": "should be a list",
+    "int_parsing": "should be a valid integer",
+    "float_parsing": "should be a valid number",
+    "bool_parsing": "should be true or false",
+    "invalid-json-value": "should be a JSON value",
+}
+"""What pydantic says in words of Python's, or of its own."""
+
+_LENGTHS = {"too_short": ("min_length", "at least"), "too_long": ("max_length", "at most")}
+_BOUNDS = {"greater_than", "greater_than_equal", "less_than", "less_than_equal"}
+
 _SELF_EXPLAINING = {
     "character",
     "blank",
@@ -166,13 +182,25 @@ def complaint(problem: ErrorDetails) -> str:
     """Tell what is wrong with a field, and what to do; its name belongs before it."""
     if remedy := _REMEDIES.get(problem["type"]):
         return remedy
-    message = problem["msg"].removeprefix("Input ").removeprefix("String ")
+    message = plain(problem)
     if problem["type"] in _SELF_EXPLAINING:
         return message
     found = problem["input"]
     is_choice = problem["type"] in {"literal_error", "enum"} and isinstance(found, str)
-    shown = repr(found[:_SHOWN_MAX]) if is_choice else _shown(found)
-    return f"{message[0].lower()}{message[1:]}, but it is {shown}"
+    is_number = problem["type"] in _BOUNDS and isinstance(found, str)
+    shown = repr(found[:_SHOWN_MAX]) if is_choice else found if is_number else _shown(found)
+    return f"{message}, but it is {shown}"
+
+
+def plain(problem: ErrorDetails) -> str:
+    """Tell what is wrong with a field, never its value; its name belongs before it."""
+    kind, message = problem["type"], problem["msg"].removeprefix("Value error, ")
+    if kind in _LENGTHS:
+        bound, most = _LENGTHS[kind]
+        number = problem.get("ctx", {})[bound]
+        return f"should have {most} {number} item{'' if number == 1 else 's'}"
+    message = _PLAIN.get(kind, message.removeprefix("Input ").removeprefix("String "))
+    return message if kind in _SELF_EXPLAINING else f"{message[:1].lower()}{message[1:]}"
 
 
 def _by_kind(union: object) -> dict[str, Any]:
@@ -196,7 +224,7 @@ def _path(problem: ErrorDetails) -> str | None:
 def _shown(value: object) -> str:
     """Describe a value without its text: that may be a memory."""
     if isinstance(value, str):
-        return f"text of {len(value):,} characters"
+        return f"text of {len(value):,} character{'' if len(value) == 1 else 's'}"
     if isinstance(value, bool | int | float) and len(str(value)) <= _SHOWN_MAX:
         return str(value).lower() if isinstance(value, bool) else str(value)
     return f"a JSON {_json_type(value)}"

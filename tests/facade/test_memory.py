@@ -30,6 +30,7 @@ from tests.support.stores import decisions
 ANA, BEN = "acme/ana", "acme/ben"
 LYON, PARIS = "Ana lives in Lyon.", "Ana lives in Paris."
 THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)
+MONDAY, SUNDAY = "2026-03-02T00:00:00Z", "2026-03-01T00:00:00Z"
 BEES, HIVES = "Ben keeps bees on the roof.", "Ben keeps bees on her roof."
 
 
@@ -95,6 +96,8 @@ def test_a_memory_that_is_pinned_stays_until_it_is_unpinned(memory: Memory) -> N
     assert memory.get(told.memory_id).pinned
     with pytest.raises(InvalidRequest, match=f"^memory {told.memory_id} is pinned; unpin it first"):
         memory.retire(told.memory_id, author="Ana")
+    with pytest.raises(InvalidRequest, match=f"^memory {told.memory_id} is pinned; unpin it first"):
+        memory.update(told.memory_id, "Ana lives in Paris.")
     memory.unpin(told.memory_id, author="Ana")
     retired = memory.retire(told.memory_id, reason="expired", author="Ana")
     assert [one.text for one in memory.memories(ANA)] == []
@@ -148,8 +151,9 @@ def test_an_event_that_comes_again_changes_nothing_and_names_its_memory(memory: 
     again = memory.add(LYON, scope=ANA, event_id="e1", occurred_at=THEN)
     assert (again.kind, again.id) == ("ignore", first.id)
     assert (again.memory_id, again.text) == (first.memory_id, LYON)
-    with pytest.raises(InvalidRequest, match="event_id was used before in this scope for another"):
+    with pytest.raises(InvalidRequest, match="event_id was used before in this scope") as refused:
         memory.add(PARIS, scope=ANA, event_id="e1")
+    assert refused.value.field == "event_id"
     assert [one.created_at for one in memory.memories()] == [THEN]
 
 
@@ -244,7 +248,25 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
         InvalidRequest,
         "confidence: should be less than or equal to 1",
     ),
-    (lambda m: m.add("x", scope=ANA, mood="good"), InvalidRequest, "mood: is not a known field"),
+    (
+        lambda m: m.add("x", scope=ANA, mood="good"),
+        InvalidRequest,
+        "mood: is not a field of an event; there are category, confidence, entities, ",
+    ),
+    (lambda m: m.add("x", scope=ANA, tags="tea"), InvalidRequest, "tags: should be a list"),
+    (lambda m: m.add("x", scope=ANA, metadata=["k"]), InvalidRequest, "metadata: should be an obj"),
+    (
+        lambda m: m.add("x", scope=ANA, valid_from=MONDAY, valid_until=SUNDAY),
+        InvalidRequest,
+        "valid_until ",
+    ),
+    (
+        lambda m: m.add_many(
+            [{"text": "x", "valid_from": MONDAY, "valid_until": SUNDAY}], scope=ANA
+        ),
+        InvalidRequest,
+        "rows[0]: valid_until ",
+    ),
     (lambda m: m.add("x" * 70_000, scope=ANA), InvalidRequest, "text: "),
     (
         lambda m: m.add("x", scope=ANA, metadata={"k": "v" * 2_000_000}),
@@ -257,6 +279,13 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
     (lambda m: m.memories("*"), InvalidRequest, "scope: holds the wildcard"),
     (lambda m: m.get("nothing"), NotFound, "no memory in "),
     (lambda m: m.get(""), NotFound, "no memory in "),
+    (
+        lambda m: m.get(None),
+        InvalidRequest,
+        "memory_id: is of type NoneType; give an id as a string",
+    ),
+    (lambda m: m.undo(7, author="Ana"), InvalidRequest, "decision_id: is of type int; give an id"),
+    (lambda m: m.undo("x", author=7), InvalidRequest, "author: should be a valid string"),
     (lambda m: m.history("nothing"), NotFound, "no memory in "),
     (lambda m: m.explain("nothing"), NotFound, "no decision, event or memory in "),
     (lambda m: m.undo("nothing", author="Ana"), NotFound, "no decision in "),

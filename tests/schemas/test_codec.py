@@ -356,7 +356,7 @@ def test_tells_every_fault_and_what_to_do_about_it() -> None:
         "scope holds the wildcard *; name one exact scope; "
         "text should be a valid string, but it is a JSON null; "
         "importance should be less than or equal to 1, but it is 3; "
-        "tags should be a valid array, but it is 1; "
+        "tags should be a list, but it is 1; "
         "status should be 'active' or 'tentative', but it is 1; "
         "and 2 more"
     )

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 
-from schemas.codec import complaint
+from schemas.codec import complaint, plain
 from streams.api.app.access import Grant, Right
 from streams.api.app.records import Problem
 from streams.memory.app.lifecycle import Declined, Why
@@ -88,12 +88,19 @@ class Refused(Exception):
         `within` is the place in the body of the validated part.
         """
         first: ErrorDetails = error.errors()[0]
+        if isinstance(first["input"], bytes):
+            said = "body was not read as JSON; send the header Content-Type: application/json"
+            return cls(HTTPStatus.UNPROCESSABLE_ENTITY, said, field="body")
         if first["type"] == "json_invalid":
-            said = f"is no JSON: {first.get('ctx', {})['error']} at character {first['loc'][-1]}"
+            said = f"is not JSON: {first.get('ctx', {})['error']} at character {first['loc'][-1]}"
             return cls(HTTPStatus.UNPROCESSABLE_ENTITY, f"body {said}", field="body")
         loc = (within, *first["loc"]) if within else first["loc"][1:]
-        field = dotted(loc) or "body"
-        return cls(HTTPStatus.UNPROCESSABLE_ENTITY, f"{field} {_said(first)}", field=field)
+        place, said = dotted(loc), _said(first)
+        if first["type"] != "value_error":
+            said = f"{place or 'body'} {said}"
+        elif place:  # of several fields, which it names
+            said = f"{place}: {said}"
+        return cls(HTTPStatus.UNPROCESSABLE_ENTITY, said, field=place or "body")
 
     @classmethod
     def poison(cls, poison: Poison, within: str = "") -> "Refused":
@@ -164,9 +171,7 @@ _SAID = {
 def _said(problem: ErrorDetails) -> str:
     if said := _SAID.get(problem["type"]):
         return said
-    if problem["type"] == "value_error":
-        return str(problem["msg"]).removeprefix("Value error, ")
-    return complaint(problem)
+    return plain(problem) if problem["type"] == "value_error" else complaint(problem)
 
 
 def responses(*codes: int) -> Described:

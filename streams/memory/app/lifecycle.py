@@ -284,9 +284,7 @@ def _not_here(what: str) -> Declined:
 def unknown(what: Literal["memory", "decision", "question"], identity: str) -> Declined:
     """Return that nothing has an id; also used for what the caller may not see."""
     field = {"memory": "memory_id", "decision": "decision_id", "question": "review_id"}[what]
-    return Declined(
-        Why.UNKNOWN, f"no {what} in your scopes has the id {identity}; list them to see", field
-    )
+    return Declined(Why.UNKNOWN, f"no {what} in your scopes has the id {identity}", field)
 
 
 def changed(identity: MemoryId) -> Declined:
@@ -312,7 +310,7 @@ def require_live(memory: Memory) -> None:
     """Raise Declined if a memory is not live."""
     require_told(memory)
     if not memory.live:
-        said = f"memory {memory.id} is {standing(memory)}"
+        said = f"memory {memory.id} is not live: {standing(memory)}"
         by = None if memory.superseded is None else memory.superseded.by
         remedy = "undo its retirement first" if by is None else f"ask for {by} instead"
         raise Declined(Why.CONFLICT, f"{said}; {remedy}", "memory_id")
@@ -364,6 +362,6 @@ def _place_of(after: str) -> tuple[str, str]:
     try:
         at, identity = base64.urlsafe_b64decode(after).decode().split("\n")
     except (ValueError, binascii.Error) as error:
-        said = "is no place of a list; give `after` of the last answer, or leave it out"
+        said = "after is not a place in this list; give `after` of the last answer, or leave it out"
         raise Declined(Why.UNFIT, said, "after") from error
     return at, identity

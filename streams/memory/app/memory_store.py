@@ -159,9 +159,9 @@ class MemoryStore(ABC):
         """End a live memory that is not pinned; none takes its place. Raises as `pin` does."""
 
         def asked(memory: Memory) -> Event:
-            if memory.pinned:
-                raise UsageError(f"memory {memory.id} is pinned; unpin it first")
-            return _asked(Retire, memory, wish, memories=(target_of(memory),), reason=reason)
+            return _asked(
+                Retire, _unpinned(memory), wish, memories=(target_of(memory),), reason=reason
+            )
 
         return await self._change(self._ask(identity, asked))
 
@@ -305,7 +305,8 @@ class MemoryStore(ABC):
         if own is None:
             raise TypeError("an event has no decision")
         if isinstance(own, Reject):
-            raise UsageError(f"{await why_set_aside(self._held.log, own)}")
+            why = await why_set_aside(self._held.log, own)
+            raise UsageError(f"{why}", why.field)
         if is_out_of_date(own):
             raise UsageError(f"nothing was changed: {told(own).reason}")
         if is_again(own) and first is None:
@@ -315,7 +316,7 @@ class MemoryStore(ABC):
 
     async def _update(self, identity: str, said: Mapping[str, object]) -> Told:
         async with self._changing() as held:
-            memory = await self._live(identity)
+            memory = _unpinned(await self._live(identity))
             addressed = await self._addressed(memory)
             now = SystemClock().now()
             now = max(now, believed(memory.last_seen_at, now))
@@ -421,6 +422,12 @@ class MemoryStore(ABC):
 
     async def _index(self) -> Index:
         return await self._held.loading.index()
+
+
+def _unpinned(memory: Memory) -> Memory:
+    if memory.pinned:
+        raise UsageError(f"memory {memory.id} is pinned; unpin it first")
+    return memory
 
 
 class _Asking(Record):

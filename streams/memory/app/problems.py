@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 from pydantic import ValidationError
 
+from schemas.codec import plain
+
 _SAID = {
     "missing": "is missing",
     "timezone_aware": "has no time zone; write 2026-03-14T09:30:00Z",
@@ -17,8 +19,8 @@ def first_problem(error: ValidationError, unknown: str) -> tuple[str, str]:
     memory's text.
     """
     first = error.errors(include_url=False, include_input=False)[0]
-    said = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input ")
-    return dotted(first["loc"]), ({"extra_forbidden": unknown} | _SAID).get(first["type"], said)
+    said = {"extra_forbidden": unknown} | _SAID
+    return dotted(first["loc"]), said.get(first["type"]) or plain(first)
 
 
 def dotted(path: Iterable[str | int]) -> str:

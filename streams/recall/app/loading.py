@@ -92,7 +92,7 @@ class Given(Overrides):
     @model_validator(mode="after")
     def _one_of_the_two(self) -> Self:
         if bool(self.ids) == bool(self.texts):
-            raise ValueError("give ids or texts: one of the two")
+            raise ValueError("give either ids or texts")
         if len(set(self.ids)) < len(self.ids):
             raise ValueError("ids names a memory twice")
         return self

@@ -11,7 +11,11 @@ from streams.store.app.settings import InvalidSettings
 
 
 class UsageError(Exception):
-    """The request cannot be carried out as given."""
+    """The request cannot be carried out as given; `field` names the part that is wrong, if one."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class NotFound(Exception):

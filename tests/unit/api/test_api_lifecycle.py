@@ -29,6 +29,7 @@ from streams.store.world.metrics import ApiMetrics
 from tests.builders import event
 from tests.support.asking import asking
 
+SOONER, LATER = "2026-03-03T00:00:00Z", "2026-03-04T00:00:00Z"
 ANA, BEN = "acme/ana", "zeta/ben"
 ROME, OSLO, TEA = "Ana lives in Rome.", "Her home is Oslo by now.", "Ana likes tea."
 BEES, HIVES = "Ben keeps bees on the roof.", "Ben keeps bees on her roof."
@@ -357,7 +358,7 @@ async def test_a_block_for_a_prompt_is_recalled_within_its_budget(world: World) 
     small = problem(await world.ask("POST", RECALL, {"scope": ANA, "budget": 1}))
     assert (small["status"], small["field"]) == (422, "budget")
     patterns = problem(await world.ask("POST", RECALL, {"scope": ANA, "patterns": True}))
-    assert patterns["detail"] == "body patterns goes with across, and without query"
+    assert patterns["detail"] == "patterns goes with across, and without query"
 
 
 async def test_thirty_two_writers_at_once_are_all_answered_and_decided_on_together(
@@ -545,12 +546,34 @@ async def test_a_token_that_may_only_read_or_write_does_only_that(world: World, 
             *("POST", ADD, {"scope": ANA, "text": "x", "occurred_at": "9999-01-01T00:00:00Z"}),
             *(422, "occurred_at", "in the future; set the clock right, or leave it out"),
         ),
-        ("POST", BATCH, {"memories": []}, 422, "memories", "at least 1 item"),
+        ("POST", BATCH, {"memories": []}, 422, "memories", "memories should have at least 1 item"),
+        (
+            *("POST", ADD, {"scope": ANA, "text": "x", "tags": "tea"}, 422),
+            *("tags", "tags should be a list, but it is text of 3 characters"),
+        ),
+        (
+            *("POST", ADD, {"scope": ANA, "text": "x", "valid_from": LATER, "valid_until": SOONER}),
+            *(422, "body", "valid_until 2026-03-03 00:00:00+00:00 is before valid_from"),
+        ),
         ("GET", LIST, None, 422, "scope", "scope is missing; add it"),
-        ("GET", f"{LIST}?scope={ANA}&limit=0", None, 422, "limit", "greater than or equal to 1"),
-        ("GET", f"{LIST}?scope={ANA}&after=x", None, 422, "after", "is no place of a list"),
+        (
+            "GET",
+            f"{LIST}?scope={ANA}&limit=0",
+            None,
+            422,
+            "limit",
+            "should be greater than or equal to 1, but it is 0",
+        ),
+        (
+            "GET",
+            f"{LIST}?scope={ANA}&after=x",
+            None,
+            422,
+            "after",
+            "after is not a place in this list; give `after` of",
+        ),
         ("GET", f"{LIST}?scope={ANA}&page=2", None, 422, "page", "is not a known field"),
-        ("GET", f"{LIST}/none", None, 404, "memory_id", "has the id none; list them to see"),
+        ("GET", f"{LIST}/none", None, 404, "memory_id", "no memory in your scopes has the id none"),
         ("PATCH", f"{LIST}/none", {"text": "x"}, 404, "memory_id", "has the id none"),
         ("POST", "/v1/decisions/none/undo", None, 404, "decision_id", "has the id none"),
         ("POST", "/v1/reviews/none/answer", {"verdict": "no"}, 422, "verdict", "should be 'same'"),
@@ -564,6 +587,12 @@ async def test_what_cannot_be_done_is_told_with_its_place_and_what_to_do(
     told = problem(await world.ask(method, path, body))
     assert (told["status"], told.get("field")) == (status, field)
     assert detail in told["detail"]
+
+
+async def test_a_body_that_is_not_sent_as_json_is_told_which_header_to_send(world: World) -> None:
+    headers = {"authorization": "Bearer token of ana", "content-type": "text/plain"}
+    told = problem(await world.http.post(ADD, content=b"{}", headers=headers))
+    assert told["detail"].endswith("send the header Content-Type: application/json")
 
 
 async def test_a_conflict_is_told_wherever_a_memory_is_read_until_one_of_them_ends(
