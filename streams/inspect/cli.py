@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Annotated, Any, TypeVar, cast
 
 import typer
@@ -57,6 +58,8 @@ def memories(
         _show_memory(memory, above)
     more(len(found) - len(shown), "memory", "memories")
     _none(found, "memories")
+    if scope is not None and not found and (others := _scopes_like(scope, every)):
+        note(f"scope {scope} has none; others have: {', '.join(others)}")
 
 
 def decisions(
@@ -107,6 +110,12 @@ def explain(
     """Explain a decision: what was compared, and by which rule."""
     source = options.to_read(config, store, kafka, as_json=as_json)
     asyncio.run(_explain(source, identity, as_json=as_json))
+
+
+def _scopes_like(scope: str, memories: Sequence[KeptMemory]) -> list[str]:
+    """Return up to three scopes with live memories, those of a similar name first."""
+    known = list(dict.fromkeys(one.scope for one in memories if one.live))
+    return list(dict.fromkeys([*get_close_matches(scope, known), *known]))[:3]
 
 
 async def _memories(source: LogTarget) -> list[KeptMemory]:

@@ -84,7 +84,7 @@ def _show(told: dict[str, Any]) -> None:
 def _show_growth(growth: dict[str, Any]) -> None:
     say()
     reduction = growth["size_reduction"]
-    spared = "" if reduction is None else f": {reduction:.1%} fewer than without deduplication"
+    spared = "" if reduction is None else f": {reduction:.1%} fewer than events"
     say(f"{growth['events']:,} events, {growth['live']:,} memories live{spared}", style="bold")
     for day in growth["days"]:
         say(
@@ -105,7 +105,7 @@ def _show_removal(name: str, one: dict[str, Any]) -> None:
         return
     say(
         f"{name}: {one['removed_count']:,} of {one['memories_before']:,} removed "
-        f"({one['removal_rate']:.1%}, {one['status']}), {one['merge_rate']:.1%} merged or replaced",
+        f"({one['removal_rate']:.1%}, {one['status']}), memories were retired by {one['merge_rate']:.1%} of the decisions",
         style=_STYLES.get(one["status"], ""),
     )
 

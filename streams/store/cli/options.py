@@ -39,8 +39,21 @@ Limit = Annotated[
     int | None,
     typer.Option("--limit", min=1, help="Show at most this many. [50; with --json all]"),
 ]
+
+
+def _without_wildcards(scope: str | None) -> str | None:
+    if scope is not None and (wild := sorted(set(scope) & set("*?"))):
+        raise UsageError(
+            f"--scope {scope}: holds the wildcard {wild[0]}; name a scope, those below it are included"
+        )
+    return scope
+
+
 ScopeBelow = Annotated[
-    str | None, typer.Option("--scope", help="Only this scope and the scopes below it.")
+    str | None,
+    typer.Option(
+        "--scope", callback=_without_wildcards, help="Only this scope and the scopes below it."
+    ),
 ]
 Author = Annotated[
     str | None, typer.Option("--author", help="The author. [reviews.author, or the login name]")

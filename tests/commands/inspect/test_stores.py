@@ -218,3 +218,17 @@ async def test_a_program_is_told_what_became_of_its_event_and_which_memory_stand
     assert isinstance(known, Reinforce)
     assert inserted.memory.text == known.memory.text == new.text
     assert inserted.memory.id == known.memory.id == known.target.memory_id
+
+
+def test_a_scope_that_is_not_there_is_told_with_those_that_are(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    rows = [{"text": "Ana likes tea.", "scope": "acme/ana"}]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    memsieve("run", "rows.jsonl")
+    listed = memsieve("memory", "list", "--scope", "acme/anna")
+    assert listed.code == 0
+    assert "scope acme/anna has none; others have: acme/ana" in listed.err
+    for command in (["memory", "list"], ["decisions"], ["reviews", "list"], ["consolidate"]):
+        refused = memsieve(*command, "--scope", "acme/*")
+        assert (refused.code, "holds the wildcard *; name a scope" in refused.err) == (2, True)
