@@ -12,7 +12,7 @@ from streams.consolidate.app.consolidated import MEANS, Consolidated
 from streams.consolidate.app.consolidating import Asked, consolidation
 from streams.store.app.reading import LogTarget
 from streams.store.cli import options
-from streams.store.cli.console import note, quoted, say, say_object
+from streams.store.cli.console import note, number, quoted, say, say_object
 from streams.store.cli.progress import Meter
 
 _WIDTH = 120
@@ -74,7 +74,7 @@ def _show(told: dict[str, Any]) -> None:
         if not joined and not apart and scope["ended"] in {"done", "unchanged"}:
             continue
         say(
-            f"{scope['scope']}: {scope['memories_before']:,} memories, "
+            f"{scope['scope']}: {number(scope['memories_before'], 'memory', 'memories')}, "
             f"{scope['memories_after']:,} afterwards",
             style="bold",
         )
@@ -106,8 +106,9 @@ def _close(told: dict[str, Any]) -> None:
     share = "" if told["removal_rate"] is None else f" ({told['removal_rate']:.1%} fewer)"
     smaller = "" if told["size_reduction"] is None else f" ({told['size_reduction']:.1%} less)"
     say(
-        f"{len(told['scopes']):,} scopes, {told['memories_before']:,} memories, "
-        f"{told['memories_after']:,} afterwards{share}; {told['groups']:,} groups joined",
+        f"{number(len(told['scopes']), 'scope')}, "
+        f"{number(told['memories_before'], 'memory', 'memories')}, "
+        f"{told['memories_after']:,} afterwards{share}; {number(told['groups'], 'group')} joined",
         style="bold",
     )
     say(f"{told['bytes_before']:,} bytes as a list, {told['bytes_after']:,} afterwards{smaller}")
@@ -116,7 +117,7 @@ def _close(told: dict[str, Any]) -> None:
             f"{told['checked']:,} memories that were stored unchecked are compared with the others now"
         )
     for why, count in told["skipped"].items():
-        say(f"{count:,} scopes skipped: {MEANS[why]}")
+        say(f"{number(count, 'scope')} skipped: {MEANS[why]}")
     for alert in told["alerts"]:
         note(alert, style="red")
     if told["dry_run"]:

@@ -22,7 +22,7 @@ from streams.store.app import policies, wiring
 from streams.store.app.dry_run import means
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
-from streams.store.cli.console import note, quoted, say, say_object
+from streams.store.cli.console import note, number, quoted, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.cli.progress import Meter
 from streams.store.core.columns import Guess, Named
@@ -266,9 +266,9 @@ def _write(out: Path | None, done: Deduped) -> str | None:
 
 
 def _show(told: dict[str, Any]) -> None:
-    say(f"{told['place']}: {told['rows']:,} rows, {told['policy']}", style="bold")
+    say(f"{told['place']}: {number(told['rows'], 'row')}, {told['policy']}", style="bold")
     for at, count in told["pairs"].items():
-        say(f"  {count:>8,} pairs at a cosine of {at} or more")
+        say(f"  {count:>8,} {'pair' if count == 1 else 'pairs'} at a cosine of {at} or more")
     for group in told["groups"]:
         say(
             f"{group['scope']}: {len(group['members'])} rows, now {quoted(group['text_after'], _WIDTH)}"
@@ -279,7 +279,8 @@ def _show(told: dict[str, Any]) -> None:
         say(f"  {one['row']} is left as it is: {one['why']}", style="yellow")
     share = "" if told["removal_rate"] is None else f" ({told['removal_rate']:.1%} fewer)"
     say(
-        f"{told['memories_before']:,} memories, {told['memories_after']:,} afterwards{share}",
+        f"{number(told['memories_before'], 'memory', 'memories')}, "
+        f"{told['memories_after']:,} afterwards{share}",
         style="bold",
     )
     if (told["removal_rate"] or 0.0) > ALERT:

@@ -13,7 +13,7 @@ from streams.store.app import wiring
 from streams.store.app.reading import LogTarget, reading
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
-from streams.store.cli.console import note, say, say_object
+from streams.store.cli.console import note, number, say, say_object
 from streams.store.cli.progress import Meter
 
 _STYLES = {"alert": "red", "high": "yellow", "healthy": "green"}
@@ -69,7 +69,8 @@ async def _of_file(source: str, settings: Settings) -> Analysis:
 
 def _show(told: dict[str, Any]) -> None:
     say(f"{told['place']}, {told['model']}", style="bold")
-    say(f"{told['live']:,} live memories of {told['memories']:,}, in {told['scopes']:,} scopes")
+    live = number(told["live"], "live memory", "live memories")
+    say(f"{live} of {told['memories']:,}, in {number(told['scopes'], 'scope')}")
     say()
     say(f"{'cosine':<10}{'pairs':>12}{'memories with such a neighbour':>36}", style="bold")
     for one in told["pairs"]:

@@ -35,10 +35,15 @@ def note(line: str, style: str = "dim") -> None:
     err.print(Text(harmless(line), style=style))
 
 
+def number(count: int, one: str, several: str | None = None) -> str:
+    """Return a count with its noun: `1 scope`, `2 scopes`; `several` is `one` with an s."""
+    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
+
+
 def more(count: int, one: str, several: str) -> None:
     """Say how many a listing has left out, if any."""
     if count > 0:
-        note(f"{count:,} more {one if count == 1 else several}: raise --limit to see all")
+        note(f"{number(count, f'more {one}', f'more {several}')}: raise --limit to see all")
 
 
 def say_json(items: Iterable[Any]) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -32,7 +33,7 @@ from streams.store.app.embedding import Chosen
 from streams.store.app.processes import Tally, embedded
 from streams.store.app.settings import Settings
 from streams.store.cli import options, rows
-from streams.store.cli.console import note, say, say_object
+from streams.store.cli.console import note, number, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.cli.progress import shown
 from streams.store.cli.rows import Rows
@@ -97,7 +98,7 @@ def run(
     else:
         _close(tally, seconds, settings)
     if tally.rows and tally.dead_letters == tally.rows:
-        raise UsageError("no row could be used: see memsieve dead-letters list")
+        raise UsageError(f"no row could be used: see {_letters(settings)}")
 
 
 def summary(tally: Tally, seconds: float) -> dict[str, object]:
@@ -117,7 +118,7 @@ async def _run(chosen: Chosen, given: Sequence[Rows]) -> tuple[Tally, Mapping[st
     started = time.perf_counter()
     async with embedded(chosen.settings, chosen.policy, chosen.embedder, note) as pipeline:
         if recovered := await pipeline.recover():
-            note(f"finished {recovered:,} events that were waiting: taken in before, or requeued")
+            note(f"finished {number(recovered, 'waiting event')}: taken in before, or requeued")
         for one in given:
             await shown(one.source, partial(pipeline.run, one.source, one.mapping))
         pipeline.tally.check()
@@ -131,7 +132,7 @@ def _close(tally: Tally, seconds: float, settings: Settings) -> None:
     say(f"{'events':<14}{tally.rows:>9,}")
     for kind in (*_EVERYDAY, *(kind for kind in _SELDOM if tally.kinds[kind])):
         say(f"  {kind:<12}{tally.kinds[kind]:>9,}   {_MEANS[kind]}")
-    say(f"  {'dead letters':<12}{tally.dead_letters:>9,}   {_MEANS['dead letters']}")
+    say(f"  {'dead letters':<12}{tally.dead_letters:>9,}   rejected: {_letters(settings)}")
     if tally.unlikely_event is not None:
         example = tally.unlikely_event
         say(
@@ -161,5 +162,14 @@ _MEANS = {
     kind_of(Revise): "memories changed on request",
     kind_of(Erase): "memories forgotten",
     kind_of(Block): "blocked: forbidden content, or forgotten",
-    "dead letters": "rejected: memsieve dead-letters list",
 }
+
+
+def _letters(settings: Settings) -> str:
+    """Return the command that lists the store's dead letters."""
+    named = (
+        ""
+        if settings.store == Settings.model_fields["store"].default
+        else f" --store {quote(f'{settings.store}')}"
+    )
+    return f"memsieve dead-letters list{named}"

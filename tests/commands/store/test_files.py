@@ -231,7 +231,7 @@ def test_a_run_that_can_use_no_row_fails_and_keeps_why(memsieve: Memsieve, tmp_p
         result = memsieve("run", "facts.jsonl", "--store", "store", *as_json)
         assert result.code == 2
         assert result.err.endswith(
-            "memsieve: no row could be used: see memsieve dead-letters list\n"
+            "memsieve: no row could be used: see memsieve dead-letters list --store store\n"
         )
     assert result.json()["dead_letters"] == 1
     [letter] = memsieve("dead-letters", "list", "--store", "store", "--json").json()
@@ -391,3 +391,13 @@ def test_a_column_called_like_a_time_that_is_none_is_told(
     (tmp_path / "notes.jsonl").write_text(lines(rows), encoding="utf-8")
     result = memsieve("run", "notes.jsonl", "--store", "store")
     assert "; when holds no readable times, so rows are dated now\n" in result.err
+
+
+def test_the_list_of_dead_letters_is_named_with_the_store_that_has_them(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"text": "", "scope": "acme/ana"}\n')
+    told = memsieve("run", "rows.jsonl", "--store", "my desk")
+    assert "rejected: memsieve dead-letters list --store 'my desk'" in told.out
+    assert told.err.endswith("see memsieve dead-letters list --store 'my desk'\n")
+    assert "rejected: memsieve dead-letters list\n" in memsieve("run", "rows.jsonl").out
