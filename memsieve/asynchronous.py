@@ -30,6 +30,7 @@ from streams.forget.app.forgetting import Wanted, Wish
 from streams.memory.app.memory_store import MemoryStore
 from streams.memory.app.opening import open_memories
 from streams.recall.app import loading, recalling
+from streams.recall.core import recall
 from streams.store.app import settings as configuration
 from streams.store.app.conflicts import KeptMemory as MemoryRecord
 from streams.store.app.reading import LogTarget
@@ -37,6 +38,7 @@ from streams.store.app.reading import LogTarget
 STORE = "memsieve-store"
 WAIT = 30.0
 BUDGET = recalling.BUDGET
+LASTING, RECENT = recall.LASTING_MAX, recall.RECENT_MAX
 LIMIT = loading.LIMIT
 
 
@@ -149,11 +151,29 @@ class AsyncMemory:
             return [result_of(entry) for entry in (await store.search(asked)).entries]
 
     async def recall(
-        self, query: str | None = None, *, scope: str, budget: int = BUDGET, across: bool = False
+        self,
+        query: str | None = None,
+        *,
+        scope: str,
+        budget: int = BUDGET,
+        lasting: int = LASTING,
+        recent: int = RECENT,
+        across: bool = False,
+        patterns: bool = False,
     ) -> str:
         """Return the block of a scope for a prompt. See `Memory.recall`."""
         store = await self._opened()
-        fields = {"query": query, "scope": scope, "budget": budget, "across": across}
+        fields = {
+            "query": query,
+            "scope": scope,
+            "budget": budget,
+            "lasting": lasting,
+            "recent": recent,
+            "across": across,
+            "patterns": patterns,
+        }
+        if patterns and (not across or query is not None):
+            raise InvalidRequest("patterns: goes with across, and without a query", "patterns")
         asked = valid(recalling.Asked, fields)
         with translated():
             return (await store.recall(asked)).text

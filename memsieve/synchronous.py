@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
-from memsieve.asynchronous import BUDGET, LIMIT, WAIT, AsyncMemory
+from memsieve.asynchronous import BUDGET, LASTING, LIMIT, RECENT, WAIT, AsyncMemory
 from memsieve.background import BackgroundLoop
 from memsieve.fields import AboutText, EventFields
 from memsieve.progress import Progress
@@ -146,15 +146,36 @@ class Memory:
         )
 
     def recall(
-        self, query: str | None = None, *, scope: str, budget: int = BUDGET, across: bool = False
+        self,
+        query: str | None = None,
+        *,
+        scope: str,
+        budget: int = BUDGET,
+        lasting: int = LASTING,
+        recent: int = RECENT,
+        across: bool = False,
+        patterns: bool = False,
     ) -> str:
-        """Return what an agent should be reminded of, as a block of text for its prompt.
+        """Return the memories that an agent needs, as a block of text for its prompt.
 
-        Without a query that is what lasts and what is new; with one, what is nearest to it. The
-        block has at most `budget` tokens. With `across` the scopes below `scope` are asked, too. Where
-        another live memory says otherwise, a line says so, with both dates.
+        Without a query, the block shows up to `lasting` core and permanent memories and dangers, and
+        up to `recent` of the others, the newest first; with one, the `lasting + recent` memories
+        nearest to it. It has at most `budget` tokens: what does not fit is left out and counted.
+        `across` includes the scopes below `scope`; with it, `patterns` shows what many of them state
+        in similar words. A memory that contradicts another live one is marked, with both dates. The
+        block is empty if not even its heading fits.
         """
-        return self._loop.run(self._memory.recall(query, scope=scope, budget=budget, across=across))
+        return self._loop.run(
+            self._memory.recall(
+                query,
+                scope=scope,
+                budget=budget,
+                lasting=lasting,
+                recent=recent,
+                across=across,
+                patterns=patterns,
+            )
+        )
 
     def get(self, memory_id: str) -> MemoryRecord:
         """Return a memory as it is now, also one that was retired. Raises NotFound.

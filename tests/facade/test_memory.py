@@ -30,6 +30,7 @@ from tests.support.stores import decisions
 ANA, BEN = "acme/ana", "acme/ben"
 LYON, PARIS = "Ana lives in Lyon.", "Ana lives in Paris."
 THEN = datetime(2026, 3, 1, 9, tzinfo=UTC)
+COLOURS = ("red", "blue", "green", "black", "white", "pink", "brown")
 MONDAY, SUNDAY = "2026-03-02T00:00:00Z", "2026-03-01T00:00:00Z"
 BEES, HIVES = "Ben keeps bees on the roof.", "Ben keeps bees on her roof."
 
@@ -87,6 +88,17 @@ def test_what_is_told_is_decided_found_explained_changed_and_forgotten(
         assert not any(one.text == LYON for one in memory.memories(ANA, retired=True))
         blocked = memory.add(LYON, scope=ANA)
         assert (blocked.kind, blocked.text) == ("block", "")
+
+
+def test_a_block_shows_as_many_memories_as_are_asked_for(memory: Memory) -> None:
+    memory.add_many([f"Room {n} is {colour}." for n, colour in enumerate(COLOURS)], scope=ANA)
+    assert memory.recall(scope=ANA).count("- Room") == 5
+    assert memory.recall(scope=ANA, recent=7).count("- Room") == 7
+    assert memory.recall("blue", scope=ANA, lasting=0, recent=1).count("- Room") == 1
+    with pytest.raises(InvalidRequest, match=r"^recent: should be greater than or equal to 0"):
+        memory.recall(scope=ANA, recent=-1)
+    with pytest.raises(InvalidRequest, match=r"^patterns: goes with across, and without a query"):
+        memory.recall("blue", scope=ANA, patterns=True)
 
 
 def test_a_memory_that_is_pinned_stays_until_it_is_unpinned(memory: Memory) -> None:
