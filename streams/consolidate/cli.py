@@ -43,10 +43,10 @@ def consolidate(
 ) -> None:
     """Find memories of one fact, scope by scope, and merge them.
 
-    Groups are judged as events are. A memory that says all that the others say stands for them;
-    otherwise a text is made that loses nothing, or they stay apart. Scopes are due that have more
-    than consolidate.memories_min memories and were left alone for consolidate.hours_min. On a
-    cluster the services decide. What was not done in time the next pass does.
+    Pairs are judged as events are. The memory that states everything stands for its group; if none
+    does, a text is made that loses nothing, or the group stays apart. A scope is due if it has more
+    than consolidate.memories_min memories and no pass for consolidate.hours_min. On a cluster, the
+    services decide.
     """
     source = options.source(config, store, kafka, policy=policy)
     asked = Asked(scope, now=now, anyway=anyway)

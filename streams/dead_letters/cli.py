@@ -37,7 +37,7 @@ def list_(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List what could not be used: where it was, what is wrong, what to do."""
+    """List rejected records: where they were, and what is wrong."""
     letters = asyncio.run(_letters(options.to_read(config, store, kafka, as_json=as_json)))
     found = [letter for letter in letters if all_ or letter.state == "open"]
     shown = found[: options.limit_of(limit, as_json=as_json)]
@@ -64,7 +64,7 @@ def show(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Tell everything about a dead letter.
+    """Show everything about a dead letter.
 
     To mend it: memsieve dead-letters show ID --value > event.json
     """
@@ -98,7 +98,7 @@ def requeue(
     kafka: options.Kafka = None,
     config: options.Config = None,
 ) -> None:
-    """Publish dead letters' events and turns again, as they were or as they were mended.
+    """Publish their events and turns again, corrected or unchanged.
 
     Each keeps its id: what was decided meanwhile is not decided twice. What would only fail again
     is left open, and the reason told.
@@ -117,7 +117,7 @@ def drop(
     kafka: options.Kafka = None,
     config: options.Config = None,
 ) -> None:
-    """Give dead letters up: they are no longer open. Nothing is deleted."""
+    """Close dead letters without publishing them. Nothing is deleted."""
     named = _named(identities, all_open=all_open)
     asyncio.run(_drop(options.source(config, store, kafka), named, dry_run=dry_run))
 

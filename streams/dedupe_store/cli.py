@@ -86,19 +86,19 @@ def dedupe(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find what a Memories.md, or another store, says twice.
+    """Find repeats in a Memories.md, or in another program's data.
 
-    Without --apply, --out or --collection nothing is written. --upper and --lower move bands; what
-    follows there is for the policy to say, and `default` lets no similarity decide alone.
+    Nothing is written without --apply, --out or --collection. --upper and --lower move the bands of
+    the policy, which still decides what follows; under `default`, similarity alone joins nothing.
 
-    Of a Memories.md what goes is marked as superseded by what stays, and keeps its text; counts and
-    turns are joined. What was superseded by itself, by a circle or by nobody is made active again.
-    --apply leaves FILE.backup-1 and FILE.undo.json beside the file.
+    In a Memories.md, a repeat is marked as superseded by the entry that stays and keeps its text;
+    counts and turns are added up. Broken marks are removed: an entry superseded by itself, in a
+    circle or by none is active again. --apply leaves FILE.backup-1 and FILE.undo.json beside the
+    file.
 
-    Another program's store is only read. Its columns are found by their usual names, or as the
-    options say; all others are carried along. A text that was made of several names them in
-    `merged_from`. Rows that cannot be used are copied as they are. Vectors are made anew, with
-    --model.
+    Another program's data is only read. Columns are detected as for `run`, and all are copied. A
+    text made of several rows names them in `merged_from`. Rows that cannot be used are copied
+    unchanged. Vectors are computed anew, with --model.
     """
     of_file = {"--apply": apply, "--undo": undo}
     of_rows = {

@@ -62,11 +62,9 @@ def forget(
 ) -> None:
     """Forget a memory, and erase every text that states it.
 
-    What stands for it now goes as well, and whatever else was said in that is decided on again,
-    without it. A tombstone keeps it from coming back, and tells nothing. This cannot be undone. A
-    store forgets at once, a cluster's services when the request's turn comes; where something has
-    changed by then it is planned anew and asked again. How long its topics keep the bytes,
-    docs/operations.md tells.
+    Memories merged from it are erased too, and what else they stated is decided again. The text is
+    blocked from coming back. This cannot be undone. On a cluster, the services decide, and the
+    topics keep the bytes until compaction; see docs/operations.md.
     """
     wanted = _wanted(identity, scope, tenant)
     source = options.source(config, store, kafka, policy=policy)

@@ -31,12 +31,12 @@ Table = Mapping[str, Entry | Group]
 START: Table = {
     "run": Entry(
         "store.cli.run:run",
-        "Decide every row of the files, and keep the memories in a store.",
+        "Decide on each row of files, and keep the memories in a store.",
         "facts.jsonl --store store",
     ),
     "try": Entry(
         "lab.cli.trying:try_",
-        "Show what each preset would make of a file, and find the one that agrees with you.",
+        "Compare the presets on a file, and find the one that suits you.",
         "facts.jsonl --ask",
     ),
     "publish": Entry(
@@ -46,7 +46,7 @@ START: Table = {
     ),
     "dedupe": Entry(
         "dedupe_store.cli:dedupe",
-        "Find what a Memories.md, or another store, says twice.",
+        "Find repeats in a Memories.md, or in another program's data.",
         "mem0.json --out clean.jsonl",
     ),
     "extract": Entry(
@@ -92,24 +92,22 @@ LOOK: Table = {
         {
             "list": Entry(
                 "reviews.cli:list_",
-                "List what is asked, the newest first: both texts, and how similar they are.",
+                "List the questions, the newest first.",
                 "--scope acme",
             ),
             "show": Entry(
                 "reviews.cli:show",
-                "Tell everything about a question: both texts side by side, and why nobody could "
-                "tell.",
+                "Show a question: both texts side by side, and why it is open.",
                 "3f2a",
             ),
             "answer": Entry(
                 "reviews.cli:answer",
-                "Answer a question: one memory stands for both, the newer one stands, or both are "
-                "kept.",
+                "Answer a question, or all of them in turn.",
                 "3f2a distinct --note 'two cups'",
             ),
             "export": Entry(
                 "reviews.cli:export",
-                "Write what was answered as labelled pairs, for policy evaluate and policy calibrate.",
+                "Write the answers as labelled pairs, for policy evaluate.",
                 "--out pairs.jsonl",
             ),
         },
@@ -127,7 +125,7 @@ CHANGE: Table = {
             ),
             "history": Entry(
                 "changes.cli.history:history",
-                "Show every version of a memory, with its author, reason and sources.",
+                "Show a memory's versions, with authors, reasons and sources.",
                 "3f2a --store store",
             ),
             "pin": Entry(
@@ -160,14 +158,12 @@ CHANGE: Table = {
                 {
                     "list": Entry(
                         "changes.cli.sessions:list_",
-                        "Count, session by session, what was new, known and superseded; the "
-                        "newest come last.",
+                        "List the sessions with what each added, the newest last.",
                         "--scope acme",
                     ),
                     "end": Entry(
                         "changes.cli.sessions:end",
-                        "End a session: its ephemeral memories that no other session has seen are "
-                        "not live any more.",
+                        "End a session: retire the ephemeral memories that it alone saw.",
                         "episode-7",
                     ),
                 },
@@ -240,18 +236,17 @@ SERVICES: Table = {
                 {
                     "create": Entry(
                         "maintain.cli.topics:create",
-                        "Create the topics that are not there; those that are there must fit.",
+                        "Create missing topics, and check those that exist.",
                         "--partitions 12",
                     ),
                     "check": Entry(
                         "maintain.cli.topics:check",
-                        "Check that the topics are there, and such that nothing is lost.",
+                        "Check that the topics exist, and that they lose nothing.",
                         "--kafka localhost:9092",
                     ),
                     "acls": Entry(
                         "maintain.cli.acls:acls",
-                        "List the permissions that each process needs, also for kafka-acls and "
-                        "Strimzi.",
+                        "List each process's permissions, also for kafka-acls, Strimzi.",
                         "writer",
                     ),
                 },
@@ -261,8 +256,7 @@ SERVICES: Table = {
                 {
                     "export": Entry(
                         "maintain.cli.schema:export",
-                        "Write JSON Schema for every record, and an AsyncAPI document of the "
-                        "topics.",
+                        "Write JSON Schemas of all records, and an AsyncAPI document.",
                         "schemas",
                     ),
                 },
@@ -293,17 +287,17 @@ MEASURE: Table = {
             "list": Entry("store.cli.policies:list_", "List the policies that come with memsieve."),
             "show": Entry(
                 "store.cli.policies:show",
-                "Show a policy as it is written, or what it comes to in a scope.",
+                "Show a policy as it is written, or as it applies to a scope.",
                 "default --scope acme/ana",
             ),
             "check": Entry(
                 "store.cli.policies:check",
-                "Check policies, and what the settings at hand would make of them.",
+                "Check policies, and whether they fit the current settings.",
                 "mine.toml",
             ),
             "compare": Entry(
                 "store.cli.policies:compare",
-                "Tell in which keys two policies differ.",
+                "Show in which keys two policies differ.",
                 "default careful",
             ),
             "evaluate": Entry(
@@ -336,7 +330,7 @@ MAINTAIN: Table = {
         {
             "analyze": Entry(
                 "lab.cli.analyze:analyze",
-                "Count the near-duplicates of a scope, and how a store has grown.",
+                "Count near-duplicates, and show how a store has grown.",
                 "store",
             ),
             "optimize": Entry(
@@ -359,19 +353,17 @@ MAINTAIN: Table = {
                 {
                     "rematerialise": Entry(
                         "replay.cli.replay:rematerialise",
-                        "Build the index anew from the decisions, beside the one in use, and swap "
-                        "them when level.",
+                        "Rebuild the index from the decisions, and swap it in.",
                         "--store store",
                     ),
                     "redecide": Entry(
                         "replay.cli.replay:redecide",
-                        "Decide on the events once more, under another policy or model, and show "
-                        "what differs.",
+                        "Decide again under another policy or model; show what differs.",
                         "--policy mine.toml --into anew",
                     ),
                     "diff": Entry(
                         "replay.cli.replay:diff",
-                        "Show what differs between the log's decisions and those of a replay.",
+                        "Show how a replay's decisions differ from the log's.",
                         "anew --store store",
                     ),
                 },
@@ -383,21 +375,20 @@ MAINTAIN: Table = {
         {
             "list": Entry(
                 "dead_letters.cli:list_",
-                "List what could not be used: where it was, what is wrong, what to do.",
+                "List rejected records: where they were, and what is wrong.",
                 "--store store",
             ),
             "show": Entry(
-                "dead_letters.cli:show", "Tell everything about a dead letter.", "3f2a --value"
+                "dead_letters.cli:show", "Show everything about a dead letter.", "3f2a --value"
             ),
             "requeue": Entry(
                 "dead_letters.cli:requeue",
-                "Publish dead letters' events and turns again, as they were or as they were "
-                "mended.",
+                "Publish their events and turns again, corrected or unchanged.",
                 "3f2a --with event.json",
             ),
             "drop": Entry(
                 "dead_letters.cli:drop",
-                "Give dead letters up: they are no longer open.",
+                "Close dead letters without publishing them.",
                 "--all-open --dry-run",
             ),
         },
@@ -407,8 +398,7 @@ MAINTAIN: Table = {
         {
             "install": Entry(
                 "maintain.cli.models:install",
-                "Fetch the embedding model, check it, and keep it in the cache; print its "
-                "directory.",
+                "Fetch and check the embedding model; print its directory.",
             ),
         },
     ),

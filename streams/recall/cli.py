@@ -124,13 +124,14 @@ def search(
 ) -> None:
     """Search a scope; memories of one fact come as one result.
 
-    Guards and judges tell what is one fact, as when memories are stored. An entry's text says all
-    that its memories say. With --kafka the Qdrant server is searched, where the services keep their
-    memories in one.
+    Guards and judges tell which memories state one fact, as when memories are stored. The text of a
+    result states all that its memories state. With --kafka, the services' Qdrant server is
+    searched.
 
-    In a prompt block dangers and failures come first, what is uncertain last, below a warning. No
-    memory is cut: what does not fit is left out and counted. With --query as many as --lasting and
-    --recent together are shown. Tokens are those of the embedding model's tokenizer.
+    --block prints text for an agent's prompt: dangers and failures first, uncertain memories last,
+    below a warning. With --query it shows the nearest memories, as many as --lasting and --recent
+    together. A memory that does not fit is left out whole, and counted. Tokens are those of the
+    embedding model's tokenizer.
     """
     of_list = {
         "--limit": limit,

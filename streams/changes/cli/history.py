@@ -26,7 +26,7 @@ def history(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show every version of a memory, with its author, reason and sources."""
+    """Show a memory's versions, with authors, reasons and sources."""
     source = options.to_read(config, store, kafka, as_json=as_json)
     told = asyncio.run(_history(source, identity))
     if as_json:

@@ -27,7 +27,7 @@ def list_(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Count, session by session, what was new, known and superseded; the newest come last.
+    """List the sessions with what each added, the newest last.
 
     With --json each is a record for an agent's own log of episodes. Decisions have no clock: how
     long deciding took, `run --metrics` tells.
@@ -62,7 +62,7 @@ def end(
     wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
-    """End a session: its ephemeral memories that no other session has seen are not live any more.
+    """End a session: retire the ephemeral memories that it alone saw.
 
     A store decides at once, a cluster's services when their turn comes. What has changed by then,
     or is pinned, stays. Given again, the command ends what has come since.

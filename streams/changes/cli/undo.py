@@ -45,10 +45,9 @@ def undo(
 ) -> None:
     """Undo a decision, and restore its memories.
 
-    What a later event had added to a memory becomes a memory of its own. Decisions made since on
-    the same memories are undone, too, and their events decided again. An undo is a decision as
-    well: it can be undone. A store decides at once, a cluster's services when their turn comes;
-    where something has changed by then nothing is undone, and it is planned anew and asked again.
+    What a later event added to a memory becomes a memory of its own. Later decisions on the same
+    memories are undone too, and their events decided again. An undo can itself be undone. On a
+    cluster, the services decide; if memories change meanwhile, the undo is planned again.
     """
     if not decision:
         raise options.UsageError("DECISION is empty")

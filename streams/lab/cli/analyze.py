@@ -31,7 +31,7 @@ def analyze(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Count the near-duplicates of a scope, and how a store has grown.
+    """Count near-duplicates, and show how a store has grown.
 
     Of a store also: what deduplication has removed, overall and where it was most (5 to 20 % is
     usual, over 50 % is too much), and whether a live memory stands for each retired one.

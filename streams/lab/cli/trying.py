@@ -94,11 +94,11 @@ def try_(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what each preset would make of a file, and find the one that agrees with you.
+    """Compare the presets on a file, and find the one that suits you.
 
-    Every row is decided on as `run` does in an empty store, under each policy, in memory: nothing
-    is kept. The pairs nearest to a threshold are asked about; the answers are labelled pairs, for
-    evaluate and calibrate.
+    Each policy decides on every row as `run` would in an empty store. Nothing is kept. You are then
+    asked about the pairs nearest to a threshold; your answers are labelled pairs, which `policy
+    evaluate` and `policy calibrate` read.
     """
     settings = options.load(config, embedder__model=model)
     names = list(dict.fromkeys(policy or (*trying.PRESETS, settings.policy)))

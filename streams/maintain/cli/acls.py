@@ -56,7 +56,7 @@ def acls(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the permissions that each process needs, also for kafka-acls and Strimzi.
+    """List each process's permissions, also for kafka-acls, Strimzi.
 
     `api` is also for `service web`; `operator` for all other commands on a cluster, and `topics
     create`. Asks no cluster: the names follow from kafka.prefix and kafka.run.

@@ -17,7 +17,7 @@ def install(
     force: Annotated[bool, typer.Option("--force", help="Reinstall what is installed.")] = False,
     config: options.Config = None,
 ) -> None:
-    """Fetch the embedding model, check it, and keep it in the cache; print its directory.
+    """Fetch and check the embedding model; print its directory.
 
     Done on first use, too.
     """

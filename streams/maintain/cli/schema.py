@@ -13,7 +13,7 @@ from streams.store.cli.options import UsageError
 def export(
     directory: Annotated[Path, typer.Argument(help="The output directory.")],
 ) -> None:
-    """Write JSON Schema for every record, and an AsyncAPI document of the topics."""
+    """Write JSON Schemas of all records, and an AsyncAPI document."""
     try:
         written = contracts.write(directory)
     except OSError as error:

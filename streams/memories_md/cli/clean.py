@@ -20,6 +20,11 @@ from streams.store.cli.console import note, quoted, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.cli.progress import Meter
 
+NO_ENTRIES = (
+    "it has no entries; an entry is a line `**[NOTE] Title**` with its text in the next line, below "
+    "a line `## Location 41: Name`"
+)
+
 _WIDTH = 120
 """Characters of a text that are shown; `--json` has all of them."""
 
@@ -160,7 +165,8 @@ def _close(told: dict[str, Any]) -> None:
     elif told["removed"] or told["repairs"]:
         note("Dry run: nothing was written; --apply writes it")
     else:
-        note("there is nothing to clean")
+        said = "" if told["entries"] else f": {NO_ENTRIES}"
+        note(f"there is nothing to clean{said}")
 
 
 def _share(reduction: float | None) -> str:

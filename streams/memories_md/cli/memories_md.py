@@ -20,6 +20,7 @@ from streams.memories_md.app.memories_md import (
     export,
     read_entries,
 )
+from streams.memories_md.cli.clean import NO_ENTRIES
 from streams.memories_md.world.file import MemoriesFile
 from streams.memories_md.world.level import Level, level_of, read_level
 from streams.model.ports import NoStore
@@ -28,7 +29,7 @@ from streams.store.app import embedding, policies
 from streams.store.app.processes import embedded
 from streams.store.app.reading import LogTarget, reading
 from streams.store.cli import options
-from streams.store.cli.console import note, quoted, say, say_object
+from streams.store.cli.console import note, number, quoted, say, say_object
 from streams.store.cli.options import UsageError
 from streams.store.world.store_directory import StoreDirectory
 
@@ -63,9 +64,9 @@ def import_(
 ) -> None:
     """Import the entries of a Memories.md as events.
 
-    Importing again changes nothing: an entry that says what it said is the same event. Another
-    text below a header corrects the memory. What cannot be read is reported with its line, and
-    stays in the file. The events happened when the file was last changed.
+    An entry that is unchanged since the last import changes nothing; a new text below the same
+    header corrects its memory. Lines that cannot be read are reported and stay in the file. The
+    events are dated when the file was last changed.
     """
     source = options.source(
         config,
@@ -110,8 +111,8 @@ def export_md(
 ) -> None:
     """Write the memories of locations into a Memories.md.
 
-    Whatever people wrote into the file stays. New memories are added, changed ones change, and
-    what was superseded is marked so. An entry that was edited by hand and not imported stays.
+    What people wrote into the file stays. New memories are added, changed ones updated, and
+    superseded ones marked. An entry that was edited by hand and not imported stays as it is.
     """
     source = options.source(config, store, kafka, sinks__memories_md_world=world)
     kept = MemoriesFile(file)
@@ -220,9 +221,12 @@ def _show(entries: Entries, decided: dict[str, int], *, dry_run: bool) -> None:
             say(f"{line:>6}  {event.scope}  {_headed(event)}")
             say(f"        {quoted(event.text, 100)}", style="dim")
     say(
-        f"{len(entries.events):,} entries {'to import' if dry_run else 'imported'}, "
+        f"{number(len(entries.events), 'entry', 'entries')} "
+        f"{'to import' if dry_run else 'imported'}, "
         f"{entries.retired:,} retired and left out, {entries.known:,} unchanged"
     )
+    if not (entries.events or entries.retired or entries.known):
+        note(NO_ENTRIES, style="yellow")
     for kind, count in decided.items():
         say(f"  {kind:<12}{count:>9,}")
 

@@ -35,7 +35,7 @@ def rematerialise(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Build the index anew from the decisions, beside the one in use, and swap them when level.
+    """Rebuild the index from the decisions, and swap it in.
 
     Interrupted, it goes on when the command is given again. With --sqlite or --jsonl the memories
     are written there instead, with --to as they were then.
@@ -88,7 +88,7 @@ def redecide(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Decide on the events once more, under another policy or model, and show what differs.
+    """Decide again under another policy or model; show what differs.
 
     What was decided stays as it is: the new decisions and memories lie in a store of their own.
     What was embedded by the same model is not embedded again.
@@ -121,7 +121,7 @@ def diff(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what differs between the log's decisions and those of a replay."""
+    """Show how a replay's decisions differ from the log's."""
     source = options.source(config, store, kafka)
     if (other is None) == (run is None) or (run is not None and source.embedded):
         raise options.UsageError("name the STORE of a replay, or a --run of the cluster")

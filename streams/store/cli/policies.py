@@ -42,7 +42,7 @@ def show(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show a policy as it is written, or what it comes to in a scope."""
+    """Show a policy as it is written, or as it applies to a scope."""
     policy = policies.load(name)
     place = None if scope is None else _scope(scope)
     if as_json:
@@ -66,7 +66,7 @@ def check(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check policies, and what the settings at hand would make of them."""
+    """Check policies, and whether they fit the current settings."""
     settings = options.load(config)
     checked = [policies.check(name, settings) for name in names]
     if as_json:
@@ -84,7 +84,7 @@ def compare(
     *,
     as_json: options.AsJson = False,
 ) -> None:
-    """Tell in which keys two policies differ."""
+    """Show in which keys two policies differ."""
     ours, theirs = policies.load(first), policies.load(second)
     found = policies.differences(ours, theirs)
     if as_json:

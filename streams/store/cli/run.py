@@ -68,12 +68,12 @@ def run(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Decide every row of the files, and keep the memories in a store.
+    """Decide on each row of files, and keep the memories in a store.
 
-    Which columns hold text, scope, id and time is guessed where no option says so, and told. Rows
-    that are events are taken as they are; an export of mem0, redis agent-memory-server, LangMem or
-    Chroma is known by its content. Other columns named like an event's fields are used as those,
-    the rest becomes metadata.
+    The columns with text, scope, id and time are detected unless an option names them, and printed.
+    Columns named like another field of an event fill it; the rest become metadata. Rows that are
+    events are taken as they are. Exports of mem0, redis agent-memory-server, LangMem and Chroma are
+    recognised by their content.
     """
     settings = options.load(
         config,

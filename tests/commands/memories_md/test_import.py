@@ -451,3 +451,14 @@ def test_the_entries_of_a_kept_file_go_whole_into_another_store(
     assert memsieve("memories-md", "import", "kept.md", "--out", "events.jsonl").code == 0
     assert (tmp_path / "events.jsonl").read_text("utf-8").count("\n") == 1
     assert kept.is_file()
+
+
+@pytest.mark.parametrize("command", [("memories-md", "import"), ("dedupe",)])
+def test_a_file_without_entries_is_told_what_one_looks_like(
+    memsieve: Memsieve, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "Notes.md").write_text("# Notes\n\n- Ana likes tea.\n")
+    told = memsieve(*command, "Notes.md")
+    assert "an entry is a line `**[NOTE] Title**` with its text in the next line" in told.err
+    (tmp_path / "Notes.md").write_text(FILE)
+    assert "an entry is a line" not in memsieve(*command, "Notes.md").err
