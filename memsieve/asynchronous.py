@@ -84,12 +84,12 @@ class AsyncMemory:
         self._closed = False
 
     async def open(self) -> Self:
-        """Open the store, and load its embedding model, where that was not done yet."""
+        """Open the store and load its embedding model, if that is not done yet."""
         await self._opened()
         return self
 
     async def close(self) -> None:
-        """Let the store go, after what is under way. May be called again."""
+        """Close the store, after calls in progress. May be called again."""
         self._closed = True
         async with self._opening:
             if self._store is not None:
@@ -108,7 +108,7 @@ class AsyncMemory:
         await self.close()
 
     async def add(self, text: str, *, scope: str, **fields: Unpack[EventFields]) -> Decision:
-        """Tell the store something, and return what it decided. See `Memory.add`."""
+        """Add a fact, and return the decision. See `Memory.add`."""
         store = await self._opened()
         event = _event(store, {**fields, "text": text, "scope": scope})
         with translated():
@@ -122,7 +122,7 @@ class AsyncMemory:
         scope: str | None = None,
         progress: Progress = False,
     ) -> list[Decision]:
-        """Tell the store many things, in their order. See `Memory.add_many`."""
+        """Add facts in order. See `Memory.add_many`."""
         if isinstance(rows, str | Mapping):
             raise InvalidRequest("rows: give a list of texts or mappings; add takes one", "rows")
         store = await self._opened()
@@ -135,7 +135,7 @@ class AsyncMemory:
         return [decision_of(told) for told in made]
 
     async def update(self, memory_id: str, text: str, **fields: Unpack[AboutText]) -> Decision:
-        """Give a memory another text. See `Memory.update`."""
+        """Give a memory a new text. See `Memory.update`."""
         store = await self._opened()
         with translated(), checked():
             return decision_of(await store.update(_id(memory_id), {**fields, "text": text}))
@@ -195,7 +195,7 @@ class AsyncMemory:
         return [memory for memory in found if retired or memory.live]
 
     async def explain(self, id: str) -> list[str]:  # noqa: A002 - what it is
-        """Tell the story of a decision, an event or a memory. See `Memory.explain`."""
+        """Explain a decision, an event or a memory. See `Memory.explain`."""
         store = await self._opened()
         with translated():
             return await store.explain(_id(id, "id"))
@@ -210,18 +210,18 @@ class AsyncMemory:
     async def undo(
         self, decision_id: str, *, author: str | None = None, note: str = ""
     ) -> Decision:
-        """Take a decision back. See `Memory.undo`."""
+        """Undo a decision. See `Memory.undo`."""
         store = await self._opened()
         wish = _wish(store, author, note)
         with translated():
             return decision_of(*await store.undo(_id(decision_id, "decision_id"), wish))
 
     async def pin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
-        """Keep a memory as it is. See `Memory.pin`."""
+        """Pin a memory. See `Memory.pin`."""
         return await self._pin(memory_id, author, note, pinned=True)
 
     async def unpin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
-        """Let a pinned memory go. See `Memory.unpin`."""
+        """Unpin a memory. See `Memory.unpin`."""
         return await self._pin(memory_id, author, note, pinned=False)
 
     async def retire(
@@ -232,7 +232,7 @@ class AsyncMemory:
         author: str | None = None,
         note: str = "",
     ) -> Decision:
-        """End a memory, and none takes its place. See `Memory.retire`."""
+        """Retire a memory without a successor. See `Memory.retire`."""
         ending = valid(_Ending, {"reason": reason})
         store = await self._opened()
         wish = _wish(store, author, note)
@@ -249,7 +249,7 @@ class AsyncMemory:
         author: str | None = None,
         note: str = "",
     ) -> Decision:
-        """Tell how often a memory helped, misled or was read. See `Memory.rate`."""
+        """Record how often a memory helped, misled or was read. See `Memory.rate`."""
         counts = {"helpful": helpful, "harmful": harmful, "accessed": accessed}
         if not any(valid(_Counts, counts).model_dump().values()):
             raise InvalidRequest("nothing to record: give helpful, harmful or accessed")
@@ -259,7 +259,7 @@ class AsyncMemory:
             return decision_of(await store.rate(_id(memory_id), wish, counts))
 
     async def reviews(self, scope: str | None = None, *, every: bool = False) -> list[Review]:
-        """Return the questions to a person, newest first. See `Memory.reviews`."""
+        """Return the open questions, newest first. See `Memory.reviews`."""
         exact = None if scope is None else valid(_Place, {"scope": scope}).scope
         store = await self._opened()
         with translated():
@@ -270,7 +270,7 @@ class AsyncMemory:
     async def answer(
         self, review_id: str, verdict: Verdict, *, author: str | None = None, note: str = ""
     ) -> Decision:
-        """Settle a question. See `Memory.answer`."""
+        """Answer a question. See `Memory.answer`."""
         settling = valid(_Settling, {"review_id": review_id, "verdict": verdict})
         store = await self._opened()
         wish = _wish(store, author, note)
@@ -287,7 +287,7 @@ class AsyncMemory:
         author: str | None = None,
         note: str = "",
     ) -> Forgotten:
-        """Forget a memory, a scope or a tenant for good. See `Memory.forget`."""
+        """Forget a memory, a scope or a tenant. See `Memory.forget`."""
         wanted = _wanted(memory_id, scope, tenant)
         store = await self._opened()
         wish = _wish(store, author, note)
