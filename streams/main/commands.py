@@ -75,7 +75,7 @@ LOOK: Table = {
     "search": Entry(
         "recall.cli:search",
         "Search a scope; memories of one fact come as one result.",
-        "--scope acme/ana --query 'What about coffee?'",
+        "'What about coffee?' --scope acme/ana",
     ),
     "explain": Entry(
         "inspect.cli:explain",

@@ -31,15 +31,16 @@ from streams.store.cli.options import UsageError
 
 
 def search(
+    query: Annotated[
+        str | None,
+        typer.Argument(metavar="QUERY", help="What to search for; the nearest come first."),
+    ] = None,
     *,
     scope: Annotated[str | None, typer.Option("--scope", help="The scope to search.")] = None,
-    query: Annotated[
-        str | None, typer.Option("--query", help="What to search for, nearest first.")
-    ] = None,
     block: Annotated[
         bool,
         typer.Option(
-            "--block", help="Print a prompt block; without --query what lasts and is new."
+            "--block", help="Print a prompt block; without a QUERY, what lasts and is new."
         ),
     ] = False,
     limit: Annotated[
@@ -85,7 +86,7 @@ def search(
         typer.Option(
             "--across",
             metavar="PREFIX",
-            help="With --block, in place of --scope: this scope and all below it. Without --query, "
+            help="With --block, in place of --scope: this scope and all below it. Without a QUERY, "
             "what several of them remember in the same words.",
         ),
     ] = None,
@@ -129,7 +130,7 @@ def search(
     searched.
 
     --block prints text for an agent's prompt: dangers and failures first, uncertain memories last,
-    below a warning. With --query it shows the nearest memories, as many as --lasting and --recent
+    below a warning. With a QUERY it shows the nearest memories, as many as --lasting and --recent
     together. A memory that does not fit is left out whole, and counted. Tokens are those of the
     embedding model's tokenizer.
     """
@@ -167,7 +168,7 @@ def search(
     flags: dict[str, Any] = {"load__verify": "llm"} if llm else {}
     source = options.to_read(config, store, kafka, as_json=as_json, policy=policy, **flags)
     if scope is None or query is None:
-        raise UsageError("give --scope and --query, or --block for a prompt block of a scope")
+        raise UsageError("give a QUERY and --scope, or --block for a prompt block of a scope")
     given = {
         "scope": scope,
         "query": query,
@@ -192,8 +193,10 @@ def _print_block(
     if (scope is None) != across:
         raise UsageError("name one scope with --scope, or several with --across PREFIX")
     if given["patterns"] and (not across or given["query"] is not None):
-        raise UsageError("--patterns goes with --across PREFIX, and without --query")
-    asked = options.asked(recalling.Asked, given, {"scope": "--across"} if across else {})
+        raise UsageError("--patterns goes with --across PREFIX, and without a QUERY")
+    asked = options.asked(
+        recalling.Asked, given, {"query": "QUERY"} | ({"scope": "--across"} if across else {})
+    )
     made = asyncio.run(_recall(source, asked))
     if not made.text:
         raise UsageError(
@@ -215,7 +218,7 @@ async def _recall(source: LogTarget, asked: recalling.Asked) -> Block:
 def _list(
     given: Mapping[str, Any], source: LogTarget, hints_file: Path | None, *, as_json: bool
 ) -> None:
-    asked = options.asked(Asked, given, {"lexical_weight": "--hybrid"})
+    asked = options.asked(Asked, given, {"query": "QUERY", "lexical_weight": "--hybrid"})
     result, others = asyncio.run(_load(source, asked))
     if hints_file is not None:
         _write_hints(hints_file, asked, result)

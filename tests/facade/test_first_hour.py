@@ -111,7 +111,7 @@ def test_an_hour_by_command_line(python: str, tmp_path: Path) -> None:
     kinds = {kind: count for kind, count in ran["decisions"].items() if count}
     assert kinds == {"insert": 3, "replace": 1, "reinforce": 1}
     assert live("dana") == [CELLO, INACTIVE]
-    found = memsieve("search", "--query", "Is the subscription active?", "--scope", "dana")
+    found = memsieve("search", "Is the subscription active?", "--scope", "dana")
     assert INACTIVE in found
     assert ACTIVE not in found
 

@@ -9,6 +9,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 
 from schemas.base import MemoryId
+from schemas.codec import plain
 from streams.model.scope import lies_in
 from streams.store.app import settings
 from streams.store.app.failures import NotFound, UsageError
@@ -206,7 +207,7 @@ def asked(kind: type[_Asked], given: Mapping[str, Any], names: Mapping[str, str]
         problem = error.errors()[0]
         field = str(problem["loc"][0])
         option = names.get(field, f"--{field}")
-        raise UsageError(f"{option} {given[field]}: {problem['msg']}") from error
+        raise UsageError(f"{option} {given[field]}: {plain(problem)}") from error
 
 
 def write(option: str, path: Path, content: str) -> None:

@@ -118,7 +118,7 @@ def test_what_is_said_ten_times_in_seven_wordings_is_kept_and_found_once(
     assert live(memsieve) == TWO
     kept = memsieve("memory", "list", "--store", "s", "--retired", "--json").json()
     assert len(kept) <= len((*ORDER, *SET))
-    load = ("search", "--scope", "cafe/ana", "--query", "What about coffee?", "--store", "s")
+    load = ("search", "--scope", "cafe/ana", "What about coffee?", "--store", "s")
     found = memsieve(*load, "--no-dedup", "--json").json()
     assert {entry["text"] for entry in found["entries"]} == TWO
     assert found["found"] == 2
@@ -173,7 +173,7 @@ def test_what_somebody_has_undone_is_joined_by_no_later_pass_nor_shown_as_one(
     count = len(decisions(store))
     assert memsieve(*consolidate).json()["groups"] == 0
     assert (len(decisions(store)), live(memsieve)) == (count, apart)
-    load = ("search", "--scope", "cafe/ana", "--query", "What about coffee?", "--store", "s")
+    load = ("search", "--scope", "cafe/ana", "What about coffee?", "--store", "s")
     shown = memsieve(*load, "--json").json()
     assert {one["text"] for one in shown["entries"]} == {*TWO, *ORDER}
 
@@ -271,7 +271,7 @@ def test_seven_are_two_on_load_and_seven_in_the_store_until_they_are_joined(
 ) -> None:
     consolidate = ("consolidate", "--store", "seven", "--now", "--json")
     assert memsieve("run", KEPT, "--store", "seven", "--policy", "keep-both").code == 0
-    load = ("search", "--scope", "cafe/tyler", "--query", "What about coffee?", "--store", "seven")
+    load = ("search", "--scope", "cafe/tyler", "What about coffee?", "--store", "seven")
     shown = memsieve(*load, "--policy", "thorough", "--json").json()
     assert [{one["memory"]["text"] for one in entry["members"]} for entry in shown["entries"]] == [
         COFFEE,

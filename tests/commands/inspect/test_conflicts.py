@@ -8,7 +8,7 @@ from tests.commands.conftest import Memsieve, write_events
 
 NINE, EIGHT = "The office opens at 9 am.", "The office opens at 8 am."
 STORE = ("--store", "store")
-LOAD = ("search", "--scope", "acme/ana", "--query", NINE, "--limit", 1, *STORE)
+LOAD = ("search", "--scope", "acme/ana", NINE, "--limit", 1, *STORE)
 RECALL = ("search", "--block", "--scope", "acme/ana", *STORE)
 
 

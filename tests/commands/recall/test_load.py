@@ -19,7 +19,7 @@ CROWDED = Path("examples/load/crowded.jsonl").absolute()
 TEXTS = [json.loads(line)["text"] for line in CROWDED.read_text("utf-8").splitlines()]
 COFFEE = [text for text in TEXTS if "pour-over" not in text]
 BROKEN = [text for text in TEXTS if "pour-over" in text]
-ASKED = ("search", "--scope", "cafe/tyler", "--query", "What about coffee?", "--store", "store")
+ASKED = ("search", "--scope", "cafe/tyler", "What about coffee?", "--store", "store")
 LOAD = (*ASKED, "--policy", "thorough")
 """By the policy to which rather one fact than two is enough: it shows two of the seven."""
 
@@ -160,7 +160,7 @@ def test_the_documents_cluster_is_one_coherent_text(
 
 @pytest.mark.covers("S4.33", "S4.34")
 def test_the_querys_own_words_may_count(memsieve: Memsieve) -> None:
-    asked = ("search", "--scope", "cafe/tyler", "--query", "flatwhite", "--store", "store")
+    asked = ("search", "--scope", "cafe/tyler", "flatwhite", "--store", "store")
     told = memsieve(*asked, "--hybrid", 0.3, "--no-dedup", "--json").json()
     [first, *others] = told["entries"]
     assert first["text"] == COFFEE[1]
@@ -201,7 +201,7 @@ def test_a_search_finds_a_repeat_that_the_owner_then_joins(
     once, again = "Ana likes coffee in the morning.", "In the morning, Ana likes coffee."
     write_events(tmp_path / "twice.jsonl", once, again, "Bo works in Lisbon.", scope="cafe/ana")
     memsieve("run", "twice.jsonl", "--store", "twice", "--policy", "keep-both")
-    asked = ("search", "--scope", "cafe/ana", "--query", "coffee", "--store", "twice")
+    asked = ("search", "--scope", "cafe/ana", "coffee", "--store", "twice")
     shown = memsieve(*asked, "--hints", "hints.jsonl", "--json").json()
     assert {once, again} in members(shown)
     memsieve("run", "hints.jsonl", "--store", "twice")
@@ -226,7 +226,7 @@ def test_duplicates_that_are_found_together_are_a_signal_to_merge_them(
     memsieve("run", "tea.jsonl", "--store", "store", "--policy", "off.toml")
     listed = ("memory", "list", "--scope", "cafe/ana", "--store", "store", "--json")
     assert len(memsieve(*listed).json()) == 2
-    asked = ("--scope", "cafe/ana", "--query", "tea", "--store", "store")
+    asked = ("--scope", "cafe/ana", "tea", "--store", "store")
     assert memsieve("search", *asked, "--hints", "hints.jsonl").code == 0
     taken = memsieve("run", "hints.jsonl", "--store", "store", "--json").json()
     assert taken["decisions"]["ignore"] == 0
@@ -237,9 +237,8 @@ def test_duplicates_that_are_found_together_are_a_signal_to_merge_them(
     ("arguments", "reason"),
     [
         (("--scope", "cafe/*"), "--scope cafe/*: holds the wildcard *"),
-        (("--query", " "), "is empty or only white space"),
-        (("--threshold", 1.5), "--threshold 1.5: Input should be less than or equal to 1"),
-        (("--hybrid", -1), "--hybrid -1.0: Input should be greater than or equal to 0"),
+        (("--threshold", 1.5), "--threshold 1.5: should be less than or equal to 1"),
+        (("--hybrid", -1), "--hybrid -1.0: should be greater than or equal to 0"),
         (("--budget", 50), "--budget goes with --block"),
         (("--lasting", 0), "--lasting goes with --block"),
         (("--across", "cafe"), "--across goes with --block"),
@@ -257,21 +256,21 @@ def test_what_cannot_be_asked_is_named(
     assert reason in refused.err
 
 
-@pytest.mark.parametrize("given", [(), ("--scope", "cafe/tyler"), ("--query", "coffee")])
+@pytest.mark.parametrize("given", [(), ("--scope", "cafe/tyler"), ("coffee",)])
 def test_a_search_without_a_block_wants_a_scope_and_a_query(
     memsieve: Memsieve, given: tuple[str, ...]
 ) -> None:
     refused = memsieve("search", *given)
     assert (refused.code, refused.out) == (2, "")
-    assert "give --scope and --query, or --block" in refused.err
+    assert "give a QUERY and --scope, or --block" in refused.err
 
 
 def test_an_unknown_scope_has_nothing(memsieve: Memsieve) -> None:
-    asked = ("search", "--scope", "cafe/ben", "--query", "coffee", "--store", "store")
+    asked = ("search", "--scope", "cafe/ben", "coffee", "--store", "store")
     found = memsieve(*asked)
     assert found.out == "nothing found\n"
     assert "scope cafe/ben has no memories; others have: cafe/tyler" in found.err
-    refused = memsieve("search", "--scope", "cafe/ben", "--query", "coffee", "--store", "nowhere")
+    refused = memsieve("search", "--scope", "cafe/ben", "coffee", "--store", "nowhere")
     assert refused.code == 3
 
 

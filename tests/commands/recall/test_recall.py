@@ -104,19 +104,19 @@ def test_every_recalled_memory_can_be_recognised_by_its_id(memsieve: Memsieve) -
 
 def test_a_query_brings_what_is_nearest(memsieve: Memsieve) -> None:
     asked = ("search", "--block", "--scope", "coast/lighthouse", "--store", "store", "--json")
-    told = memsieve(*asked, "--query", "how can I keep the light on?", "--lasting", 0).json()
+    told = memsieve(*asked, "how can I keep the light on?", "--lasting", 0).json()
     active = [one for one in told["memories"] if one["status"] == "active"]
     assert active[0]["text"] == LAMP
     scores = [one["similarity"] for one in active]
     assert scores == sorted(scores, reverse=True)
-    few = memsieve(*asked, "--query", "lamp oil", "--lasting", 0, "--recent", 1).json()
+    few = memsieve(*asked, "lamp oil", "--lasting", 0, "--recent", 1).json()
     assert [one["text"] for one in few["memories"] if one["shown"]] == [LAMP]
     assert few["block"].endswith("(3 more not shown)")
 
 
 @pytest.mark.covers("S0.79")
 def test_a_query_can_be_put_to_all_scopes_below_one(memsieve: Memsieve) -> None:
-    asked = ("search", "--block", "--store", "store", "--query", "When does the boat go?")
+    asked = ("search", "--block", "--store", "store", "When does the boat go?")
     lines = memsieve(*asked, "--across", "coast/").out.splitlines()
     assert lines[:2] == [
         "Memory of coast and below",
@@ -164,10 +164,10 @@ def test_what_many_places_have_alike_is_shown_where_it_is_asked_for(
         ((), "name one scope with --scope, or several with --across PREFIX"),
         (("--scope", "a", "--across", "a"), "name one scope with --scope"),
         (("--scope", "a", "--patterns"), "--patterns goes with --across PREFIX"),
-        (("--across", "a", "--patterns", "--query", "b"), "--patterns goes with --across PREFIX"),
+        (("--across", "a", "--patterns", "b"), "--patterns goes with --across PREFIX"),
         (("--scope", "coast/*"), "--scope coast/*: holds the wildcard *; name one exact scope"),
         (("--across", "*"), "--across *: holds the wildcard *"),
-        (("--scope", "coast", "--query", " "), "is empty or only white space"),
+        (("--scope", "coast", " "), "is empty or only white space"),
         (
             ("--scope", "coast/pier", "--budget", 3),
             "--budget 3: without a single memory the prompt block",
@@ -231,7 +231,7 @@ def test_a_text_is_as_near_as_a_query_as_it_was_as_an_event(
     second = decisions(tmp_path / "s")[1]
     assert isinstance(second, Insert)
     [compared] = second.evidence.neighbours
-    asked = ("--scope", "acme/ana", "--store", "s", "--query", fourth, "--json")
+    asked = ("--scope", "acme/ana", "--store", "s", fourth, "--json")
     recalled = memsieve("search", "--block", *asked).json()["memories"]
     entries = memsieve("search", *asked, "--no-dedup").json()["entries"]
     loaded = [member for entry in entries for member in entry["members"]]

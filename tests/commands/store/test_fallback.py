@@ -179,9 +179,7 @@ def test_a_store_keeps_its_model_when_a_better_one_is_back(memsieve: Memsieve) -
     examined = memsieve("check", "--store", "store")
     assert examined.code == 0, examined.out
     assert "default-hashing" in examined.out
-    recalled = memsieve(
-        "search", "--block", "--store", "store", "--scope", "acme/ana", "--query", "Lisbon"
-    )
+    recalled = memsieve("search", "--block", "--store", "store", "--scope", "acme/ana", "Lisbon")
     assert recalled.code == 0, recalled.err
     assert "Bo lives in Lisbon." in recalled.out
 
@@ -215,7 +213,7 @@ def test_a_model_gets_every_text_in_the_same_words_whatever_it_is_for(
     """A prefix for queries, or one for documents, would shift what a policy's bands are for."""
     configure(model=MINILM, endpoint={"base_url": server.url})
     memsieve("run", "facts.jsonl", "--store", "store", "--policy", "keep-both")
-    asked = ("--store", "store", "--scope", "acme/ana", "--query", TEXTS[2], "--json")
+    asked = ("--store", "store", "--scope", "acme/ana", TEXTS[2], "--json")
     started = len(server.asked)
     found = memsieve("search", "--block", *asked).json()["memories"]
     sent = [text for one in server.asked[started:] for text in one.texts]

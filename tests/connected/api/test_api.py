@@ -107,7 +107,7 @@ def test_beside_the_services_it_publishes_to_kafka_and_searches_qdrant(
             assert ask(api, "/v1/events", {"events": CROWDED}).status_code == 202
             wait_until(lambda: len(here.json("memory", "list")) == 7, "the events are decided on")
             wait_until(lambda: entries(api) == expected(), "the memories can be found")
-            loaded = here.json("search", "--scope", "cafe/tyler", "--query", SEARCH["query"])
+            loaded = here.json("search", "--scope", "cafe/tyler", SEARCH["query"])
             assert len(loaded["entries"]) == 2
             fact = {"scope": "cafe/tyler", "text": "The cellar has a second door."}
             added = ask(api, "/v1/memories", fact).json()

@@ -30,6 +30,6 @@ def test_a_cluster_recalls_what_a_store_recalls(served: Installation, tmp_path: 
         assert served.memsieve(*asked) == "First visit - no prior experiences\n"
         served.memsieve("publish", str(EXAMPLE))
         wait_until(lambda: served.memsieve(*asked) == expected, "the cluster recalls as much")
-        nearest = served.memsieve(*asked, "--query", "a way out", "--lasting", "0")
+        nearest = served.memsieve(*asked, "a way out", "--lasting", "0")
         assert "There is a way out to the north." in nearest.splitlines()[1]
         assert service.stop() == 0
