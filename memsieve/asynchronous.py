@@ -30,7 +30,6 @@ from streams.forget.app.forgetting import Wanted, Wish
 from streams.memory.app.memory_store import MemoryStore
 from streams.memory.app.opening import open_memories
 from streams.recall.app import loading, recalling
-from streams.recall.core import recall
 from streams.store.app import settings as configuration
 from streams.store.app.conflicts import KeptMemory as MemoryRecord
 from streams.store.app.reading import LogTarget
@@ -38,7 +37,7 @@ from streams.store.app.reading import LogTarget
 STORE = "memsieve-store"
 WAIT = 30.0
 BUDGET = recalling.BUDGET
-LASTING, RECENT = recall.LASTING_MAX, recall.RECENT_MAX
+LASTING, RECENT = recalling.LASTING_MAX, recalling.RECENT_MAX
 LIMIT = loading.LIMIT
 
 
