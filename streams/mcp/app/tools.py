@@ -321,7 +321,7 @@ class Tool:
         except ValidationError as error:
             unknown = f"is not an argument of {self.name}; leave it out"
             field, said = first_problem(error, unknown)
-            raise UsageError(f"{field}: {said}") from None
+            raise UsageError(f"{field}: {said}" if field else said) from None
 
 
 async def _remember(call: Call, asked: Remembering) -> Decided:
