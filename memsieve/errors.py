@@ -1,4 +1,4 @@
-"""What can go wrong: one family of exceptions, each with one line that says what to do."""
+"""The exceptions: one family, each with one line that says what to do."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager

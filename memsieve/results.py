@@ -1,4 +1,4 @@
-"""What a store answers: plain values that stay as they are."""
+"""The results that a store returns, as immutable values."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -117,7 +117,7 @@ def decision_of(told: Told, *again: Told) -> Decision:
     """Return a decision with those that it brought about. It is on an event."""
     made, memory = told.decision, told.memory
     if isinstance(made, Reject):
-        raise TypeError("a record that was set aside is no decision on an event")
+        raise TypeError("a record that was set aside is not a decision on an event")
     event = made if isinstance(made, Marker) else made.event
     return Decision(
         id=made.decision_id,

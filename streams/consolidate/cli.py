@@ -1,4 +1,4 @@
-"""`memsieve consolidate`: memories that were kept apart, looked at again."""
+"""`memsieve consolidate`: compares the memories of a scope again."""
 
 import asyncio
 import json
@@ -44,9 +44,9 @@ def consolidate(
     """Find memories of one fact, scope by scope, and merge them.
 
     Groups are judged as events are. A memory that says all that the others say stands for them;
-    otherwise a text is made that loses nothing, or they stay apart. Scopes are due that have more
-    than consolidate.memories_min memories and were left alone for consolidate.hours_min. On a
-    cluster the services decide. What was not done in time the next pass does.
+    otherwise a lossless text combines them, or they stay apart. A scope is due if it has more than
+    consolidate.memories_min memories and its last pass is consolidate.hours_min old. On a cluster
+    the services decide. The next pass continues where this one ran out of time.
     """
     source = options.source(config, store, kafka, policy=policy)
     asked = Asked(scope, now=now, anyway=anyway)

@@ -1,4 +1,4 @@
-"""`memsieve dead-letters`: what could not be used, looked at, published again or given up."""
+"""`memsieve dead-letters`: lists, shows, requeues and drops dead letters."""
 
 import asyncio
 import sys
@@ -37,7 +37,7 @@ def list_(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List what could not be used: where it was, what is wrong, what to do."""
+    """List the records that could not be used: where each was, what is wrong, what to do."""
     letters = asyncio.run(_letters(options.to_read(config, store, kafka, as_json=as_json)))
     found = [letter for letter in letters if all_ or letter.state == "open"]
     shown = found[: options.limit_of(limit, as_json=as_json)]
@@ -64,9 +64,9 @@ def show(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Tell everything about a dead letter.
+    """Show everything about a dead letter.
 
-    To mend it: memsieve dead-letters show ID --value > event.json
+    To correct it, begin with: memsieve dead-letters show ID --value > event.json
     """
     if value and as_json:
         raise options.UsageError("--value and --json are two ways to print: give one of them")
@@ -98,10 +98,10 @@ def requeue(
     kafka: options.Kafka = None,
     config: options.Config = None,
 ) -> None:
-    """Publish dead letters' events and turns again, as they were or as they were mended.
+    """Publish the events and turns of dead letters again, unchanged or corrected.
 
-    Each keeps its id: what was decided meanwhile is not decided twice. What would only fail again
-    is left open, and the reason told.
+    Each keeps its id, so none is decided on twice. A dead letter that would fail again stays open,
+    and the reason is printed.
     """
     named = _named(identities, all_open=all_open)
     source = options.source(config, store, kafka)
@@ -117,7 +117,7 @@ def drop(
     kafka: options.Kafka = None,
     config: options.Config = None,
 ) -> None:
-    """Give dead letters up: they are no longer open. Nothing is deleted."""
+    """Drop dead letters: they are no longer open. Nothing is deleted."""
     named = _named(identities, all_open=all_open)
     asyncio.run(_drop(options.source(config, store, kafka), named, dry_run=dry_run))
 

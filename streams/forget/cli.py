@@ -1,4 +1,4 @@
-"""`memsieve forget`, `store scrub` and `store export`: memories that nothing says any more."""
+"""`memsieve forget`, `store scrub` and `store export`: forgets memories, exports a tenant."""
 
 import asyncio
 from collections.abc import Iterator
@@ -62,11 +62,11 @@ def forget(
 ) -> None:
     """Forget a memory, and erase every text that states it.
 
-    What stands for it now goes as well, and whatever else was said in that is decided on again,
-    without it. A tombstone keeps it from coming back, and tells nothing. This cannot be undone. A
-    store forgets at once, a cluster's services when the request's turn comes; where something has
-    changed by then it is planned anew and asked again. How long its topics keep the bytes,
-    docs/operations.md tells.
+    This also erases the memory that now stands for it; anything else which that memory states is
+    decided on again, without the forgotten text. A tombstone keeps the text from coming back
+    without revealing it. Forgetting cannot be undone. A store forgets at once, a cluster when its
+    services reach the request; if a memory has changed by then, the request is planned and made
+    again. docs/operations.md says how long the topics of a cluster keep the bytes.
     """
     wanted = _wanted(identity, scope, tenant)
     source = options.source(config, store, kafka, policy=policy)
@@ -95,7 +95,7 @@ def scrub(
 ) -> None:
     """Erase what forget --later left in the files of a store.
 
-    Log and index are written anew, which takes a while where they are large.
+    Rewrites log and index, which takes a while if they are large.
     """
     source = LogTarget.of_store(options.load(config, store=store))
     taken = asyncio.run(scrubbing.scrub(source, note))
@@ -116,7 +116,7 @@ def export(
 ) -> None:
     """Write all data of a tenant to files: memories and decisions.
 
-    For whoever asks for their data, and before it is forgotten.
+    Use it for a data-access request, and before forgetting a tenant.
     """
     source = options.source(config, store, kafka)
     found = asyncio.run(_export(source, tenant, out))

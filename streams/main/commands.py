@@ -1,4 +1,4 @@
-"""The commands in their groups: where each is, what it does, and how it is called.
+"""The commands in their groups: the function, summary and example of each.
 
 To list them imports none of them: all together take a second.
 """
@@ -31,12 +31,12 @@ Table = Mapping[str, Entry | Group]
 START: Table = {
     "run": Entry(
         "store.cli.run:run",
-        "Decide every row of the files, and keep the memories in a store.",
+        "Decide on every row of the files, and keep the memories in a store.",
         "facts.jsonl --store store",
     ),
     "try": Entry(
         "lab.cli.trying:try_",
-        "Show what each preset would make of a file, and find the one that agrees with you.",
+        "Show how each preset would decide on a file, and find the preset that agrees with you.",
         "facts.jsonl --ask",
     ),
     "publish": Entry(
@@ -46,7 +46,7 @@ START: Table = {
     ),
     "dedupe": Entry(
         "dedupe_store.cli:dedupe",
-        "Find what a Memories.md, or another store, says twice.",
+        "Find the duplicates in a Memories.md or another program's store.",
         "mem0.json --out clean.jsonl",
     ),
     "extract": Entry(
@@ -55,7 +55,7 @@ START: Table = {
         "turns.jsonl --out events.jsonl",
     ),
     "memories-md": Group(
-        "Import a Memories.md, and write memories into one.",
+        "Import a Memories.md, or write memories into one.",
         {
             "import": Entry(
                 "memories_md.cli.memories_md:import_",
@@ -92,13 +92,13 @@ LOOK: Table = {
         {
             "list": Entry(
                 "reviews.cli:list_",
-                "List what is asked, the newest first: both texts, and how similar they are.",
+                "List the open questions, newest first, with both texts and their similarity.",
                 "--scope acme",
             ),
             "show": Entry(
                 "reviews.cli:show",
-                "Tell everything about a question: both texts side by side, and why nobody could "
-                "tell.",
+                "Show everything about a question: both texts side by side, and why no judge was "
+                "sure.",
                 "3f2a",
             ),
             "answer": Entry(
@@ -109,7 +109,7 @@ LOOK: Table = {
             ),
             "export": Entry(
                 "reviews.cli:export",
-                "Write what was answered as labelled pairs, for policy evaluate and policy calibrate.",
+                "Write the answers as labelled pairs, for policy evaluate and policy calibrate.",
                 "--out pairs.jsonl",
             ),
         },
@@ -160,14 +160,14 @@ CHANGE: Table = {
                 {
                     "list": Entry(
                         "changes.cli.sessions:list_",
-                        "Count, session by session, what was new, known and superseded; the "
-                        "newest come last.",
+                        "Count the new, known and superseded memories of each session, the newest "
+                        "session last.",
                         "--scope acme",
                     ),
                     "end": Entry(
                         "changes.cli.sessions:end",
-                        "End a session: its ephemeral memories that no other session has seen are "
-                        "not live any more.",
+                        "End a session: retire its ephemeral memories that no other session has "
+                        "seen.",
                         "episode-7",
                     ),
                 },
@@ -240,12 +240,12 @@ SERVICES: Table = {
                 {
                     "create": Entry(
                         "maintain.cli.topics:create",
-                        "Create the topics that are not there; those that are there must fit.",
+                        "Create missing topics, and check the settings of existing ones.",
                         "--partitions 12",
                     ),
                     "check": Entry(
                         "maintain.cli.topics:check",
-                        "Check that the topics are there, and such that nothing is lost.",
+                        "Check that the topics exist, and that their settings cannot lose data.",
                         "--kafka localhost:9092",
                     ),
                     "acls": Entry(
@@ -293,17 +293,17 @@ MEASURE: Table = {
             "list": Entry("store.cli.policies:list_", "List the policies that come with memsieve."),
             "show": Entry(
                 "store.cli.policies:show",
-                "Show a policy as it is written, or what it comes to in a scope.",
+                "Show a policy as it is written, or the rules in force in a scope.",
                 "default --scope acme/ana",
             ),
             "check": Entry(
                 "store.cli.policies:check",
-                "Check policies, and what the settings at hand would make of them.",
+                "Check policies, also against the current settings.",
                 "mine.toml",
             ),
             "compare": Entry(
                 "store.cli.policies:compare",
-                "Tell in which keys two policies differ.",
+                "Show the keys in which two policies differ.",
                 "default careful",
             ),
             "evaluate": Entry(
@@ -336,7 +336,7 @@ MAINTAIN: Table = {
         {
             "analyze": Entry(
                 "lab.cli.analyze:analyze",
-                "Count the near-duplicates of a scope, and how a store has grown.",
+                "Count the near-duplicates in each scope, and show how a store has grown.",
                 "store",
             ),
             "optimize": Entry(
@@ -359,19 +359,19 @@ MAINTAIN: Table = {
                 {
                     "rematerialise": Entry(
                         "replay.cli.replay:rematerialise",
-                        "Build the index anew from the decisions, beside the one in use, and swap "
-                        "them when level.",
+                        "Rebuild the index from the decisions, next to the one in use, then swap "
+                        "them.",
                         "--store store",
                     ),
                     "redecide": Entry(
                         "replay.cli.replay:redecide",
-                        "Decide on the events once more, under another policy or model, and show "
-                        "what differs.",
+                        "Decide on the events again under another policy or model, and show the "
+                        "differences.",
                         "--policy mine.toml --into anew",
                     ),
                     "diff": Entry(
                         "replay.cli.replay:diff",
-                        "Show what differs between the log's decisions and those of a replay.",
+                        "Show the differences between the log's decisions and those of a replay.",
                         "anew --store store",
                     ),
                 },
@@ -383,21 +383,21 @@ MAINTAIN: Table = {
         {
             "list": Entry(
                 "dead_letters.cli:list_",
-                "List what could not be used: where it was, what is wrong, what to do.",
+                "List the records that could not be used: where each was, what is wrong, what to "
+                "do.",
                 "--store store",
             ),
             "show": Entry(
-                "dead_letters.cli:show", "Tell everything about a dead letter.", "3f2a --value"
+                "dead_letters.cli:show", "Show everything about a dead letter.", "3f2a --value"
             ),
             "requeue": Entry(
                 "dead_letters.cli:requeue",
-                "Publish dead letters' events and turns again, as they were or as they were "
-                "mended.",
+                "Publish the events and turns of dead letters again, unchanged or corrected.",
                 "3f2a --with event.json",
             ),
             "drop": Entry(
                 "dead_letters.cli:drop",
-                "Give dead letters up: they are no longer open.",
+                "Drop dead letters: they are no longer open.",
                 "--all-open --dry-run",
             ),
         },
@@ -407,8 +407,7 @@ MAINTAIN: Table = {
         {
             "install": Entry(
                 "maintain.cli.models:install",
-                "Fetch the embedding model, check it, and keep it in the cache; print its "
-                "directory.",
+                "Download the embedding model, check it, and print its directory in the cache.",
             ),
         },
     ),

@@ -39,12 +39,14 @@ def search(
     block: Annotated[
         bool,
         typer.Option(
-            "--block", help="Print a prompt block; without --query what lasts and is new."
+            "--block", help="Print a prompt block; without --query, of lasting and recent memories."
         ),
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", min=1, max=LIMIT_MAX, help=f"Entries at most. [{LIMIT}]"),
+        typer.Option(
+            "--limit", min=1, max=LIMIT_MAX, help=f"The largest number of entries. [{LIMIT}]"
+        ),
     ] = None,
     threshold: Annotated[
         float | None,
@@ -86,26 +88,28 @@ def search(
             "--across",
             metavar="PREFIX",
             help="With --block, in place of --scope: this scope and all below it. Without --query, "
-            "what several of them remember in the same words.",
+            "what several of them state in the same words.",
         ),
     ] = None,
     patterns: Annotated[
         bool,
         typer.Option(
             "--patterns",
-            help=f"With --across: what {SCOPES_MIN} or more of them say in nearly the same words.",
+            help=f"With --across: what {SCOPES_MIN} or more of them state in similar words.",
         ),
     ] = False,
     budget: Annotated[
         int | None,
-        typer.Option("--budget", min=1, help=f"With --block: its tokens at most. [{BUDGET}]"),
+        typer.Option(
+            "--budget", min=1, help=f"With --block: its largest number of tokens. [{BUDGET}]"
+        ),
     ] = None,
     lasting: Annotated[
         int | None,
         typer.Option(
             "--lasting",
             min=0,
-            help=f"With --block: how many core and permanent memories, and dangers. [{LASTING_MAX}]",
+            help=f"With --block: how many lasting memories and dangers. [{LASTING_MAX}]",
         ),
     ] = None,
     recent: Annotated[
@@ -113,7 +117,7 @@ def search(
         typer.Option(
             "--recent",
             min=0,
-            help=f"With --block: how many of the others, the newest. [{RECENT_MAX}]",
+            help=f"With --block: how many of the other memories, the newest. [{RECENT_MAX}]",
         ),
     ] = None,
     store: options.Store = None,
@@ -124,13 +128,12 @@ def search(
 ) -> None:
     """Search a scope; memories of one fact come as one result.
 
-    Guards and judges tell what is one fact, as when memories are stored. An entry's text says all
-    that its memories say. With --kafka the Qdrant server is searched, where the services keep their
-    memories in one.
+    Guards and judges decide which memories are one fact, as when memories are stored. An entry's
+    text says all that its memories say. With --kafka, the search uses the services' Qdrant server.
 
-    In a prompt block dangers and failures come first, what is uncertain last, below a warning. No
-    memory is cut: what does not fit is left out and counted. With --query as many as --lasting and
-    --recent together are shown. Tokens are those of the embedding model's tokenizer.
+    In a prompt block dangers and failures come first, and uncertain memories last, below a warning.
+    No memory is cut: what does not fit is left out and counted. With --query as many memories as
+    --lasting and --recent together are shown. Tokens are those of the embedding model's tokenizer.
     """
     of_list = {
         "--limit": limit,

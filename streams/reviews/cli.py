@@ -1,4 +1,4 @@
-"""`memsieve reviews`: pairs that no judge could settle, looked at, answered, taken as labels."""
+"""`memsieve reviews`: shows, answers and exports the pairs that no judge could settle."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ def list_(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List what is asked, the newest first: both texts, and how similar they are."""
+    """List the open questions, newest first, with both texts and their similarity."""
     source = options.to_read(config, store, kafka, as_json=as_json)
     questions, _ = asyncio.run(_questions(source))
     here = [one for one in questions.all() if options.below(one.review.scope, scope)]
@@ -63,7 +63,7 @@ def show(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Tell everything about a question: both texts side by side, and why nobody could tell."""
+    """Show everything about a question: both texts side by side, and why no judge was sure."""
     source = options.to_read(config, store, kafka, as_json=as_json)
     questions, place = asyncio.run(_questions(source))
     question = _only(questions.all(), identity, place)
@@ -97,8 +97,8 @@ def answer(
 ) -> None:
     """Answer a question: one memory stands for both, the newer one stands, or both are kept.
 
-    A store decides at once; a cluster's services when the answer's turn comes. Where one of the
-    two says something else by then, the answer comes too late and changes nothing.
+    A store decides at once, a cluster when its services reach the answer. If one of the memories
+    has another text by then, the answer is too late and changes nothing.
     """
     source = options.source(config, store, kafka, policy=policy)
     who = author_of(source.settings, author)
@@ -127,7 +127,7 @@ def export(
     kafka: options.Kafka = None,
     config: options.Config = None,
 ) -> None:
-    """Write what was answered as labelled pairs, for policy evaluate and policy calibrate."""
+    """Write the answers as labelled pairs, for policy evaluate and policy calibrate."""
     labels = asyncio.run(_labels(options.source(config, store, kafka)))
     rows = [label.row for label in labels if options.below(label.scope, scope)]
     if out is None:

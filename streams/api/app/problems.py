@@ -89,7 +89,7 @@ class Refused(Exception):
         """
         first: ErrorDetails = error.errors()[0]
         if first["type"] == "json_invalid":
-            said = f"is no JSON: {first.get('ctx', {})['error']} at character {first['loc'][-1]}"
+            said = f"is not JSON: {first.get('ctx', {})['error']} at character {first['loc'][-1]}"
             return cls(HTTPStatus.UNPROCESSABLE_ENTITY, f"body {said}", field="body")
         loc = (within, *first["loc"]) if within else first["loc"][1:]
         field = dotted(loc) or "body"

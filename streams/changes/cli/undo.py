@@ -1,4 +1,4 @@
-"""`memsieve undo`: a decision is taken back, with what rests on it."""
+"""`memsieve undo`: reverses a decision, and the decisions that depend on it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -45,10 +45,10 @@ def undo(
 ) -> None:
     """Undo a decision, and restore its memories.
 
-    What a later event had added to a memory becomes a memory of its own. Decisions made since on
-    the same memories are undone, too, and their events decided again. An undo is a decision as
-    well: it can be undone. A store decides at once, a cluster's services when their turn comes;
-    where something has changed by then nothing is undone, and it is planned anew and asked again.
+    What a later event added to a memory becomes a memory of its own. Later decisions on the same
+    memories are undone too, and their events decided on again. An undo is itself a decision, and
+    can be undone. A store decides at once, a cluster when its services reach the request; if a
+    memory has changed by then, the undo is planned and requested again.
     """
     if not decision:
         raise options.UsageError("DECISION is empty")
@@ -92,7 +92,7 @@ class _Told:
         for one in plan.resting:
             yield f"with   {_in_a_line(one)}"
             if one in plan.unsettled:
-                yield "       never requeued: look at it"
+                yield "       not repeated: check it"
         for before, after in plan.memories:
             yield f"memory {after.id} {_becomes(before, after)}"
             yield f"       {quoted(after.text, _TEXT_WIDTH)}"

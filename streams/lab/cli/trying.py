@@ -1,4 +1,4 @@
-"""`memsieve try`: what each preset would make of a file, and which of them agrees with a person."""
+"""`memsieve try`: how each preset decides on a file, and which one agrees with a person."""
 
 import asyncio
 import json
@@ -64,24 +64,26 @@ def try_(
         list[str] | None,
         typer.Option(
             "--policy",
-            help="A policy to try; once for each. [careful, default, thorough, and yours]",
+            help="A policy to try; repeat for each. [careful, default, thorough, and yours]",
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Stop after so many rows.")] = _LIMIT,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="Stop after this many rows.")
+    ] = _LIMIT,
     ask: Annotated[
         bool | None,
         typer.Option("--ask/--no-ask", help="Ask about ten borderline pairs. [on a terminal]"),
     ] = None,
     answers: Annotated[
         Path | None,
-        typer.Option("--answers", metavar="FILE", help="Labelled pairs: answers given before."),
+        typer.Option("--answers", metavar="FILE", help="Labelled pairs with earlier answers."),
     ] = None,
     save_answers: Annotated[
         Path | None,
         typer.Option(
             "--save-answers",
             metavar="FILE",
-            help="Append the answers as labelled pairs; where nobody is asked, the questions.",
+            help="Append the answers as labelled pairs, or without --ask the questions.",
         ),
     ] = None,
     model: options.Model = None,
@@ -94,11 +96,11 @@ def try_(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what each preset would make of a file, and find the one that agrees with you.
+    """Show how each preset would decide on a file, and find the preset that agrees with you.
 
-    Every row is decided on as `run` does in an empty store, under each policy, in memory: nothing
-    is kept. The pairs nearest to a threshold are asked about; the answers are labelled pairs, for
-    evaluate and calibrate.
+    Decides on every row in memory, under each policy, as `run` does in an empty store; nothing is
+    kept. Then asks about the pairs nearest to a threshold. The answers are labelled pairs, for
+    `policy evaluate` and `policy calibrate`.
     """
     settings = options.load(config, embedder__model=model)
     names = list(dict.fromkeys(policy or (*trying.PRESETS, settings.policy)))

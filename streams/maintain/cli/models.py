@@ -17,9 +17,9 @@ def install(
     force: Annotated[bool, typer.Option("--force", help="Reinstall what is installed.")] = False,
     config: options.Config = None,
 ) -> None:
-    """Fetch the embedding model, check it, and keep it in the cache; print its directory.
+    """Download the embedding model, check it, and print its directory in the cache.
 
-    Done on first use, too.
+    Commands that need the model do this on first use.
     """
     settings = options.load(config, embedder__model=model)
     path = wiring.install_model(settings.embedder, note, force=force)

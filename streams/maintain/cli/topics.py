@@ -36,9 +36,9 @@ def create(
     kafka: options.Kafka = None,
     config: options.Config = None,
 ) -> None:
-    """Create the topics that are not there; those that are there must fit.
+    """Create missing topics, and check the settings of existing ones.
 
-    The number of partitions is chosen once: a scope's partition follows from it.
+    The number of partitions cannot be changed later, because it determines each scope's partition.
     """
     require("kafka", "a Kafka cluster")
     from streams.log.kafka import topics  # noqa: PLC0415 - Kafka's libraries take a second
@@ -58,7 +58,7 @@ def check(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check that the topics are there, and such that nothing is lost."""
+    """Check that the topics exist, and that their settings cannot lose data."""
     require("kafka", "a Kafka cluster")
     from streams.log.kafka import topics  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""`memsieve memories-md import` and `memsieve memories-md export`: a Memories.md in, and out."""
+"""`memsieve memories-md import` and `memsieve memories-md export`."""
 
 import asyncio
 import time
@@ -63,9 +63,9 @@ def import_(
 ) -> None:
     """Import the entries of a Memories.md as events.
 
-    Importing again changes nothing: an entry that says what it said is the same event. Another
-    text below a header corrects the memory. What cannot be read is reported with its line, and
-    stays in the file. The events happened when the file was last changed.
+    Importing again changes nothing: an unchanged entry is the same event. New text below a header
+    corrects the memory. Lines that cannot be read are reported with their numbers, and stay in the
+    file. The events are dated when the file was last changed.
     """
     source = options.source(
         config,
@@ -103,15 +103,15 @@ def export_md(
     store: options.Store = None,
     kafka: options.Kafka = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would become of the file.")
+        bool, typer.Option("--dry-run", help="Only show how the file would change.")
     ] = False,
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Write the memories of locations into a Memories.md.
 
-    Whatever people wrote into the file stays. New memories are added, changed ones change, and
-    what was superseded is marked so. An entry that was edited by hand and not imported stays.
+    New memories are added, changed ones updated, and superseded ones marked. Everything that people
+    wrote into the file stays, including an entry that was edited by hand and not imported.
     """
     source = options.source(config, store, kafka, sinks__memories_md_world=world)
     kept = MemoriesFile(file)

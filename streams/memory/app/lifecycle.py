@@ -364,6 +364,6 @@ def _place_of(after: str) -> tuple[str, str]:
     try:
         at, identity = base64.urlsafe_b64decode(after).decode().split("\n")
     except (ValueError, binascii.Error) as error:
-        said = "is no place of a list; give `after` of the last answer, or leave it out"
+        said = "is not a position in a list; give `after` of the last answer, or leave it out"
         raise Declined(Why.UNFIT, said, "after") from error
     return at, identity

@@ -1,4 +1,4 @@
-"""`memsieve store replay`: the index built anew, and events decided anew, from the log."""
+"""`memsieve store replay`: rebuilds the index, or decides again, from the log."""
 
 import asyncio
 import signal
@@ -35,10 +35,10 @@ def rematerialise(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Build the index anew from the decisions, beside the one in use, and swap them when level.
+    """Rebuild the index from the decisions, next to the one in use, then swap them.
 
-    Interrupted, it goes on when the command is given again. With --sqlite or --jsonl the memories
-    are written there instead, with --to as they were then.
+    If interrupted, run the command again to continue. With --sqlite or --jsonl, writes the memories
+    there instead; with --to, as they were at that time.
     """
     source = options.source(config, store, kafka)
     wanted = SinkSettings(sqlite=sqlite, jsonl=jsonl)
@@ -67,7 +67,9 @@ def redecide(
     model: options.Model = None,
     into: Annotated[
         Path | None,
-        typer.Option("--into", help="A new store for them; an unfinished one is continued."),
+        typer.Option(
+            "--into", help="A new store for the decisions; an unfinished one is continued."
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Write nothing, only show the differences.")
@@ -88,10 +90,10 @@ def redecide(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Decide on the events once more, under another policy or model, and show what differs.
+    """Decide on the events again under another policy or model, and show the differences.
 
-    What was decided stays as it is: the new decisions and memories lie in a store of their own.
-    What was embedded by the same model is not embedded again.
+    Existing decisions stay as they are: the new decisions and memories are kept in a separate
+    store. Texts that the same model has embedded are not embedded again.
     """
     if dry_run == (into is not None):
         raise options.UsageError("give --into DIR to keep the new decisions, or --dry-run")
@@ -121,7 +123,7 @@ def diff(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show what differs between the log's decisions and those of a replay."""
+    """Show the differences between the log's decisions and those of a replay."""
     source = options.source(config, store, kafka)
     if (other is None) == (run is None) or (run is not None and source.embedded):
         raise options.UsageError("name the STORE of a replay, or a --run of the cluster")

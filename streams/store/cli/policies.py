@@ -1,4 +1,4 @@
-"""`memsieve policy`: what policies there are, what they say, whether they can be used, how they differ."""
+"""`memsieve policy`: lists, shows, checks and compares policies."""
 
 import json
 from typing import Annotated, Any
@@ -42,7 +42,7 @@ def show(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show a policy as it is written, or what it comes to in a scope."""
+    """Show a policy as it is written, or the rules in force in a scope."""
     policy = policies.load(name)
     place = None if scope is None else _scope(scope)
     if as_json:
@@ -66,7 +66,7 @@ def check(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check policies, and what the settings at hand would make of them."""
+    """Check policies, also against the current settings."""
     settings = options.load(config)
     checked = [policies.check(name, settings) for name in names]
     if as_json:
@@ -80,11 +80,11 @@ def check(
 
 def compare(
     first: Annotated[str, typer.Argument(metavar="A", help="A policy's name or file.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another's.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another policy's name or file.")],
     *,
     as_json: options.AsJson = False,
 ) -> None:
-    """Tell in which keys two policies differ."""
+    """Show the keys in which two policies differ."""
     ours, theirs = policies.load(first), policies.load(second)
     found = policies.differences(ours, theirs)
     if as_json:

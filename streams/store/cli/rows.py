@@ -1,4 +1,4 @@
-"""The options of commands that read files of rows, and what they come to."""
+"""The options of commands that read files of rows, and the settings that result from them."""
 
 import re
 import shlex
@@ -36,7 +36,7 @@ Files = Annotated[
     ),
 ]
 TextField = Annotated[
-    str | None, typer.Option("--text-field", help="The column with the text. [text, else guessed]")
+    str | None, typer.Option("--text-field", help="The column with the text. [text, else detected]")
 ]
 ScopeField = Annotated[
     str | None,
@@ -44,7 +44,7 @@ ScopeField = Annotated[
         "--scope-field",
         help=(
             "The column with the scope, or a template: 'team/{project}/{user}'. "
-            "[scope, else guessed]"
+            "[scope, else detected]"
         ),
     ),
 ]
@@ -54,14 +54,14 @@ IdField = Annotated[
         "--id-field",
         help=(
             "The column with the event's id. "
-            "[event_id, else guessed, else made from file, line and content]"
+            "[event_id, else detected, else made from file, line and content]"
         ),
     ),
 ]
 TimeField = Annotated[
     str | None,
     typer.Option(
-        "--time-field", help="The column with the time. [occurred_at, else guessed, else now]"
+        "--time-field", help="The column with the time. [occurred_at, else detected, else now]"
     ),
 ]
 OneScope = Annotated[str | None, typer.Option("--scope", help="One scope for all rows.")]
@@ -258,7 +258,7 @@ def _read(source: FileSource) -> str:
     if shape.encoding != UTF_8:
         how.append(_ENCODINGS.get(shape.encoding, shape.encoding.upper()))
     if shape.delimiter != ",":
-        how.append(f"columns parted by {_DELIMITERS.get(shape.delimiter, shape.delimiter)}")
+        how.append(f"columns separated by {_DELIMITERS.get(shape.delimiter, shape.delimiter)}")
     return f"read as {', '.join(how)}" if how else ""
 
 

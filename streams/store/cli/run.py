@@ -67,12 +67,12 @@ def run(
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Decide every row of the files, and keep the memories in a store.
+    """Decide on every row of the files, and keep the memories in a store.
 
-    Which columns hold text, scope, id and time is guessed where no option says so, and told. Rows
-    that are events are taken as they are; an export of mem0, redis agent-memory-server, LangMem or
-    Chroma is known by its content. Other columns named like an event's fields are used as those,
-    the rest becomes metadata.
+    memsieve detects which columns hold text, scope, id and time, unless an option names them, and
+    prints its choice. Rows that are events are used unchanged; an export of mem0, redis
+    agent-memory-server, LangMem or Chroma is recognised by its content. Other columns with the name
+    of an event's field fill that field; the rest becomes metadata.
     """
     settings = options.load(
         config,

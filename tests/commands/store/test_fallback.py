@@ -77,8 +77,8 @@ def test_a_new_store_gets_the_first_model_that_can_be_had(memsieve: Memsieve) ->
     configure(broken=True, fallback=["endpoint:gone", HASHING], endpoint=AWAY)
     done = memsieve("run", "facts.jsonl", "--store", "store")
     assert done.code == 0
-    assert f"{DEFAULT_MODEL} cannot be had; trying the next model: cannot install" in done.err
-    assert "endpoint:gone cannot be had; trying the next model: http://127" in done.err
+    assert f"{DEFAULT_MODEL} is unavailable; trying the next model: cannot install" in done.err
+    assert "endpoint:gone is unavailable; trying the next model: http://127" in done.err
     assert f"the policy for {HASHING} is default-hashing, not default" in done.err
     assert model_of() == HASHING
     assert models_in(memsieve) == {HASHING}

@@ -72,17 +72,17 @@ FILES: dict[str, tuple[str, bytes, str]] = {
     "a table with semicolons": (
         "notes.csv",
         table(";").encode("cp1252"),
-        f"{TOOK}; read as Windows-1252 (Latin-1), columns parted by ;",
+        f"{TOOK}; read as Windows-1252 (Latin-1), columns separated by ;",
     ),
     "a table with tabs": (
         "notes.tsv",
         table("\t").encode("utf-16-be"),
-        f"{TOOK}; read as UTF-16-BE, columns parted by tabs",
+        f"{TOOK}; read as UTF-16-BE, columns separated by tabs",
     ),
     "a packed table with bars": (
         "notes.csv.gz",
         gzip.compress(table("|").encode()),
-        f"{TOOK}; read as columns parted by |",
+        f"{TOOK}; read as columns separated by |",
     ),
     "a packed array whose name does not say so": (
         "notes.json",
