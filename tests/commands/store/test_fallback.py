@@ -109,7 +109,7 @@ def test_without_a_policy_for_it_nothing_is_merged_on_similarity(
     done = memsieve("run", "facts.jsonl", "facts.jsonl", "--store", "store")
     assert f"the policy for {MINILM} is keep-both, not default" in done.err
     assert sorted(texts(memsieve)) == sorted(TEXTS)
-    assert "nothing is merged for being similar" in memsieve("policy", "list").out
+    assert "similarity alone merges nothing" in memsieve("policy", "list").out
     again = write_events(Path("again.jsonl"), TEXTS[0])
     assert memsieve("run", again, "--store", "store", "--json").json()["decisions"]["reinforce"]
     assert sorted(texts(memsieve)) == sorted(TEXTS), "the very same words are counted"
