@@ -43,8 +43,8 @@ LIMIT = loading.LIMIT
 class AsyncMemory:
     """A store or a cluster, as `Memory`, for one event loop: every method is awaited.
 
-    It is opened by `async with`, by `open`, or else by the first call. Calls may overlap.
-    What changes the store is done to its end also where the call is cancelled.
+    `async with`, `open` or the first call opens it. Calls may overlap. A change that has begun
+    completes even if its call is cancelled.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class AsyncMemory:
         self._closed = False
 
     async def open(self) -> Self:
-        """Open the store, and load its embedding model, where that was not done yet."""
+        """Open the store and load its embedding model, unless that was done."""
         await self._opened()
         return self
 
     async def close(self) -> None:
-        """Let the store go, after what is under way. May be called again."""
+        """Close the store after the current calls. May be called again."""
         self._closed = True
         async with self._opening:
             if self._store is not None:
@@ -106,7 +106,7 @@ class AsyncMemory:
         await self.close()
 
     async def add(self, text: str, *, scope: str, **fields: Unpack[EventFields]) -> Decision:
-        """Tell the store something, and return what it decided. See `Memory.add`."""
+        """Add a text, and return the decision. See `Memory.add`."""
         store = await self._opened()
         event = _event(store, {**fields, "text": text, "scope": scope})
         with translated():
@@ -120,7 +120,7 @@ class AsyncMemory:
         scope: str | None = None,
         progress: Progress = False,
     ) -> list[Decision]:
-        """Tell the store many things, in their order. See `Memory.add_many`."""
+        """Add many texts, in order. See `Memory.add_many`."""
         if isinstance(rows, str | Mapping):
             raise InvalidRequest("rows: give a list of texts or mappings; add takes one", "rows")
         store = await self._opened()
@@ -133,7 +133,7 @@ class AsyncMemory:
         return [decision_of(told) for told in made]
 
     async def update(self, memory_id: str, text: str, **fields: Unpack[AboutText]) -> Decision:
-        """Give a memory another text. See `Memory.update`."""
+        """Give a memory a new text. See `Memory.update`."""
         store = await self._opened()
         with translated(), checked():
             return decision_of(await store.update(memory_id, {**fields, "text": text}))
@@ -141,7 +141,7 @@ class AsyncMemory:
     async def search(
         self, query: str, *, scope: str, limit: int = LIMIT, deduplicate: bool = True
     ) -> list[SearchResult]:
-        """Return what is nearest to a query. See `Memory.search`."""
+        """Return the facts nearest to a query. See `Memory.search`."""
         store = await self._opened()
         fields = {"query": query, "scope": scope, "limit": limit, "deduplicate": deduplicate}
         asked = valid(loading.Asked, fields)
@@ -175,7 +175,7 @@ class AsyncMemory:
         return [memory for memory in found if retired or memory.live]
 
     async def explain(self, id: str) -> list[str]:  # noqa: A002 - what it is
-        """Tell the story of a decision, an event or a memory. See `Memory.explain`."""
+        """Explain a decision, an event or a memory. See `Memory.explain`."""
         store = await self._opened()
         with translated():
             return await store.explain(id)
@@ -190,18 +190,18 @@ class AsyncMemory:
     async def undo(
         self, decision_id: str, *, author: str | None = None, note: str = ""
     ) -> Decision:
-        """Take a decision back. See `Memory.undo`."""
+        """Reverse a decision. See `Memory.undo`."""
         store = await self._opened()
         wish = _wish(store, author, note)
         with translated():
             return decision_of(*await store.undo(decision_id, wish))
 
     async def pin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
-        """Keep a memory as it is. See `Memory.pin`."""
+        """Pin a memory. See `Memory.pin`."""
         return await self._pin(memory_id, author, note, pinned=True)
 
     async def unpin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
-        """Let a pinned memory go. See `Memory.unpin`."""
+        """Unpin a memory. See `Memory.unpin`."""
         return await self._pin(memory_id, author, note, pinned=False)
 
     async def retire(
@@ -212,7 +212,7 @@ class AsyncMemory:
         author: str | None = None,
         note: str = "",
     ) -> Decision:
-        """End a memory, and none takes its place. See `Memory.retire`."""
+        """Retire a memory without a successor. See `Memory.retire`."""
         ending = valid(_Ending, {"reason": reason})
         store = await self._opened()
         wish = _wish(store, author, note)
@@ -229,7 +229,7 @@ class AsyncMemory:
         author: str | None = None,
         note: str = "",
     ) -> Decision:
-        """Tell how often a memory helped, misled or was read. See `Memory.rate`."""
+        """Record how often a memory helped, misled or was read. See `Memory.rate`."""
         counts = {"helpful": helpful, "harmful": harmful, "accessed": accessed}
         if not any(valid(_Counts, counts).model_dump().values()):
             raise InvalidRequest("nothing to record: give helpful, harmful or accessed")
@@ -250,7 +250,7 @@ class AsyncMemory:
     async def answer(
         self, review_id: str, verdict: Verdict, *, author: str | None = None, note: str = ""
     ) -> Decision:
-        """Settle a question. See `Memory.answer`."""
+        """Answer a question. See `Memory.answer`."""
         settling = valid(_Settling, {"review_id": review_id, "verdict": verdict})
         store = await self._opened()
         wish = _wish(store, author, note)
@@ -267,7 +267,7 @@ class AsyncMemory:
         author: str | None = None,
         note: str = "",
     ) -> Forgotten:
-        """Forget a memory, a scope or a tenant for good. See `Memory.forget`."""
+        """Forget a memory, a scope or a tenant. See `Memory.forget`."""
         wanted = _wanted(memory_id, scope, tenant)
         store = await self._opened()
         wish = _wish(store, author, note)

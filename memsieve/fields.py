@@ -8,10 +8,10 @@ from pydantic import JsonValue
 
 
 class AboutText(TypedDict, total=False):
-    """What may be said of a text; each is as the field of that name of the `remember` event.
+    """The fields that describe a text, as in the `remember` event.
 
-    `occurred_at` is when it was learnt, with a time zone; now where it is not given. `event_id` is
-    unique in its scope: the same event given again, with its id, changes nothing. `importance` and
+    `occurred_at` is when it was learnt, with a time zone; by default now. `event_id` is unique in
+    its scope: the same event with the same id changes nothing when repeated. `importance` and
     `confidence` are from 0 to 1.
     """
 
@@ -37,8 +37,8 @@ class AboutText(TypedDict, total=False):
 class EventFields(AboutText, total=False):
     """The same, and the memories that an event is about.
 
-    `memory_id` is a name of your own for the memory: a later text of the same scope and name takes
-    the place of this one. `supersedes` are ids of memories that this one replaces, as far
+    `memory_id` is a name that you choose for the memory: a later text of the same scope and name
+    replaces this one. `supersedes` are ids of memories that this one replaces, as far
     as the policy allows.
     """
 

@@ -23,7 +23,7 @@ from streams.store.app.conflicts import KeptMemory as MemoryRecord
 
 
 class Memory:
-    """A store of memories in a directory, which decides on everything that it is told.
+    """A store of memories in a directory, which decides on everything that is added.
 
     ```python
     with Memory("notes") as memory:
@@ -33,9 +33,9 @@ class Memory:
 
     `Memory(kafka="localhost:9092", index="http://localhost:6333")` works on a cluster.
 
-    A store is open, and this process alone may write it, until `close` or the end of the `with`. A
-    program that ends without either loses nothing: what a call has returned is on disk. Any number
-    of threads may use one Memory. Every failure is a MemsieveError.
+    The store is open, and only this process may write it, until `close` or the end of the `with`
+    block. A program that ends without either loses nothing: when a call returns, its result is on
+    disk. Any number of threads may use one Memory. Every failure is a MemsieveError.
     """
 
     def __init__(
@@ -50,18 +50,18 @@ class Memory:
         config: Path | str | None = None,
         report: Callable[[str], None] | None = None,
     ) -> None:
-        """Open the store, `memsieve-store` where none is named, or make it.
+        """Open or create a store, by default `memsieve-store`.
 
-        `kafka`, as `host:port`, names a cluster instead: its services decide, in up to `wait`
-        seconds, else the call raises Undecided and the event stays queued. `index` is the address
-        of its Qdrant server, `http://host:port`; without one the memories are read from the log. The
-        settings have to be those of the services. The first time the embedding model is fetched.
+        `kafka`, as `host:port`, names a cluster instead: its services decide within `wait` seconds,
+        or the call raises Undecided and the event stays queued. `index` is the address of its
+        Qdrant server, `http://host:port`; without it the memories are read from the log. The
+        settings must be those of the services. The first use downloads the embedding model.
 
         Settings are those of the commands: from `memsieve.toml`, or the file `config`, and from
-        `MEMSIEVE_` variables; `settings` go first, nested as in the file, like
-        `{"embedder": {"model": "..."}}`. `policy` is a policy's name or file. `report` is told, a
-        line each, what is waited for; else the logger `memsieve` is, as a warning where a model is
-        fetched.
+        `MEMSIEVE_` variables; `settings` take precedence, nested as in the file, like `{"embedder":
+        {"model": "..."}}`. `policy` is a policy's name or file. `report` receives progress
+        messages, one line each; otherwise the logger `memsieve` does, as warnings if a model is
+        downloaded.
         """
         self._memory = AsyncMemory(
             store,
@@ -83,7 +83,7 @@ class Memory:
             raise
 
     def close(self) -> None:
-        """Let the store go, after what other threads are doing. May be called again."""
+        """Close the store when the calls of other threads have ended. May be called again."""
         self._loop.end(self._memory.close(), wait=True)
 
     def __enter__(self) -> Self:
@@ -98,12 +98,12 @@ class Memory:
         self.close()
 
     def add(self, text: str, *, scope: str, **fields: Unpack[EventFields]) -> Decision:
-        """Tell the store something, and return what it decided: the kind, the reason, the memory.
+        """Add a text, and return the decision: its kind, its reason, its memory.
 
         A `scope` is a path such as `tenant/user`; nothing is compared across scopes. `fields` are
         those of the `remember` event: `occurred_at`, `event_id`, `confidence`, `metadata` and the
-        others of `EventFields`. With a `memory_id`, a name of your own, a later text of that name
-        replaces this one.
+        others of `EventFields`. With a `memory_id`, a name that you choose, a later text with that
+        name replaces this one.
         """
         return self._loop.run(self._memory.add(text, scope=scope, **fields))
 
@@ -114,32 +114,33 @@ class Memory:
         scope: str | None = None,
         progress: Progress = False,
     ) -> list[Decision]:
-        """Tell the store many things, in their order, and return a decision for each.
+        """Add many texts, in order, and return a decision for each.
 
-        A row is a text, or a mapping of the fields of `add`; `scope` is that of rows without one.
-        All are checked before the first is decided on; an `event_id` that an earlier event had with
-        another text is found out only in its turn. `progress=True` draws a bar on standard error. A
-        function is told how many are done, and of how many, in a thread where it must not call this
-        Memory. Many rows at once are several times as fast as one after the other.
+        A row is a text, or a mapping of the fields of `add`; `scope` applies to rows without one.
+        All rows are validated before the first is decided on, except that an `event_id` already
+        used for another text is only found in its turn. `progress=True` draws a bar on standard
+        error. A function is called with the number of rows done and the total, in a thread in which
+        it must not use this Memory. Many rows in one call are several times as fast as single
+        calls.
         """
         return self._loop.run(self._memory.add_many(rows, scope=scope, progress=progress))
 
     def update(self, memory_id: str, text: str, **fields: Unpack[AboutText]) -> Decision:
-        """Give a live memory another text, and return the decision.
+        """Give a live memory a new text, and return the decision.
 
-        It keeps its id, and its history has both texts. That takes a memory that `add` has made, or
-        an event with a `memory_id`. Of any other a new memory takes the place, where the policy
-        allows that by `supersede.named_max`; else this raises InvalidRequest.
+        The memory keeps its id, and its history has both texts. This needs a memory that `add`
+        created, or an event with a `memory_id`. Any other memory is replaced by a new one if the
+        policy's `supersede.named_max` allows it; otherwise this raises InvalidRequest.
         """
         return self._loop.run(self._memory.update(memory_id, text, **fields))
 
     def search(
         self, query: str, *, scope: str, limit: int = LIMIT, deduplicate: bool = True
     ) -> list[SearchResult]:
-        """Return what is nearest to a query in one scope, at most `limit` facts, nearest first.
+        """Return the facts of a scope that are nearest to a query, at most `limit`, nearest first.
 
-        Memories that are one fact are one result, unless `deduplicate` is false. A result says which
-        live memories it is in conflict with.
+        Memories of one fact are one result, unless `deduplicate` is false. A result lists the live
+        memories that it is in conflict with.
         """
         return self._loop.run(
             self._memory.search(query, scope=scope, limit=limit, deduplicate=deduplicate)
@@ -148,32 +149,32 @@ class Memory:
     def recall(
         self, query: str | None = None, *, scope: str, budget: int = BUDGET, across: bool = False
     ) -> str:
-        """Return what an agent should be reminded of, as a block of text for its prompt.
+        """Return a block of memories for an agent's prompt.
 
-        Without a query that is what lasts and what is new; with one, what is nearest to it. The
-        block has at most `budget` tokens. With `across` the scopes below `scope` are asked, too. Where
-        another live memory says otherwise, a line says so, with both dates.
+        Without a query the block has lasting and recent memories; with one, the nearest to it. It
+        has at most `budget` tokens. With `across`, the scopes below `scope` are included. If
+        another live memory contradicts one, a line says so, with both dates.
         """
         return self._loop.run(self._memory.recall(query, scope=scope, budget=budget, across=across))
 
     def get(self, memory_id: str) -> MemoryRecord:
-        """Return a memory as it is now, also one that was retired. Raises NotFound.
+        """Return a memory as it is now, even if it was retired. Raises NotFound.
 
-        Its `conflicts` are the live memories that say otherwise.
+        Its `conflicts` are the live memories that contradict it.
 
-        Here, as in every method that takes an id, the beginning of the id will do.
+        Here, as in every method that takes an id, the first characters of the id are enough.
         """
         return self._loop.run(self._memory.get(memory_id))
 
     def memories(self, scope: str | None = None, *, retired: bool = False) -> list[MemoryRecord]:
         """Return the live memories of one scope, or of all: by scope, oldest first.
 
-        `retired` adds those in whose place others stand, that ended, or that were forgotten.
+        `retired` adds memories that were replaced, ended or forgotten.
         """
         return self._loop.run(self._memory.memories(scope, retired=retired))
 
     def explain(self, id: str) -> list[str]:  # noqa: A002 - what it is
-        """Show, line by line, why something was decided: what it was compared with, and by which rule.
+        """Explain, line by line, a decision: what was compared, and by which rule.
 
         The id is that of a decision, an event or a memory. Raises NotFound.
         """
@@ -184,20 +185,20 @@ class Memory:
         return self._loop.run(self._memory.history(memory_id))
 
     def undo(self, decision_id: str, *, author: str | None = None, note: str = "") -> Decision:
-        """Take a decision back: its memories are again what they were.
+        """Reverse a decision: its memories are restored.
 
-        What was decided since on the same memories is undone, too, and decided `again`. An undo is
-        a decision as well, and can be undone. `author` says who asks, else `reviews.author` or the
-        login name.
+        Later decisions on the same memories are undone too, and their events decided on `again`. An
+        undo is itself a decision, and can be undone. `author` is the requester, by default
+        `reviews.author` or the login name.
         """
         return self._loop.run(self._memory.undo(decision_id, author=author, note=note))
 
     def pin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
-        """Keep a live memory as it is: it is not merged, replaced nor ended until it is unpinned."""
+        """Pin a live memory: it is not merged, replaced or retired until it is unpinned."""
         return self._loop.run(self._memory.pin(memory_id, author=author, note=note))
 
     def unpin(self, memory_id: str, *, author: str | None = None, note: str = "") -> Decision:
-        """Let a pinned memory go: it may be merged, replaced and ended again."""
+        """Unpin a memory: it may be merged, replaced and retired again."""
         return self._loop.run(self._memory.unpin(memory_id, author=author, note=note))
 
     def retire(
@@ -208,10 +209,10 @@ class Memory:
         author: str | None = None,
         note: str = "",
     ) -> Decision:
-        """End a live memory, and none takes its place. An undo brings it back.
+        """Retire a live memory without a successor. An undo restores it.
 
         `reason` is `expired` (its time is over), `ended` (what it belonged to is over), `invalid`
-        (it is not true, or no longer), `unused` or `harmful`. A pinned memory is refused.
+        (it is not, or no longer, true), `unused` or `harmful`. A pinned memory is refused.
         """
         return self._loop.run(
             self._memory.retire(memory_id, reason=reason, author=author, note=note)
@@ -227,10 +228,10 @@ class Memory:
         author: str | None = None,
         note: str = "",
     ) -> Decision:
-        """Tell how often a live memory helped, misled or was read since that was told last.
+        """Record how often a live memory helped, misled or was read since the last call.
 
-        The memory's `feedback` adds it up. A policy may let it decide which of two memories
-        stands, and which end unused.
+        The counts add up in the memory's `feedback`. A policy may use them to choose the better of
+        two memories, and to expire unused ones.
         """
         return self._loop.run(
             self._memory.rate(
@@ -246,19 +247,19 @@ class Memory:
     def reviews(self, scope: str | None = None, *, every: bool = False) -> list[Review]:
         """Return the open questions of one scope, or of all, newest first.
 
-        A policy may put to a person what two memories are that no judge could settle. `every`
-        adds the questions that are closed.
+        A policy may ask a person how two memories relate if no judge could settle it. `every` adds
+        the closed questions.
         """
         return self._loop.run(self._memory.reviews(scope, every=every))
 
     def answer(
         self, review_id: str, verdict: Verdict, *, author: str | None = None, note: str = ""
     ) -> Decision:
-        """Settle an open question, and return what was decided.
+        """Answer an open question, and return the decision.
 
-        `verdict` is what the newer memory is to the older one: with `same`, `refines` (it says
-        more) and `refined-by` one of them goes on for both, with `contradicts` the newer one
-        stands, with `distinct` both stay.
+        `verdict` is the newer memory's relation to the older: with `same`, `refines` (the newer
+        says more) and `refined-by`, one of them stands for both; with `contradicts` the newer
+        stays; with `distinct` both stay.
         """
         return self._loop.run(self._memory.answer(review_id, verdict, author=author, note=note))
 
@@ -272,12 +273,12 @@ class Memory:
         author: str | None = None,
         note: str = "",
     ) -> Forgotten:
-        """Forget a memory, or all of a scope or a tenant: nothing that is kept says it any more.
+        """Forget a memory, or all memories of a scope or tenant: erase every text that states them.
 
-        This cannot be undone. What else was merged into such a memory is decided again without it.
-        The store's files are rewritten, which takes a while if they are large; `later` leaves
-        that to `memsieve store scrub`. A cluster leaves it to Kafka's compaction, and needs the
-        setting `forget.key`.
+        This cannot be undone. Other facts that were merged into such a memory are decided on again
+        without it. The store's files are rewritten, which takes a while if they are large; `later`
+        leaves that to `memsieve store scrub`. A cluster leaves it to Kafka's compaction, and needs
+        the setting `forget.key`.
         """
         return self._loop.run(
             self._memory.forget(
