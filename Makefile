@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
-setup: $(READY) ## Make the virtual environment and fetch the embedding model
+setup: $(READY) ## Create the virtual environment and download the embedding model
 
 $(READY): requirements-dev.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null 2>&1 || { echo "missing: Python 3.11 or newer; install it, or name it: make PYTHON=/path/to/python3"; exit 1; }
@@ -37,7 +37,7 @@ demo: $(READY) ## Decide on the example events and show what is kept
 	@$(BIN)/memsieve decisions --store $(DEMO)
 	@echo; echo "MEMORIES that are kept"; echo
 	@$(BIN)/memsieve memory list --store $(DEMO)
-	@echo; echo "DEAD LETTERS: what could not be used"; echo
+	@echo; echo "DEAD LETTERS: records that could not be used"; echo
 	@$(BIN)/memsieve dead-letters list --store $(DEMO)
 	@echo; echo "WRITTEN to $(CURDIR)/$(DEMO):"; find $(DEMO) -maxdepth 1 -mindepth 1 | sort
 	@echo; echo "why: $(BIN)/memsieve explain trap-3 --store $(DEMO)"
@@ -60,36 +60,36 @@ demo-game: $(READY) ## From a game's turns to a Memories.md and the block for it
 	@echo; echo "WRITTEN to $(CURDIR)/$(GAME):"; find $(GAME) -maxdepth 1 -mindepth 1 | sort
 
 up: ## Start Kafka, Qdrant and the services in containers (needs Docker)
-	@command -v docker >/dev/null 2>&1 || { echo "missing: Docker with Compose; docs/operations.md tells how to do without"; exit 1; }
-	@docker info >/dev/null 2>&1 || { echo "missing: a running Docker daemon; start it, or see docs/operations.md for how to do without"; exit 1; }
+	@command -v docker >/dev/null 2>&1 || { echo "missing: Docker with Compose; docs/operations.md says how to run without it"; exit 1; }
+	@docker info >/dev/null 2>&1 || { echo "missing: a running Docker daemon; start it, or see docs/operations.md for how to run without it"; exit 1; }
 	@docker compose up --build --detach --wait
 	@docker compose ps
 
-down: ## Stop them; what they hold is kept
+down: ## Stop them; their data is kept
 	@docker compose down
 
-test: $(if $(SLICE),,lint types arch) suite ## Check everything and run every test: what a change must pass; SLICE=forget: its tests alone
+test: $(if $(SLICE),,lint types arch) suite ## Run all checks and tests, as a change must pass them; SLICE=forget: only its tests
 
-check: lint types arch unit ## The same with the unit tests alone: while you work
+check: lint types arch unit ## Run the checks and the unit tests, while you work
 
-lint: $(READY) ## Style, banned calls, spelling
+lint: $(READY) ## Check style, banned calls, spelling
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/codespell memsieve schemas streams tests benchmarks docs examples deploy *.md
 
-types: $(READY) ## Types, strictly
+types: $(READY) ## Check types, strictly
 	@$(BIN)/pyright
 
-arch: $(READY) ## The dependency law
+arch: $(READY) ## Check the import rules
 	@$(BIN)/lint-imports
 
-unit: $(READY) ## The tests that need nothing but Python: no process, broker or model
+unit: $(READY) ## Run the tests that need only Python: no process, broker or model
 	@$(BIN)/pytest -q -n auto --dist worksteal -m "not process" tests/unit tests/schemas
 
-suite: $(READY) ## Every test
+suite: $(READY) ## Run every test
 	@$(BIN)/pytest -q -n auto --dist worksteal $(if $(SLICE),$(wildcard tests/*/$(SLICE)))
 
-sim: $(READY) ## Simulate crashes, takeovers and lost answers for three minutes, each time others
+sim: $(READY) ## Simulate crashes, takeovers and lost answers for three minutes, differently each time
 	@$(BIN)/python -m tests.simulation --seconds 90
 	@$(BIN)/python -m tests.simulation --seconds 90 --harder
 
@@ -99,26 +99,26 @@ chaos: $(READY) ## Kill, stall and restart real processes for four minutes; CHAO
 fmt: $(READY) ## Format, and fix what can be fixed
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-golden: $(READY) ## Write the golden decisions anew; read the diff before you commit it
+golden: $(READY) ## Rewrite the golden decisions; read the diff before you commit it
 	@GOLDEN=write $(BIN)/pytest -q tests/golden
 
-schemas: $(READY) ## Write the JSON Schema and AsyncAPI documents anew
+schemas: $(READY) ## Regenerate the JSON Schema and AsyncAPI documents
 	@$(BIN)/memsieve service schema export schemas/json
 
-client: $(READY) ## Write the clients of the HTTP API anew
+client: $(READY) ## Regenerate the clients of the HTTP API
 	@$(BIN)/python -m tests.support.http_client
 
-docs: $(READY) ## Write the generated reference pages anew
+docs: $(READY) ## Regenerate the reference pages and the map of the code
 	@$(BIN)/python -m tests.support.reference docs/reference
 	@$(BIN)/python -m tests.support.architecture
 
-pictures: $(READY) ## Draw the pictures of docs/web.md anew (needs Chromium)
+pictures: $(READY) ## Redraw the pictures of docs/web.md (needs Chromium)
 	@$(BIN)/python -m tests.support.pictures docs/pictures
 
 BENCH := $(BIN)/python benchmarks
 ENCODER = $(if $(wildcard benchmarks/encoder.py),$(BENCH)/encoder.py --out .bench/encoder.json,true)
 
-bench: $(READY) ## Measure speed beside others (ten minutes); bench-full: all sizes and peers (an hour)
+bench: $(READY) ## Measure speed (ten minutes); bench-full: all sizes and other libraries (an hour)
 	@rm -rf .bench
 	@$(BENCH)/speed.py --rounds 3 --out .bench/speed.json
 	@$(BENCH)/delivery.py --rounds 3 --decisions 10000 --out .bench/delivery.json
@@ -162,10 +162,10 @@ quality: $(READY) ## Measure what is found and what is lost, on labelled pairs
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-strip-extras pyproject.toml
 
-lock: $(READY) ## Resolve the dependencies anew
+lock: $(READY) ## Resolve the dependencies again
 	@$(BIN)/python -m pip install --quiet uv
 	@$(COMPILE) --extra api --extra kafka --extra mcp --extra web --upgrade -o requirements.lock
 	@$(COMPILE) --extra dev --constraint requirements.lock -o requirements-dev.lock
 
-clean: ## Remove what the other targets made
+clean: ## Remove what the other targets created
 	@rm -rf .venv $(DEMO) $(GAME) .pytest_cache .ruff_cache .hypothesis .import_linter_cache

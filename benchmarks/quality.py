@@ -67,12 +67,12 @@ _WARM = 64
 BATCH = 256
 
 _INTRODUCTION = """\
-Measured by `make quality` on {date}, with the policy `{policy}` and no language model. *found*: of pairs
-that one memory should stand for, those that became one; *hidden*: of two facts, those of which one became a
-wording of the other; *lost*: in no wording of any memory; *superseded*: of contradicted facts, those that the newer
-retired; *displaced*: others that it retired. *.85*, *.90* (SemHash's rule): an event is taken
-for known from that cosine on; *best*: from the least cosine that hides at most 1 % on one half of the pairs, told on the other. Methods
-and data: [README](README.md)."""
+This page was measured by `make quality` on {date}, with the policy `{policy}` and no language model. *Found*: of the pairs
+that one memory should stand for, those that became one. *Hidden*: of two facts, one became a wording of the other.
+*Lost*: a statement is in no wording of any memory. *Superseded*: of contradicted facts, those that the newer one
+retired. *Displaced*: other facts that it retired. The columns *0.85* and *0.90* (SemHash's rule) take an event for known
+from that cosine up. *Best* uses the lowest cosine that hides at most 1 % on one half of the pairs, and shows the result on
+the other half. Methods and data: [README](README.md)."""
 
 Ranked = Callable[[Row], float]
 
@@ -160,15 +160,15 @@ def _sets(results: Results, limit: int | None) -> Iterator[tuple[str, Labelled, 
     yield "updates and near-misses", _labelled(updates, "updates"), Goals("", "≤ 1 %")
     for name, goals in (
         ("mixed", Goals()),
-        ("negation_antonym", Goals("", "≤ .5 %")),
-        ("scoped_negation", Goals("", "≤ .5 %")),
+        ("negation_antonym", Goals("", "≤ 0.5 %")),
+        ("scoped_negation", Goals("", "≤ 0.5 %")),
     ):
         pairs = _read(results, f"pairs/{name}.jsonl", limit)
         if pairs is not None:
             yield name, pairs, goals
     module = importlib.import_module("benchmarks.datasets.differences")
     different = [_row(pair) for pair in module.pairs()][:limit]
-    yield "generated, one difference", _labelled(different, "differences"), Goals("", "≤ .5 %")
+    yield "generated, one difference", _labelled(different, "differences"), Goals("", "≤ 0.5 %")
 
 
 def _cards(limit: int | None) -> Labelled:
@@ -236,7 +236,7 @@ def _point(results: Results, name: str, rows: Sequence[Row], goals: Goals) -> No
             )
             results.figures.append(figure)
     rates = measured(rows, "ours").rates
-    for what, goal in (("lost", "0"), ("superseded", ""), ("displaced", "≤ .3 %")):
+    for what, goal in (("lost", "0"), ("superseded", ""), ("displaced", "≤ 0.3 %")):
         if rates[f"{what}_rate"].of:
             told = _told(rates[f"{what}_rate"])
             results.figures.append(Figure(f"{name}: {what}", told, goal=goal))
@@ -263,7 +263,7 @@ def _ranking(results: Results, rows: Sequence[Row]) -> None:
     two = [row for row in rows if Truth(row.label) in APART]
     ours, cosine = (auc([by(r) for r in one], [by(r) for r in two]) for by in (_judged, _cosine))
     results.figures.append(
-        Figure("mixed: AUC", f"{ours or 0:.3f}", f"{cosine or 0:.3f}", goal="≥ .93")
+        Figure("mixed: AUC", f"{ours or 0:.3f}", f"{cosine or 0:.3f}", goal="≥ 0.93")
     )
     title = (
         f"mixed: found where ≤ {NATURAL_MAX:.0%} natural and ≤ {NEAR_MISS_MAX:.0%} near-miss facts "
@@ -433,7 +433,7 @@ def _page(results: Results, date: str, policy: Policy) -> str:
         "",
         _INTRODUCTION.format(date=date, policy=policy.name),
         "",
-        "| | memsieve | .85 | best | .90 | goal |",
+        "| | memsieve | 0.85 | best | 0.90 | goal |",
         "|---|---|---|---|---|---|",
         *(
             f"| {one.name} | {one.ours} | {one.cosine} | {one.best} | {one.semhash} | {one.goal} |"
@@ -441,7 +441,7 @@ def _page(results: Results, date: str, policy: Policy) -> str:
         ),
     ]
     if results.absent:
-        lines += ["", f"Not there in this run: {'; '.join(results.absent)}."]
+        lines += ["", f"Missing in this run: {'; '.join(results.absent)}."]
     return "\n".join(lines) + "\n\n" + NOTES.read_text(encoding="utf-8")
 
 

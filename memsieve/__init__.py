@@ -1,4 +1,4 @@
-"""A store that remembers each fact once: what it is told it decides on, and it says why.
+"""A store that keeps each fact once, and explains each of its decisions.
 
 `Memory` is a store in a directory or a cluster, `HttpMemory` one behind an API; `AsyncMemory` and
 `AsyncHttpMemory` are the same for programs with an event loop. docs/python.md shows how they are

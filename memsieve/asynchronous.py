@@ -44,8 +44,8 @@ LIMIT = loading.LIMIT
 class AsyncMemory:
     """A store or a cluster, as `Memory`, for one event loop: every method is awaited.
 
-    It is opened by `async with`, by `open`, or else by the first call. Calls may overlap.
-    What changes the store is done to its end also where the call is cancelled.
+    `async with`, `open` or the first call opens it. Calls may overlap. A change that has begun
+    completes even if its call is cancelled.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class AsyncMemory:
     async def search(
         self, query: str, *, scope: str, limit: int = LIMIT, deduplicate: bool = True
     ) -> list[SearchResult]:
-        """Return what is nearest to a query. See `Memory.search`."""
+        """Return the facts nearest to a query. See `Memory.search`."""
         store = await self._opened()
         fields = {"query": query, "scope": scope, "limit": limit, "deduplicate": deduplicate}
         asked = valid(loading.Asked, fields)

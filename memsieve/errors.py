@@ -1,4 +1,4 @@
-"""What can go wrong: one family of exceptions, each with one line that says what to do."""
+"""The exceptions: one family, each with one line that says what to do."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -14,11 +14,11 @@ _Record = TypeVar("_Record", bound=BaseModel)
 
 
 class MemsieveError(Exception):
-    """Anything that memsieve cannot do; the message is one line for people."""
+    """The base of all exceptions of memsieve; the message is one line for people."""
 
 
 class InvalidRequest(MemsieveError, ValueError):
-    """What was asked for cannot be done as asked. `field` names the argument or setting, if one."""
+    """The request is invalid. `field` names the argument or setting, if one is at fault."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
@@ -30,15 +30,15 @@ class ConflictError(InvalidRequest):
 
 
 class NotAllowed(MemsieveError):
-    """The API does not know the token, or the token is not for this."""
+    """The API does not accept the token, or the token does not cover the request."""
 
 
 class NotFound(MemsieveError, LookupError):
-    """Nothing has the id that was asked for."""
+    """The id is unknown."""
 
 
 class StoreError(MemsieveError):
-    """The store is closed, open elsewhere, damaged, full, or was made for something else."""
+    """The store is closed, open elsewhere, damaged, full, or made for another model."""
 
 
 class ModelError(MemsieveError):
@@ -46,15 +46,15 @@ class ModelError(MemsieveError):
 
 
 class ServerError(MemsieveError):
-    """A server that the settings name does not answer, or refuses us."""
+    """A configured server does not answer, or rejects the request."""
 
 
 class Undecided(ServerError):
-    """A cluster's services have not decided in time; what was asked for stays queued."""
+    """A cluster's services have not decided in time; the request stays queued."""
 
 
 class Busy(ServerError):
-    """The API asks to come again after `retry_after` seconds."""
+    """The API is busy: repeat the request after `retry_after` seconds."""
 
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)
@@ -62,7 +62,7 @@ class Busy(ServerError):
 
 
 class Stopped(MemsieveError):
-    """Going on would lose or damage something; a person has to act."""
+    """Continuing would lose or damage data; a person has to act."""
 
 
 _CLASSES: Mapping[Failure, type[MemsieveError]] = {

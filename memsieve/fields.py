@@ -1,4 +1,4 @@
-"""The fields that an event may have beside its text and scope, as keyword arguments."""
+"""The fields that an event may have besides text and scope, as keyword arguments."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

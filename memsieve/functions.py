@@ -1,4 +1,4 @@
-"""Functions for scripts, by the settings of the commands, with nothing to open or to close."""
+"""Functions for scripts: they use the commands' settings, with nothing to open or close."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A module of somebody's own that is called like one of ours, and found before it."""
+"""Detects another module that has the name of one of ours and is found before it."""
 
 from importlib.util import find_spec
 from pathlib import Path

@@ -48,7 +48,7 @@ class HttpMemory(Caller):
         supersedes: Sequence[str] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> records.Outcome:
-        """Add what was learnt; the answer says what was decided, why, and which memory says it."""
+        """Add a memory; the answer has the decision, its reason and the resulting memory."""
         return self._ask(
             records.Outcome,
             "POST",
@@ -86,7 +86,7 @@ class HttpMemory(Caller):
         after: str | None = None,
         retired: bool | None = None,
     ) -> records.Memories:
-        """List the memories of a scope, the oldest first, part by part."""
+        """List the memories of a scope, oldest first, page by page."""
         return self._ask(
             records.Memories,
             "GET",
@@ -95,7 +95,7 @@ class HttpMemory(Caller):
         )
 
     def add_many(self, memories: Sequence[Mapping[str, object]]) -> records.Results:
-        """Add many, each with its own status; a refused one does not affect the others."""
+        """Add many memories, each with its own status; a refused one does not affect the others."""
         return self._ask(records.Results, "POST", "/v1/memories/batch", body={"memories": memories})
 
     def search(
@@ -109,7 +109,7 @@ class HttpMemory(Caller):
         limit: int | None = None,
         lexical_weight: float | None = None,
     ) -> loading.SearchResult:
-        """Return what is nearest to the query; memories that are one fact come as one entry."""
+        """Return the memories nearest to the query; memories of one fact come as one entry."""
         return self._ask(
             loading.SearchResult,
             "POST",
@@ -162,7 +162,7 @@ class HttpMemory(Caller):
         ids: Sequence[str] | None = None,
         texts: Sequence[str] | None = None,
     ) -> loading.Grouping:
-        """Group memories of the scope, or texts that are stored nowhere. Nothing is changed."""
+        """Group memories of the scope, or any texts, by fact. Nothing is changed or stored."""
         return self._ask(
             loading.Grouping,
             "POST",
@@ -178,9 +178,9 @@ class HttpMemory(Caller):
         )
 
     def get(self, memory_id: str) -> conflicts.KeptMemory:
-        """Return a memory, also one that was retired: it says by what, when and why.
+        """Return a memory, even if it was retired: it then says by what, when and why.
 
-        `conflicts` are the live memories that say otherwise.
+        `conflicts` are the live memories that contradict it.
         """
         return self._ask(
             conflicts.KeptMemory, "GET", f"/v1/memories/{segment(memory_id=memory_id)}"
@@ -205,7 +205,7 @@ class HttpMemory(Caller):
         valid_until: datetime | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> records.Changes:
-        """Let a new text take a memory's place; the old one is retired, and keeps its text.
+        """Replace a memory by one with a new text; the old one is retired, and keeps its text.
 
         The new memory has its own id. To reverse the change, undo the first of the decisions.
         """
@@ -262,7 +262,7 @@ class HttpMemory(Caller):
         note: str | None = None,
         reason: Literal["expired", "ended", "invalid", "unused", "harmful"] | None = None,
     ) -> records.Changes:
-        """End a memory, and none takes its place. Nothing is deleted: an undo brings it back."""
+        """Retire a memory without a successor. Nothing is deleted: an undo restores it."""
         return self._ask(
             records.Changes,
             "POST",
@@ -280,7 +280,7 @@ class HttpMemory(Caller):
         )
 
     def publish(self, events: Sequence[Mapping[str, object]]) -> records.Accepted:
-        """Publish what was learnt. An event that comes again, with its id, is ignored."""
+        """Publish events. An event with a known id is ignored."""
         return self._ask(records.Accepted, "POST", "/v1/events", body={"events": events})
 
     def explain(self, decision_id: str) -> records.Explained:
@@ -290,7 +290,7 @@ class HttpMemory(Caller):
         )
 
     def undo(self, decision_id: str, *, note: str | None = None) -> records.Undone:
-        """Take a decision back, with what rests on it; an undo can be undone as well."""
+        """Undo a decision, and those that depend on it; an undo can be undone too."""
         return self._ask(
             records.Undone,
             "POST",
@@ -311,7 +311,7 @@ class HttpMemory(Caller):
         *,
         note: str | None = None,
     ) -> records.Changes:
-        """Settle a question: one memory stands for both, the newer one stands, or both are kept."""
+        """Answer a question: one memory stands for both, the newer one stands, or both are kept."""
         return self._ask(
             records.Changes,
             "POST",
@@ -348,7 +348,7 @@ class AsyncHttpMemory(AsyncCaller):
         supersedes: Sequence[str] | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> records.Outcome:
-        """Add what was learnt; the answer says what was decided, why, and which memory says it."""
+        """Add a memory; the answer has the decision, its reason and the resulting memory."""
         return await self._ask(
             records.Outcome,
             "POST",
@@ -386,7 +386,7 @@ class AsyncHttpMemory(AsyncCaller):
         after: str | None = None,
         retired: bool | None = None,
     ) -> records.Memories:
-        """List the memories of a scope, the oldest first, part by part."""
+        """List the memories of a scope, oldest first, page by page."""
         return await self._ask(
             records.Memories,
             "GET",
@@ -395,7 +395,7 @@ class AsyncHttpMemory(AsyncCaller):
         )
 
     async def add_many(self, memories: Sequence[Mapping[str, object]]) -> records.Results:
-        """Add many, each with its own status; a refused one does not affect the others."""
+        """Add many memories, each with its own status; a refused one does not affect the others."""
         return await self._ask(
             records.Results, "POST", "/v1/memories/batch", body={"memories": memories}
         )
@@ -411,7 +411,7 @@ class AsyncHttpMemory(AsyncCaller):
         limit: int | None = None,
         lexical_weight: float | None = None,
     ) -> loading.SearchResult:
-        """Return what is nearest to the query; memories that are one fact come as one entry."""
+        """Return the memories nearest to the query; memories of one fact come as one entry."""
         return await self._ask(
             loading.SearchResult,
             "POST",
@@ -464,7 +464,7 @@ class AsyncHttpMemory(AsyncCaller):
         ids: Sequence[str] | None = None,
         texts: Sequence[str] | None = None,
     ) -> loading.Grouping:
-        """Group memories of the scope, or texts that are stored nowhere. Nothing is changed."""
+        """Group memories of the scope, or any texts, by fact. Nothing is changed or stored."""
         return await self._ask(
             loading.Grouping,
             "POST",
@@ -480,9 +480,9 @@ class AsyncHttpMemory(AsyncCaller):
         )
 
     async def get(self, memory_id: str) -> conflicts.KeptMemory:
-        """Return a memory, also one that was retired: it says by what, when and why.
+        """Return a memory, even if it was retired: it then says by what, when and why.
 
-        `conflicts` are the live memories that say otherwise.
+        `conflicts` are the live memories that contradict it.
         """
         return await self._ask(
             conflicts.KeptMemory, "GET", f"/v1/memories/{segment(memory_id=memory_id)}"
@@ -507,7 +507,7 @@ class AsyncHttpMemory(AsyncCaller):
         valid_until: datetime | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> records.Changes:
-        """Let a new text take a memory's place; the old one is retired, and keeps its text.
+        """Replace a memory by one with a new text; the old one is retired, and keeps its text.
 
         The new memory has its own id. To reverse the change, undo the first of the decisions.
         """
@@ -564,7 +564,7 @@ class AsyncHttpMemory(AsyncCaller):
         note: str | None = None,
         reason: Literal["expired", "ended", "invalid", "unused", "harmful"] | None = None,
     ) -> records.Changes:
-        """End a memory, and none takes its place. Nothing is deleted: an undo brings it back."""
+        """Retire a memory without a successor. Nothing is deleted: an undo restores it."""
         return await self._ask(
             records.Changes,
             "POST",
@@ -582,7 +582,7 @@ class AsyncHttpMemory(AsyncCaller):
         )
 
     async def publish(self, events: Sequence[Mapping[str, object]]) -> records.Accepted:
-        """Publish what was learnt. An event that comes again, with its id, is ignored."""
+        """Publish events. An event with a known id is ignored."""
         return await self._ask(records.Accepted, "POST", "/v1/events", body={"events": events})
 
     async def explain(self, decision_id: str) -> records.Explained:
@@ -592,7 +592,7 @@ class AsyncHttpMemory(AsyncCaller):
         )
 
     async def undo(self, decision_id: str, *, note: str | None = None) -> records.Undone:
-        """Take a decision back, with what rests on it; an undo can be undone as well."""
+        """Undo a decision, and those that depend on it; an undo can be undone too."""
         return await self._ask(
             records.Undone,
             "POST",
@@ -613,7 +613,7 @@ class AsyncHttpMemory(AsyncCaller):
         *,
         note: str | None = None,
     ) -> records.Changes:
-        """Settle a question: one memory stands for both, the newer one stands, or both are kept."""
+        """Answer a question: one memory stands for both, the newer one stands, or both are kept."""
         return await self._ask(
             records.Changes,
             "POST",

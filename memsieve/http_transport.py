@@ -1,4 +1,4 @@
-"""How the HTTP API is spoken to: requests sent and repeated, answers read, errors raised."""
+"""The transport of the HTTP clients: sends and repeats requests, reads answers, raises errors."""
 
 import asyncio
 import time
@@ -139,11 +139,11 @@ def _options(url: str, token: str, timeout: float) -> dict[str, Any]:
     try:
         at = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise InvalidRequest(f"url: is none: {error}", "url") from None
+        raise InvalidRequest(f"url: is not valid: {error}", "url") from None
     if at.scheme not in {"http", "https"} or not at.host:
         raise InvalidRequest("url: write http://HOST:PORT, or https://", "url")
     if not (token.isascii() and token.isprintable() and token.strip()):
-        raise InvalidRequest("token: is none; give one that the API knows", "token")
+        raise InvalidRequest("token: is not valid; give one that the API accepts", "token")
     return {"base_url": at, "headers": {"authorization": f"Bearer {token}"}, "timeout": timeout}
 
 
@@ -189,7 +189,9 @@ def _read(answer: type[_Answer], response: httpx.Response, pause: float | None) 
     try:
         return answer.model_validate_json(response.content, extra="ignore")
     except ValidationError as error:
-        said = "answers what this version of memsieve does not know; use the version of the API"
+        said = (
+            "gave an answer that this version of memsieve does not know; install the API's version"
+        )
         raise ServerError(f"{response.url.copy_with(query=None)} {said}") from error
 
 

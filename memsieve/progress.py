@@ -1,4 +1,4 @@
-"""How far many rows have been worked through, for whoever waits."""
+"""The progress of work on many rows."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What a store answers: plain values that stay as they are."""
+"""The results that a store returns, as immutable values."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,14 +18,14 @@ Verdict: TypeAlias = Literal["same", "refines", "refined-by", "contradicts", "di
 
 @dataclass(frozen=True)
 class Decision:
-    """What became of an event, and why.
+    """The decision on an event, and its reason.
 
-    `kind` is `insert` (new), `reinforce` (known already), `merge` (joined with what was known),
-    `replace` (took the place of what was known), `ignore` (this event was decided before), `block`
-    (must not be kept) or, for a change that was asked for, `revise`. `reason` and `effect` say in
-    words why, and what was done. `memory_id` and `text` are of the memory that it is about, as the
-    decision left it; empty where nothing was kept. `again` are the decisions on events that had to be
-    decided once more because of this one.
+    `kind` is `insert` (new), `reinforce` (already known), `merge` (joined with a known memory),
+    `replace` (replaced a known memory), `ignore` (this event was decided on before), `block` (must
+    not be kept) or, for a requested change, `revise`. `reason` and `effect` say in words why, and
+    what was done. `memory_id` and `text` are those of the memory concerned, as the decision left
+    it; empty if nothing was kept. `again` are the decisions on events that had to be decided on
+    again because of this one.
     """
 
     id: str
@@ -44,13 +44,13 @@ class Decision:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """One fact that a search has found.
+    """One fact that a search found.
 
-    `text` says all of it. `wording` is the one of its wordings that is nearest to the query, and
-    `wordings` are those beside `text`. `score` is higher where it is nearer. `memory_id` is the
-    memory that is nearest; `memory_ids` are all that say this fact, the nearest first. `unchecked`:
-    one of them was stored without being compared. `last_seen_at` is when one of them was last seen,
-    `conflicts` are the memories that contradict one of them.
+    `text` states all of it. `wording` is its wording that is nearest to the query, and `wordings`
+    are those other than `text`. A higher `score` is nearer. `memory_id` is the nearest memory;
+    `memory_ids` are all that state this fact, nearest first. `unchecked`: one of them was stored
+    without comparison. `last_seen_at` is when one of them was last seen; `conflicts` are the
+    memories that contradict one of them.
     """
 
     text: str
@@ -66,10 +66,10 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class Version:
-    """A memory as a decision made it.
+    """A memory as one decision made it.
 
-    `differences` tell, a line each, what it made different. `by` is who asked for it or said it,
-    where that is known. `undone_by` is the decision that took this one back, if any.
+    `differences` describe the changes, one line each. `by` is the requester or speaker, if known.
+    `undone_by` is the decision that reversed this one, if any.
     """
 
     number: int
@@ -87,11 +87,11 @@ class Version:
 
 @dataclass(frozen=True)
 class Review:
-    """A question to a person: what the newer of two memories is to the older one.
+    """A question to a person: how the newer of two memories relates to the older.
 
-    Both are as they were when it was asked. `state` is `open`, `answered`, `too-late` (an answer
-    came when one of the two had changed) or `moot` (one had changed, and nobody has answered).
-    `verdict` and `answered_by` are of the answer, if there is one.
+    Both memories are as they were when the question was asked. `state` is `open`, `answered`,
+    `too-late` (an answer came after one of the two had changed) or `moot` (one has changed, and
+    nobody answered). `verdict` and `answered_by` belong to the answer, if there is one.
     """
 
     id: str
@@ -106,7 +106,7 @@ class Review:
 
 @dataclass(frozen=True)
 class Forgotten:
-    """What was forgotten: the memories, the events decided once more without them, the records."""
+    """What was forgotten: the memories, the events decided on again without them, the records."""
 
     memory_ids: tuple[str, ...]
     decided_again: tuple[str, ...]
@@ -117,7 +117,7 @@ def decision_of(told: Told, *again: Told) -> Decision:
     """Return a decision with those that it brought about. It is on an event."""
     made, memory = told.decision, told.memory
     if isinstance(made, Reject):
-        raise TypeError("a record that was set aside is no decision on an event")
+        raise TypeError("a record that was set aside is not a decision on an event")
     event = made if isinstance(made, Marker) else made.event
     return Decision(
         id=made.decision_id,

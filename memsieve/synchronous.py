@@ -230,7 +230,7 @@ class Memory:
         """Retire a live memory without a successor; an undo restores it.
 
         `reason` is `expired` (its time is over), `ended` (what it belonged to is over), `invalid`
-        (it is not true, or no longer), `unused` or `harmful`. A pinned memory is refused.
+        (it is not, or no longer, true), `unused` or `harmful`. A pinned memory is refused.
         """
         return self._loop.run(
             self._memory.retire(memory_id, reason=reason, author=author, note=note)

@@ -139,7 +139,7 @@ def _unreadable(error: ValidationError) -> Unreadable:
 
 _REMEDIES = {
     "missing": "is missing; add it",
-    "extra_forbidden": "is no field of this record; remove it, or put it into metadata",
+    "extra_forbidden": "is not a field of this record; remove it, or put it into metadata",
 }
 
 _PLAIN = {

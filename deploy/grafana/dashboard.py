@@ -30,7 +30,7 @@ class Panel:
 
 
 ROWS: dict[str, tuple[Panel, ...]] = {
-    "How many events are decided on, and what comes of them?": (
+    "How many events are decided on, and with what result?": (
         Panel(
             "Decisions by kind",
             "ops",
@@ -41,12 +41,12 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     ),
     "Do records wait?": (
         Panel(
-            "Records that wait",
+            "Waiting records",
             "short",
             {"{{topic}}": "sum by (topic) (memsieve_lag_records)"},
         ),
         Panel(
-            "Partitions that stand still",
+            "Stalled partitions",
             "short",
             {
                 "{{topic}} at {{instance}}": (
@@ -62,7 +62,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     ),
     "How long does deciding take?": (
         Panel(
-            "To decide on a batch",
+            "Time to decide on a batch",
             "s",
             {
                 f"{share:.0%}": (
@@ -73,7 +73,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             },
         ),
         Panel(
-            "Of that, to encode its texts, on average",
+            "Of that, average time to encode texts",
             "s",
             {
                 "encoding": (
@@ -122,7 +122,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             alert_at=0.01,
         ),
         Panel(
-            "Records of memory.decisions that do not count",
+            "Ignored records of memory.decisions",
             "ops",
             {"{{reader}}": f"sum by (reader) (rate(memsieve_refused_records_total{_RATE}))"},
         ),
@@ -140,7 +140,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             {"{{instance}}": "memsieve_merge_rate"},
         ),
         Panel(
-            "Kept apart by the brake",
+            "Held back by the brake",
             "short",
             {"{{instance}}": "increase(memsieve_braked_decisions_total[15m])"},
             alert_at=0,
@@ -148,13 +148,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     ),
     "Does the index follow the log?": (
         Panel(
-            "Memories that wait for the writer",
+            "Memories waiting for the writer",
             "short",
             {"{{instance}}": "memsieve_overlay_memories"},
             alert_at=50_000,
         ),
         Panel(
-            "Age of the oldest decision that waits",
+            "Age of the oldest waiting decision",
             "s",
             {"{{instance}}": "memsieve_overlay_seconds"},
             alert_at=60,

@@ -1,1 +1,1 @@
-"""The whole life of memories over HTTP."""
+"""All operations on memories over HTTP."""

@@ -30,8 +30,8 @@ def api(
 ) -> None:
     """Serve memories over HTTP, until stopped.
 
-    Over an embedded store it is the one process that writes it, and decides before it answers. With
-    --kafka it publishes what is asked for, and the services decide. Needs memsieve[api].
+    With --store, this is the one process that writes the store, and it decides before it answers.
+    With --kafka, it publishes the requests, and the services decide. Needs memsieve[api].
     """
     require("api", "the API")
     from streams.api.app.application import served  # noqa: PLC0415

@@ -1,1 +1,1 @@
-"""Memories of a scope that are one fact, found and made one."""
+"""Finds memories of a scope that are one fact, and merges them."""

@@ -1,4 +1,4 @@
-"""`memsieve consolidate`: memories that were kept apart, looked at again."""
+"""`memsieve consolidate`: compares the memories of a scope again."""
 
 import asyncio
 import json

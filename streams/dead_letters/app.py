@@ -106,4 +106,4 @@ def _read(record: Record) -> DeadLetter | Settled:
     try:
         return DEAD_LETTER.decode(record.value or b"")
     except Unreadable as error:
-        raise Fatal(f"{record.place} is no dead letter: {error}") from error
+        raise Fatal(f"{record.place} is not a dead letter: {error}") from error

@@ -1,4 +1,4 @@
-"""`memsieve dead-letters`: what could not be used, looked at, published again or given up."""
+"""`memsieve dead-letters`: lists, shows, requeues and drops dead letters."""
 
 import asyncio
 import sys
@@ -66,7 +66,7 @@ def show(
 ) -> None:
     """Show everything about a dead letter.
 
-    To mend it: memsieve dead-letters show ID --value > event.json
+    To correct it, begin with: memsieve dead-letters show ID --value > event.json
     """
     if value and as_json:
         raise options.UsageError("--value and --json are two ways to print: give one of them")
@@ -100,8 +100,8 @@ def requeue(
 ) -> None:
     """Publish their events and turns again, corrected or unchanged.
 
-    Each keeps its id: what was decided meanwhile is not decided twice. What would only fail again
-    is left open, and the reason told.
+    Each keeps its id, so none is decided on twice. A dead letter that would fail again stays open,
+    and the reason is printed.
     """
     named = _named(identities, all_open=all_open)
     source = options.source(config, store, kafka)

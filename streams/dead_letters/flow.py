@@ -129,7 +129,7 @@ def _unchanged(letter: DeadLetter, inputs: Inputs) -> Readable | Poison:
         return found
     if letter.stage is Stage.READ:
         return Poison(
-            "is a row of a file, not an event; mend the file and run it again, or give an event "
+            "is a row of a file, not an event; correct the file and run it again, or give an event "
             "--with FILE"
         )
     return Poison(f"would fail again: {found}; correct it and give it --with FILE")

@@ -1,1 +1,1 @@
-"""Another program's store, freed of what it says twice."""
+"""Deduplicates another program's store."""

@@ -1,4 +1,4 @@
-"""`memsieve dedupe`: a Memories.md, or another program's store, without what it says twice."""
+"""`memsieve dedupe`: removes duplicates from a Memories.md or a copy of another store."""
 
 import asyncio
 import json
@@ -45,14 +45,14 @@ def dedupe(
     ],
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write a copy without repetitions.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Write a copy without duplicates.")
     ] = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Of a Memories.md: write the file itself.")
+        bool, typer.Option("--apply", help="For a Memories.md: write the file itself.")
     ] = False,
     undo: Annotated[
         bool,
-        typer.Option("--undo", help="Of a Memories.md: make it what it was before --apply."),
+        typer.Option("--undo", help="For a Memories.md: restore it to its state before --apply."),
     ] = False,
     from_collection: Annotated[
         str | None,
@@ -61,7 +61,7 @@ def dedupe(
     collection: Annotated[
         str | None,
         typer.Option(
-            "--collection", help="Of a Qdrant server: write the copy into this new collection."
+            "--collection", help="For a Qdrant server: write the copy into this new collection."
         ),
     ] = None,
     upper: Annotated[
@@ -75,7 +75,7 @@ def dedupe(
         typer.Option("--lower", min=0, max=1, help="Where `review` begins. [the policy's]"),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only report, whatever else is given.")
+        bool, typer.Option("--dry-run", help="Only report, whatever the other options.")
     ] = False,
     text_field: rows.TextField = None,
     scope_field: rows.ScopeField = None,
@@ -112,9 +112,9 @@ def dedupe(
     if _is_memories_md(source):
         _refuse(of_rows, "is not for a Memories.md")
         if sum((apply, out is not None, undo)) > 1:
-            raise UsageError("--apply, --out and --undo are three things: give one of them")
+            raise UsageError("give only one of --apply, --out and --undo")
         if undo and dry_run:
-            raise UsageError("--dry-run only tells, --undo writes: give one of them")
+            raise UsageError("--dry-run only reports, --undo writes: give one of them")
         if undo:
             take_back(Path(source), as_json=as_json)
             return
@@ -132,7 +132,7 @@ def dedupe(
     if sum((out is not None, collection is not None)) > 1:
         raise UsageError("--out and --collection are two places: give one of them")
     if out is not None and out.exists():
-        raise UsageError(f"--out {out} is there already: name another file")
+        raise UsageError(f"--out {out} already exists: name another file")
     if collection is not None and not _is_server(source):
         raise UsageError("--collection is for the server of a URL: write the copy with --out FILE")
     if from_collection is not None and _is_file(source):

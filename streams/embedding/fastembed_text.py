@@ -172,7 +172,7 @@ def _require_tokens(model: CustomTextEmbedding) -> None:
     first = cast("Any", model.model).get_outputs()[0]
     if len(first.shape) != _TOKENS_RANK:
         raise ValueError(
-            f"its first output, {first.name}, is no vector for each token: export the graph without "
+            f"its first output, {first.name}, is not one vector per token: export the graph without "
             "pooling"
         )
 

@@ -35,7 +35,7 @@ def described(folder: Path) -> DenseModelDescription:
     Raises NoModel with what is missing.
     """
     if not folder.is_dir():
-        raise NoModel(f"{folder} is no folder: name the one that holds the model's ONNX graph")
+        raise NoModel(f"{folder} is not a folder: name the one that holds the model's ONNX graph")
     graph = _present(folder, _GRAPHS, "no ONNX graph")
     for name in _TOKENIZER:
         _present(folder, (name,), "not all of its tokenizer")

@@ -47,7 +47,7 @@ class Server:
             url.host.encode("idna")  # the system's resolver does the same; raises if invalid
         except (httpx.InvalidURL, UnicodeError) as error:
             raise Unusable(
-                f"{self.group}.base_url {self.base_url} is no address: {error}"
+                f"{self.group}.base_url {self.base_url} is not a valid address: {error}"
             ) from error
         return url
 

@@ -1,1 +1,1 @@
-"""Events taken from the turns of an agent."""
+"""Extracts events from the turns of an agent."""

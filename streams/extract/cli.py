@@ -77,16 +77,16 @@ def extract(
 ) -> None:
     """Extract events from turns, for run or publish.
 
-    Cheap signs say which turns are looked at. Then each sentence that states something becomes an
-    event; with --llm a language model words one memory of the turn, seeing what is known already.
-    What only repeats text that was recalled into the prompt becomes none. Given again, the command
-    adds only what is missing.
+    Triggers select the turns to examine. Each sentence in them that states something becomes an
+    event; with --llm, a language model words one memory per turn and sees the known ones. A
+    sentence that only repeats text recalled into the prompt makes no event. Running the command
+    again adds only what is missing.
     """
     settings = options.load(
         config, extraction__llm=llm or None, extraction__model=model, store=store
     )
     if not settings.extraction.llm and (model is not None or store is not None):
-        raise UsageError("--model and --store are for a language model: give --llm, too")
+        raise UsageError("--model and --store are for a language model: give --llm too")
     if as_json and out == _STDOUT and not dry_run:
         raise UsageError("--json and the events both use standard output: give --out FILE")
     wanted = rows.turns_scope(scope)

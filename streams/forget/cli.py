@@ -1,4 +1,4 @@
-"""`memsieve forget`, `store scrub` and `store export`: memories that nothing says any more."""
+"""`memsieve forget`, `store scrub` and `store export`: forgets memories, exports a tenant."""
 
 import asyncio
 from collections.abc import Iterator
@@ -93,7 +93,7 @@ def scrub(
 ) -> None:
     """Erase what forget --later left in the files of a store.
 
-    Log and index are written anew, which takes a while where they are large.
+    Rewrites log and index, which takes a while if they are large.
     """
     source = LogTarget.of_store(options.load(config, store=store))
     taken = asyncio.run(scrubbing.scrub(source, note))
@@ -114,7 +114,7 @@ def export(
 ) -> None:
     """Write all data of a tenant to files: memories and decisions.
 
-    For whoever asks for their data, and before it is forgotten.
+    Use it for a data-access request, and before forgetting a tenant.
     """
     source = options.source(config, store, kafka)
     found = asyncio.run(_export(source, tenant, out))

@@ -76,7 +76,7 @@ def decisions(
 ) -> None:
     """List the decisions, oldest first; with a limit, the newest.
 
-    Each begins with the first characters of its id, by which `explain` finds it.
+    Each line begins with the first characters of the decision's id, which `explain` accepts.
     """
     source = options.to_read(config, store, kafka, as_json=as_json)
     wanted = options.limit_of(limit, as_json=as_json)

@@ -1,1 +1,1 @@
-"""The judges: what tells whether two texts are one fact."""
+"""The judges: they decide whether two texts are one fact."""

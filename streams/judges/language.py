@@ -1,4 +1,4 @@
-"""Tells a text that is surely not in English, by the model of py3langid."""
+"""Detects a text that is clearly not in English, with the model of py3langid."""
 # ruff: noqa: SIM905 - a class of words is read as a line
 
 import re

@@ -1,4 +1,4 @@
-"""The command line as a whole: its subcommands, its exit codes, and how errors are told."""
+"""The command line: its subcommands, exit codes and error messages."""
 
 import logging
 import sys

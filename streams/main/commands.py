@@ -1,4 +1,4 @@
-"""The commands in their groups: where each is, what it does, and how it is called.
+"""The commands in their groups: the function, summary and example of each.
 
 To list them imports none of them: all together take a second.
 """
@@ -55,7 +55,7 @@ START: Table = {
         "turns.jsonl --out events.jsonl",
     ),
     "memories-md": Group(
-        "Import a Memories.md, and write memories into one.",
+        "Import a Memories.md, or write memories into one.",
         {
             "import": Entry(
                 "memories_md.cli.memories_md:import_",

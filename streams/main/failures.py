@@ -1,4 +1,4 @@
-"""How a failure is told, and the exit code that it ends with."""
+"""The message and the exit code of a failure."""
 
 import traceback
 

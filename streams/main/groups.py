@@ -1,4 +1,4 @@
-"""Groups of commands, each of which is imported when it is called and not when it is listed."""
+"""Groups of commands; a command is imported when it is called, not when it is listed."""
 
 from collections import UserDict
 from collections.abc import Mapping

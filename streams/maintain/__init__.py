@@ -1,1 +1,1 @@
-"""Settings, models, topics, schemas and graphs looked after."""
+"""Maintains settings, models, topics, schemas and graphs."""

@@ -18,7 +18,9 @@ def mcp(
     *,
     scope: Annotated[
         str | None,
-        typer.Option("--scope", help="The only scope of its tools; else each call names one."),
+        typer.Option(
+            "--scope", help="Limit the tools to this scope; otherwise each call names one."
+        ),
     ] = None,
     http: Annotated[
         str | None,
@@ -36,8 +38,8 @@ def mcp(
 ) -> None:
     """Serve memories as tools of an agent over MCP, until stopped.
 
-    The one process that writes the store. An agent starts it and speaks to it over standard input
-    and output; with --http several agents share it, at the path /mcp. Needs memsieve[mcp].
+    This is the one process that writes the store. An agent starts it and uses standard input and
+    output; with --http, several agents share it, at the path /mcp. Needs memsieve[mcp].
     """
     require("mcp", "the MCP server")
     from streams.mcp.app import server  # noqa: PLC0415

@@ -1,1 +1,1 @@
-"""A Memories.md read, written, cleaned and kept in step."""
+"""Reads, writes, cleans and synchronises a Memories.md."""

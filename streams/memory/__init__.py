@@ -1,1 +1,1 @@
-"""One store held open for a program: decided on, searched, changed."""
+"""A store that a program holds open: to decide, search and change."""

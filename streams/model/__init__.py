@@ -1,1 +1,1 @@
-"""What memsieve speaks of: identities, vectors, policies, verdicts, and the ports to the world."""
+"""The domain: identities, vectors, policies, verdicts, and the ports to the outside."""

@@ -51,9 +51,9 @@ def publish(
 ) -> None:
     """Publish the rows of files as events.
 
-    Rows are read as `run` reads them, columns guessed, too; with --turns as `extract` does.
-    Publishing a file again is harmless: its events keep their ids, and the services ignore what
-    they have decided.
+    Rows are read as by `run`, which detects columns, or with --turns as by `extract`. Publishing a
+    file again is harmless: its events keep their ids, and the services ignore events that they have
+    decided on.
     """
     settings = options.load(config, kafka__bootstrap=kafka)
     template = rows.turns_scope(scope) if turns else None

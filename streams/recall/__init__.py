@@ -1,1 +1,1 @@
-"""What an agent is reminded of, and searches without repeats."""
+"""Memories for a prompt, and searches without repeats."""

@@ -45,7 +45,9 @@ def search(
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", min=1, max=LIMIT_MAX, help=f"Entries at most. [{LIMIT}]"),
+        typer.Option(
+            "--limit", min=1, max=LIMIT_MAX, help=f"The largest number of entries. [{LIMIT}]"
+        ),
     ] = None,
     threshold: Annotated[
         float | None,
@@ -94,19 +96,21 @@ def search(
         bool,
         typer.Option(
             "--patterns",
-            help=f"With --across: what {SCOPES_MIN} or more of them say in nearly the same words.",
+            help=f"With --across: what {SCOPES_MIN} or more of them state in similar words.",
         ),
     ] = False,
     budget: Annotated[
         int | None,
-        typer.Option("--budget", min=1, help=f"With --block: its tokens at most. [{BUDGET}]"),
+        typer.Option(
+            "--budget", min=1, help=f"With --block: its largest number of tokens. [{BUDGET}]"
+        ),
     ] = None,
     lasting: Annotated[
         int | None,
         typer.Option(
             "--lasting",
             min=0,
-            help=f"With --block: how many core and permanent memories, and dangers. [{LASTING_MAX}]",
+            help=f"With --block: how many lasting memories and dangers. [{LASTING_MAX}]",
         ),
     ] = None,
     recent: Annotated[
@@ -114,7 +118,7 @@ def search(
         typer.Option(
             "--recent",
             min=0,
-            help=f"With --block: how many of the others, the newest. [{RECENT_MAX}]",
+            help=f"With --block: how many of the other memories, the newest. [{RECENT_MAX}]",
         ),
     ] = None,
     store: options.Store = None,

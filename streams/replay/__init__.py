@@ -1,1 +1,1 @@
-"""Events decided once more, and copies built anew, from the log."""
+"""Decides on a log's events again, and rebuilds copies from it."""

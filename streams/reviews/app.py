@@ -146,4 +146,4 @@ def _read(record: Record) -> Review:
     try:
         return REVIEW.decode(record.value or b"")
     except Unreadable as error:
-        raise Fatal(f"{record.place} is no review: {error}") from error
+        raise Fatal(f"{record.place} is not a review: {error}") from error

@@ -1,4 +1,4 @@
-"""`memsieve reviews`: pairs that no judge could settle, looked at, answered, taken as labels."""
+"""`memsieve reviews`: shows, answers and exports the pairs that no judge could settle."""
 
 import asyncio
 import json

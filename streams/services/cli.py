@@ -28,7 +28,7 @@ def deduplicator(
 ) -> None:
     """Decide on events and publish the decisions, until stopped.
 
-    Start as many as there are partitions; they share the work. Needs index.kind = qdrant.
+    Start up to one per partition; they share the work. Needs index.kind = qdrant.
     """
     _run("deduplicator", kafka, port, config, policy=policy)
 
@@ -52,8 +52,8 @@ def extractor(
 ) -> None:
     """Extract events from turns and publish them, until stopped.
 
-    As `extract` does with files. With a language model it needs index.kind = qdrant, since the
-    model is to see the memories that are there.
+    Works as `extract` does with files. With a language model it needs index.kind = qdrant, because
+    the model must see the existing memories.
     """
     _run("extractor", kafka, port, config, extracts=True, extraction__llm=llm or None)
 
@@ -67,7 +67,7 @@ def consolidator(
 ) -> None:
     """Consolidate the scopes that are due, until stopped.
 
-    As `consolidate` does. One is enough. It needs the policy of the deduplicators.
+    Works as `consolidate` does. Run only one, with the policy of the deduplicators.
     """
     require("kafka", "a service")
     from streams.services.app.consolidator import Consolidator  # noqa: PLC0415
@@ -85,17 +85,17 @@ def serve(
     policy: options.Policy = None,
     store: options.Store = None,
     extract: Annotated[
-        bool, typer.Option("--extract", help="Take events from turns, too, as extractor does.")
+        bool, typer.Option("--extract", help="Also extract events from turns, as `extractor` does.")
     ] = False,
     llm: Llm = False,
     config: options.Config = None,
 ) -> None:
     """Decide and apply in one process, for small installations.
 
-    With index.kind edge or exact start only one: each would have an index of its own.
+    With index.kind edge or exact, start only one: each process would have an index of its own.
     """
     if llm and not extract:
-        raise options.UsageError("--llm is for turns: give --extract, too")
+        raise options.UsageError("--llm is for turns: give --extract too")
     flags = {"policy": policy, "store": store, "extraction__llm": llm or None}
     _run("serve", kafka, port, config, extracts=extract, **flags)
 

@@ -329,7 +329,7 @@ def _meaning(path: Path, error: sqlite3.Error) -> Exception:
         "SQLITE_FULL": "the disk is full: free some space and run again",
         "SQLITE_READONLY": "it cannot be written: check its permissions",
         "SQLITE_CANTOPEN": "it cannot be opened: check that its directory is there and writable",
-        "SQLITE_NOTADB": f"it is no database: name another file, or, if memsieve wrote it, {_ANEW}",
+        "SQLITE_NOTADB": f"it is not a database: name another file, or, if memsieve wrote it, {_ANEW}",
         "SQLITE_CORRUPT": f"it is damaged: {_ANEW}",
         "SQLITE_IOERR": "the disk reports an error: check it and run again",
     }

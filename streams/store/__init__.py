@@ -1,1 +1,1 @@
-"""A log with its memories, opened: settings, policies, the embedded process, and the one way to read and ask."""
+"""An open log with its memories: settings, policies, the embedded process, the clients."""

@@ -1,1 +1,1 @@
-"""A log and its copies, audited."""
+"""Audits a log and its copies."""

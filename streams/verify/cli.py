@@ -1,4 +1,4 @@
-"""`memsieve check`: whether all is in order, and with --full whether every record is."""
+"""`memsieve check`: whether everything is in order; with --full, every record."""
 
 import asyncio
 from collections.abc import Generator
@@ -22,7 +22,7 @@ CODE = 8
 def check(
     *,
     full: Annotated[
-        bool, typer.Option("--full", help="Audit every record; exit code 8 where one is wrong.")
+        bool, typer.Option("--full", help="Audit every record; exit with code 8 if one is wrong.")
     ] = False,
     store: options.Store = None,
     kafka: options.Kafka = None,
@@ -31,8 +31,8 @@ def check(
 ) -> None:
     """Check model, policy, log and index, and suggest remedies.
 
-    With --full a store or a cluster is audited record by record, and nothing is changed: every
-    decision is read and added up, and compared with the events, the dead letters, the index and the
+    With --full, audits a store or a cluster record by record, without changing anything: adds up
+    all decisions, and compares the result with the events, the dead letters, the index and the
     sinks.
     """
     source = options.source(config, store, kafka)

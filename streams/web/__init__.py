@@ -1,1 +1,1 @@
-"""The page for people: what is in doubt is settled, what is kept and decided is explored."""
+"""The web page, on which people answer reviews, and explore memories and decisions."""

@@ -1,4 +1,4 @@
-"""`memsieve service web`: the page to review and explore."""
+"""`memsieve service web`: serves the web page."""
 
 import asyncio
 from pathlib import Path
@@ -32,7 +32,7 @@ def web(
 ) -> None:
     """Serve the web pages to review and explore, until stopped.
 
-    Over an embedded store it is the one process that writes it. With --kafka it publishes the
+    With --store, this is the one process that writes the store. With --kafka, it publishes the
     answers, and the services decide. Needs memsieve[web].
     """
     require("web", "the page")

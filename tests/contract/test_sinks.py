@@ -804,7 +804,7 @@ class TestSqliteSink:
     @pytest.mark.parametrize("content", [b"no database\n" * 999, b"\xff" * 9999])
     def test_says_that_a_file_is_no_database(self, path: Path, content: bytes) -> None:
         path.write_bytes(content)
-        with refused("it is no database: name another file", path):
+        with refused("it is not a database: name another file", path):
             SqliteSink(path)
         assert path.read_bytes() == content
 

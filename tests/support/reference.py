@@ -39,8 +39,8 @@ def metrics() -> str:
     parts = [_HEAD, "# Metrics"]
     for part, found in exposed.metrics().items():
         told_by = ", ".join(f"`service {command}`" for command in exposed.TOLD_BY[part])
-        parts += ["", f"## {part}", "", f"Told by {told_by}.", ""]
-        parts += ["| metric | type | labels | what it tells |", "|---|---|---|---|"]
+        parts += ["", f"## {part}", "", f"Exposed by {told_by}.", ""]
+        parts += ["| metric | type | labels | meaning |", "|---|---|---|---|"]
         parts += [
             f"| `{one.shown}` | {one.kind} | {', '.join(one.labels)} | {one.what} |"
             for one in found

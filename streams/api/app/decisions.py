@@ -40,7 +40,7 @@ def _add_events(app: FastAPI, desk: Desk) -> None:
         responses=responses(409),
     )
     async def publish(published: Published, request: Request) -> Accepted:
-        """Publish what was learnt. An event that comes again, with its id, is ignored."""
+        """Publish events. An event with a known id is ignored."""
         made = [
             desk.event(request, one, f"events[{at}]") for at, one in enumerate(published.events)
         ]
@@ -63,7 +63,7 @@ def _add_decisions(app: FastAPI, desk: Desk) -> None:
     async def undo(
         decision_id: DecisionName, request: Request, noted: Noted | None = None
     ) -> Undone:
-        """Take a decision back, with what rests on it; an undo can be undone as well."""
+        """Undo a decision, and those that depend on it; an undo can be undone too."""
         await desk.decision(request, "write", decision_id)
         note = (noted or Noted()).note
         done = await life.undo(decision_id, desk.author(request), note)
@@ -96,7 +96,7 @@ def _add_reviews(app: FastAPI, desk: Desk) -> None:
         responses=responses(404, 409, 501),
     )
     async def answer(review_id: Label, settling: Settling, request: Request) -> Changes:
-        """Settle a question: one memory stands for both, the newer one stands, or both are kept."""
+        """Answer a question: one memory stands for both, the newer one stands, or both are kept."""
         question = await desk.question(request, "write", review_id)
         author = desk.author(request)
         told = await life.answer(question, settling.verdict, author, settling.note)

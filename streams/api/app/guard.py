@@ -1,4 +1,4 @@
-"""Stands before an app: who asks, how often, how much at once, and how long a body is."""
+"""Checks in front of an app: token, request rate, concurrency and body size."""
 
 import asyncio
 import time

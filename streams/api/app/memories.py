@@ -51,13 +51,13 @@ def _add_adding(app: FastAPI, desk: Desk) -> None:
 
     @app.post("/v1/memories", summary="Add one", responses=_accepted(Outcome) | responses(409))
     async def add(fresh: Fresh, request: Request, response: Response) -> Outcome:
-        """Add what was learnt; the answer says what was decided, why, and which memory says it."""
+        """Add a memory; the answer has the decision, its reason and the resulting memory."""
         [told] = await life.add([desk.event(request, fresh)])
         return _one(told, response)
 
     @app.post("/v1/memories/batch", summary="Add many")
     async def add_many(given: Batch, request: Request) -> Results:
-        """Add many, each with its own status; a refused one does not affect the others."""
+        """Add many memories, each with its own status; a refused one does not affect the others."""
         events = [_checked(desk, request, at, one) for at, one in enumerate(given.memories)]
         fit = [event for event in events if isinstance(event, Remember)]
         told = iter(await life.add(fit) if fit else [])
@@ -74,14 +74,14 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
 
     @app.get("/v1/memories", summary="List a scope")
     async def memories(asked: Annotated[Listed, Query()], request: Request) -> Memories:
-        """List the memories of a scope, the oldest first, part by part."""
+        """List the memories of a scope, oldest first, page by page."""
         desk.permit(request, "read", asked.scope, "scope")
         part = await life.listed(asked.scope, asked.limit, asked.after, retired=asked.retired)
         return Memories(memories=tuple(part.memories), after=part.after)
 
     @app.post("/v1/memories/search", summary="Search a scope")
     async def search(asked: Search, request: Request) -> SearchResult:
-        """Return what is nearest to the query; memories that are one fact come as one entry."""
+        """Return the memories nearest to the query; memories of one fact come as one entry."""
         desk.permit(request, "read", asked.scope, "scope")
         return await life.loading.search(asked)
 
@@ -97,7 +97,7 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
         responses=responses(404),
     )
     async def deduplicate(given: Given, request: Request) -> Grouping:
-        """Group memories of the scope, or texts that are stored nowhere. Nothing is changed."""
+        """Group memories of the scope, or any texts, by fact. Nothing is changed or stored."""
         desk.permit(request, "read", given.scope, "scope")
         try:
             return await life.loading.deduplicate(given)
@@ -111,9 +111,9 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
 
     @app.get(_ONE, summary="Get one", responses=responses(404, 410))
     async def get(memory_id: MemoryName, request: Request) -> KeptMemory:
-        """Return a memory, also one that was retired: it says by what, when and why.
+        """Return a memory, even if it was retired: it then says by what, when and why.
 
-        `conflicts` are the live memories that say otherwise.
+        `conflicts` are the live memories that contradict it.
         """
         return await life.kept(await desk.memory(request, "read", memory_id))
 
@@ -133,7 +133,7 @@ def _add_one(app: FastAPI, desk: Desk) -> None:
     async def update(
         memory_id: MemoryName, correction: Correction, request: Request, response: Response
     ) -> Changes:
-        """Let a new text take a memory's place; the old one is retired, and keeps its text.
+        """Replace a memory by one with a new text; the old one is retired, and keeps its text.
 
         The new memory has its own id. To reverse the change, undo the first of the decisions.
         """
@@ -176,7 +176,7 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
     async def retire(
         memory_id: MemoryName, request: Request, response: Response, why: Retiring | None = None
     ) -> Changes:
-        """End a memory, and none takes its place. Nothing is deleted: an undo brings it back."""
+        """Retire a memory without a successor. Nothing is deleted: an undo restores it."""
         memory = await desk.memory(request, "write", memory_id)
         asked = why or Retiring()
         told = await life.retire(memory, desk.author(request), asked.note, asked.reason)

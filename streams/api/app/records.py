@@ -46,9 +46,9 @@ Note = Annotated[str, Field(max_length=2_000)]
 
 
 class Fresh(Remember):
-    """Something was learnt. Without `event_id` it gets one, without `occurred_at` it is now.
+    """A new memory. `event_id` defaults to a new id, `occurred_at` to now.
 
-    Sent again with its id it is ignored. The other fields are those of the event `remember`.
+    Sent again with its id, it is ignored. The other fields are those of the event `remember`.
     """
 
     model_config = ConfigDict(json_schema_extra=None)
@@ -64,13 +64,13 @@ class Published(Record):
 
 
 class Accepted(Record):
-    """The events that are in the log, by their ids; what becomes of them is decided in its order."""
+    """The ids of the events that are now in the log, where they will be decided on in order."""
 
     event_ids: tuple[EventName, ...]
 
 
 class Batch(Record):
-    """Many things that were learnt, each looked at by itself."""
+    """Many new memories, each handled by itself."""
 
     memories: Annotated[
         tuple[SkipValidation[Fresh], ...], Field(min_length=1, max_length=BATCH_EVENTS)
@@ -78,7 +78,7 @@ class Batch(Record):
 
 
 class Correction(Record):
-    """What a memory is to say from now on; a field that is left out stays as it is."""
+    """The new text of a memory; an omitted field keeps its value."""
 
     text: Text
     event_id: EventName | None = None
@@ -118,7 +118,7 @@ class Recall(AskedToRecall):
 
 
 class Noted(Record):
-    """Why it is asked for; it is kept with the decision."""
+    """The reason for a request; it is kept with the decision."""
 
     note: Note = ""
 
@@ -130,7 +130,7 @@ class Retiring(Noted):
 
 
 class Settling(Noted):
-    """What the newer memory of a question is to the older one."""
+    """The newer memory's relation to the older one of a question."""
 
     verdict: Literal["same", "refines", "refined-by", "contradicts", "distinct"]
 
@@ -173,7 +173,7 @@ class Outcome(Record):
 
 
 class Problem(Record):
-    """An error, as RFC 9457 has it; `field` names what of the request is wrong."""
+    """An error, as RFC 9457 defines it; `field` names the part of the request at fault."""
 
     type: str = "about:blank"
     title: str
@@ -183,7 +183,7 @@ class Problem(Record):
 
 
 class Result(Record):
-    """What became of one of several: its status, and the outcome or the problem."""
+    """The result of one of several: its status, and the outcome or the problem."""
 
     status: int
     outcome: Outcome | None = None
@@ -191,7 +191,7 @@ class Result(Record):
 
 
 class Results(Record):
-    """One for each that was sent, in their order."""
+    """The results, in the order of the request."""
 
     results: tuple[Result, ...]
 
@@ -224,7 +224,7 @@ class Forgotten(Changes):
 
 
 class Memories(Record):
-    """Memories of a scope, the oldest first; there are more where `after` is given."""
+    """Memories of a scope, oldest first; if `after` is given, there are more."""
 
     memories: tuple[KeptMemory, ...]
     after: str | None
@@ -249,7 +249,7 @@ class Explained(Outcome):
 
 
 class VersionTold(Record):
-    """A version of a memory: who made it, why, and what it has made different."""
+    """A version of a memory: its author, its reason, and the differences."""
 
     version: Count
     happened_at: Moment
@@ -264,14 +264,14 @@ class VersionTold(Record):
 
 
 class AncestorTold(Record):
-    """A memory in whose place this one stands, `steps` before it."""
+    """A memory that this one replaced, `steps` before it."""
 
     steps: Count
     memory: Memory
 
 
 class Life(Record):
-    """A memory's life: its versions, what it stands for, and what stands for it, nearest first."""
+    """The history of a memory: its versions, its ancestors and its successors, nearest first."""
 
     memory: Memory
     versions: tuple[VersionTold, ...]

@@ -1,4 +1,4 @@
-"""An app over HTTP as a process: over a store that it writes itself, or beside the services on Kafka."""
+"""Serves an app over HTTP, on a store that this process writes, or next to services on Kafka."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

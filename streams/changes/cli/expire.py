@@ -1,4 +1,4 @@
-"""`memsieve memory expire`: memories whose time is over by the policy end."""
+"""`memsieve memory expire`: retires memories that have expired under the policy."""
 
 import asyncio
 from collections import Counter
@@ -44,9 +44,9 @@ def expire(
 ) -> None:
     """Retire memories that have expired under the policy.
 
-    A store decides at once, a cluster's services when their turn comes. What was seen again by
-    then, or is pinned, goes on. Nothing is deleted: memsieve undo brings back what ended. Without
-    a table [expiry] nothing ends.
+    A store decides at once, a cluster when its services reach the request. Memories that are
+    pinned, or seen again by then, stay. Nothing is deleted: memsieve undo restores them. Without a
+    table [expiry] in the policy, no memory expires.
     """
     source = options.source(config, store, kafka, policy=policy)
     now = SystemClock().now()

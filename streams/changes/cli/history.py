@@ -1,4 +1,4 @@
-"""`memsieve memory history`: a memory's life, version by version, and where it came from and went."""
+"""`memsieve memory history`: a memory's versions, its origins and its successors."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`memsieve memory pin`, `unpin`, `retire`, `rate`: changes of memories that people ask for by name."""
+"""`memsieve memory pin`, `unpin`, `retire`, `rate`: requests to change a memory."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -82,9 +82,9 @@ def retire(
     wait: options.Wait = options.WAIT_SECONDS,
     as_json: options.AsJson = False,
 ) -> None:
-    """Retire memories without replacing them. Nothing is deleted: memsieve undo brings them back.
+    """Retire memories without replacing them. Nothing is deleted: memsieve undo restores them.
 
-    Pinned ones stay, and those that change before their turn comes.
+    Pinned memories stay, and so do memories that change before the request is decided on.
     """
     if reason not in _REASONS:
         raise options.UsageError(f"--reason {reason}: write {', '.join(_REASONS)}")

@@ -1,4 +1,4 @@
-"""`memsieve memory sessions`: what deciding came to in each session of an agent, and how one ends."""
+"""`memsieve memory sessions`: the decisions of each session of an agent, and the end of one."""
 
 import asyncio
 from typing import Annotated
@@ -29,8 +29,8 @@ def list_(
 ) -> None:
     """List the sessions with what each added, the newest last.
 
-    With --json each is a record for an agent's own log of episodes. Decisions have no clock: how
-    long deciding took, `run --metrics` tells.
+    With --json, each line is a record for an agent's own log of episodes. For the time that
+    deciding took, see `run --metrics`.
     """
     found = asyncio.run(_sessions(options.to_read(config, store, kafka, as_json=as_json), scope))
     wanted = options.limit_of(limit, as_json=as_json)
@@ -51,7 +51,9 @@ def list_(
 
 
 def end(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="Its name, as in the events.")],
+    session: Annotated[
+        str, typer.Argument(metavar="SESSION", help="The session's name, as in the events.")
+    ],
     *,
     store: options.Store = None,
     kafka: options.Kafka = None,
@@ -64,8 +66,9 @@ def end(
 ) -> None:
     """End a session: retire the ephemeral memories that it alone saw.
 
-    A store decides at once, a cluster's services when their turn comes. What has changed by then,
-    or is pinned, stays. Given again, the command ends what has come since.
+    A store decides at once, a cluster when its services reach the request. Memories that are
+    pinned, or have changed by then, stay. Running the command again ends newer memories of the
+    session.
     """
     source = options.source(config, store, kafka, policy=policy)
     who = author_of(source.settings, author)

@@ -1,4 +1,4 @@
-"""`memsieve undo`: a decision is taken back, with what rests on it."""
+"""`memsieve undo`: reverses a decision, and the decisions that depend on it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -91,7 +91,7 @@ class _Told:
         for one in plan.resting:
             yield f"with   {_in_a_line(one)}"
             if one in plan.unsettled:
-                yield "       never requeued: look at it"
+                yield "       not repeated: check it"
         for before, after in plan.memories:
             yield f"memory {after.id} {_becomes(before, after)}"
             yield f"       {quoted(after.text, _TEXT_WIDTH)}"

@@ -1,4 +1,4 @@
-"""Proposals to join memories, each of which is decided on only once where that can be looked up."""
+"""Proposals to join memories; each is decided on only once if that can be looked up."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

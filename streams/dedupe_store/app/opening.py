@@ -1,4 +1,4 @@
-"""Another program's collections, opened."""
+"""Opens another program's collections."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

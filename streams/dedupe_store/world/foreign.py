@@ -89,7 +89,7 @@ async def of_server(client: AsyncQdrantClient, url: str) -> AsyncGenerator[Colle
 async def of_directory(path: Path) -> AsyncGenerator[Collections]:
     """Open a copy of a local directory of Qdrant's Python client: opening it writes into it."""
     if not (path / "meta.json").is_file():
-        raise NoStore(f"{path} is no directory of Qdrant's Python client: meta.json is missing")
+        raise NoStore(f"{path} is not a directory of Qdrant's Python client: meta.json is missing")
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # with many points it warns that a server is faster
         copy = Path(scratch) / "copy"

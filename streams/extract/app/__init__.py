@@ -1,1 +1,1 @@
-"""It put together: opens what it needs, and runs it."""
+"""Opens what the slice needs, and runs it."""

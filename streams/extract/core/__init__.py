@@ -1,1 +1,1 @@
-"""Its rules: nothing but their arguments."""
+"""The rules of the slice: they need only their arguments."""

@@ -52,6 +52,6 @@ def _write(directory: Path, name: str, lines: Iterable[bytes]) -> None:
         with (directory / name).open("xb") as file:
             file.writelines(line + b"\n" for line in lines)
     except FileExistsError as error:
-        raise Unusable(f"{directory / name} is there already: name another --out") from error
+        raise Unusable(f"{directory / name} already exists: name another --out") from error
     except OSError as error:
         raise Unusable(f"{directory / name} cannot be written: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""Forgetting: what must go is planned from the log, requested, and removed from every copy."""
+"""Forgetting: plans from the log what to erase, requests it, and removes it from every copy."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager

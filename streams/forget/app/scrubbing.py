@@ -99,7 +99,7 @@ async def _drop(log: LocalBroker, found: Sequence[Record]) -> None:
 def _letter(record: Record) -> DeadLetter:
     letter = DEAD_LETTER.decode(record.value or b"")
     if not isinstance(letter, DeadLetter):
-        raise TypeError(f"{record.place} is no dead letter")
+        raise TypeError(f"{record.place} is not a dead letter")
     return letter
 
 

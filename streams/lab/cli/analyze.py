@@ -1,4 +1,4 @@
-"""`memsieve store analyze`: how much of a store or a file says the same, and whether it is healthy."""
+"""`memsieve store analyze`: how redundant a store or file is, and whether it is healthy."""
 
 import asyncio
 import time
@@ -33,8 +33,9 @@ def analyze(
 ) -> None:
     """Count near-duplicates, and show how a store has grown.
 
-    Of a store also: what deduplication has removed, overall and where it was most (5 to 20 % is
-    usual, over 50 % is too much), and whether a live memory stands for each retired one.
+    For a store, also shows what deduplication has removed, in all and in the scopes with the most
+    removals (5 to 20 % is usual, over 50 % is too much), and whether a live memory stands for each
+    superseded one.
     """
     settings = options.load(config, embedder__model=model)
     started = time.perf_counter()

@@ -50,8 +50,9 @@ def calibrate(
 ) -> None:
     """Fit the thresholds of a policy to labelled rows.
 
-    On one half of the pairs the upper end of the 95 % interval of facts hidden stays within the
-    wanted rate; what the other half gives is told, too. The other rules are those of --policy.
+    The thresholds are fitted on one half of the pairs, so that the upper end of the 95 % interval
+    of hidden facts stays within the given rate; the result on the other half is printed too. All
+    other rules are those of --policy.
     """
     settings = options.load(config, policy=policy, embedder__model=model)
     base = policies.load(settings.policy)

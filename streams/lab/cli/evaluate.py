@@ -1,4 +1,4 @@
-"""`memsieve policy evaluate`: how well a policy decides on rows whose truth is known."""
+"""`memsieve policy evaluate`: how well a policy decides on labelled rows."""
 
 import asyncio
 import json
@@ -55,9 +55,9 @@ def evaluate(
     """Measure a policy on labelled rows, compared with a cosine threshold.
 
     A row is a pair: a (new) and b (stored), texts or events, with a label: 1 (the same fact), 0
-    (two facts), null (skipped), or same, refines, refined-by, contradicts, distinct. Or it is of a
-    stream: text and cluster, the rows of a cluster stating one fact. set and kind group the rows.
-    Everything is decided as `run` does it, in memory.
+    (two facts), null (skipped), or same, refines, refined-by, contradicts, distinct. Or a row
+    belongs to a stream: it has a text and a cluster, and the rows of a cluster state one fact. set
+    and kind group the rows. Everything is decided as by `run`, in memory.
     """
     settings = options.load(config, policy=policy, embedder__model=model)
     chosen = policies.load(settings.policy)

@@ -1,4 +1,4 @@
-"""`memsieve try`: what each preset would make of a file, and which of them agrees with a person."""
+"""`memsieve try`: how each preset decides on a file, and which one agrees with a person."""
 
 import asyncio
 import json
@@ -64,24 +64,26 @@ def try_(
         list[str] | None,
         typer.Option(
             "--policy",
-            help="A policy to try; once for each. [careful, default, thorough, and yours]",
+            help="A policy to try; repeat for each. [careful, default, thorough, and yours]",
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Stop after so many rows.")] = _LIMIT,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="Stop after this many rows.")
+    ] = _LIMIT,
     ask: Annotated[
         bool | None,
         typer.Option("--ask/--no-ask", help="Ask about ten borderline pairs. [on a terminal]"),
     ] = None,
     answers: Annotated[
         Path | None,
-        typer.Option("--answers", metavar="FILE", help="Labelled pairs: answers given before."),
+        typer.Option("--answers", metavar="FILE", help="Labelled pairs with earlier answers."),
     ] = None,
     save_answers: Annotated[
         Path | None,
         typer.Option(
             "--save-answers",
             metavar="FILE",
-            help="Append the answers as labelled pairs; where nobody is asked, the questions.",
+            help="Append the answers as labelled pairs, or without --ask the questions.",
         ),
     ] = None,
     model: options.Model = None,

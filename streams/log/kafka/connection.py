@@ -115,7 +115,7 @@ class Connection:
             except OSError as error:
                 raise Unusable(
                     f"kafka.cert_file {self.cert_file} cannot be used with its key: {error}; check "
-                    "kafka.key_file and kafka.key_password, too"
+                    "kafka.key_file and kafka.key_password too"
                 ) from error
         return context
 

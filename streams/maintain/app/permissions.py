@@ -1,4 +1,4 @@
-"""What each process may do in the Kafka cluster, from the topics that it reads and writes."""
+"""The permissions of each process on Kafka, from the topics that it reads and writes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

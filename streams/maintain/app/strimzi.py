@@ -43,7 +43,7 @@ def users(
     for name in permissions:
         if _NAME.fullmatch(name) is None:
             raise UsageError(
-                f"--user: {name} is no name of a Kubernetes resource: a-z, 0-9, - and ."
+                f"--user: {name} is not a valid name of a Kubernetes resource: a-z, 0-9, - and ."
             )
     return [
         _resource(

@@ -1,4 +1,4 @@
-"""`memsieve service topics acls`: what each process may do in the cluster."""
+"""`memsieve service topics acls`: the permissions that each process needs."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ def acls(
         Format,
         typer.Option(
             "--format",
-            help="kafka-acls: the arguments of one call a line. strimzi: KafkaTopics and KafkaUsers.",
+            help="kafka-acls: one line of arguments per call. strimzi: KafkaTopics and KafkaUsers.",
         ),
     ] = Format.TEXT,
     cluster: Annotated[
@@ -58,8 +58,9 @@ def acls(
 ) -> None:
     """List each process's permissions, also for kafka-acls, Strimzi.
 
-    `api` is also for `service web`; `operator` for all other commands on a cluster, and `topics
-    create`. Asks no cluster: the names follow from kafka.prefix and kafka.run.
+    `api` is also for `service web`; `operator` is for all other commands on a cluster, including
+    `topics create`. The command contacts no cluster: kafka.prefix and kafka.run determine the
+    names.
     """
     require("kafka", "a Kafka cluster")
     from streams.maintain.app import strimzi  # noqa: PLC0415 - Kafka's libraries take a second
@@ -88,7 +89,7 @@ def acls(
 def _wanted(processes: Sequence[str]) -> set[str]:
     known = [one.name for one in PROCESSES]
     if unknown := sorted({*processes} - {*known}):
-        raise UsageError(f"{unknown[0]} is no process; known: {', '.join(known)}")
+        raise UsageError(f"{unknown[0]} is not a process; known: {', '.join(known)}")
     return {*processes} or {*known}
 
 

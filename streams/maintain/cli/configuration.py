@@ -1,4 +1,4 @@
-"""`memsieve service settings`: what the settings are, and whether they can be used."""
+"""`memsieve service settings`: shows and checks the settings."""
 
 from streams.store.app import policies, settings
 from streams.store.cli import options

@@ -19,7 +19,7 @@ def install(
 ) -> None:
     """Fetch and check the embedding model; print its directory.
 
-    Done on first use, too.
+    Commands that need the model do this on first use.
     """
     settings = options.load(config, embedder__model=model)
     path = wiring.install_model(settings.embedder, note, force=force)

@@ -1,4 +1,4 @@
-"""`memsieve store optimize`: graphs for large scopes, so that their searches stay quick."""
+"""`memsieve store optimize`: graphs that speed up searches in large scopes."""
 
 import asyncio
 from dataclasses import asdict
@@ -16,8 +16,8 @@ def optimize(
 ) -> None:
     """Build search graphs for the large scopes of a store.
 
-    Without them a search looks at each memory of its scope. Takes some minutes for a scope of
-    100,000; nothing else can use the store meanwhile.
+    Without a graph, a search scans each memory of its scope. Building takes some minutes for a
+    scope of 100,000; nothing else can use the store meanwhile.
     """
     settings = options.load(config, store=store)
     note("building graphs for scopes of about 7,000 memories or more; this may take minutes")

@@ -38,7 +38,7 @@ def create(
 ) -> None:
     """Create missing topics, and check those that exist.
 
-    The number of partitions is chosen once: a scope's partition follows from it.
+    The number of partitions cannot be changed later, because it determines each scope's partition.
     """
     require("kafka", "a Kafka cluster")
     from streams.log.kafka import topics  # noqa: PLC0415 - Kafka's libraries take a second

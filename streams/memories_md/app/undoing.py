@@ -79,13 +79,15 @@ def _read(file: MemoriesFile) -> _Undo:
     path = file.beside(UNDO)
     name = path.name
     if not path.is_file():
-        raise Unusable(f"{name} is not there: {file.path} was not cleaned, or that was undone")
+        raise Unusable(
+            f"{name} does not exist: {file.path} was not cleaned, or the cleaning was undone"
+        )
     try:
         with meanings(path):
             undo = _Undo.model_validate_json(path.read_bytes())
     except ValidationError as error:
         raise Unusable(
-            f"{name} is no undo file; put one of {_backups(file)} back by hand"
+            f"{name} is not an undo file; put one of {_backups(file)} back by hand"
         ) from error
     if _sum(undo.before) != undo.before_sha256:
         raise Unusable(f"{name} is damaged; put one of {_backups(file)} back by hand")

@@ -1,1 +1,1 @@
-"""Its commands: they parse, and print."""
+"""The commands of the slice: they parse and print."""

@@ -1,4 +1,4 @@
-"""`memsieve dedupe FILE.md`: a Memories.md freed of what says the same, and of damaged supersession."""
+"""`memsieve dedupe FILE.md`: finds duplicates in a Memories.md, and repairs supersession."""
 
 import asyncio
 from pathlib import Path

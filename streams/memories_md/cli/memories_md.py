@@ -1,4 +1,4 @@
-"""`memsieve memories-md import` and `memsieve memories-md export`: a Memories.md in, and out."""
+"""`memsieve memories-md import` and `memsieve memories-md export`."""
 
 import asyncio
 import time
@@ -104,7 +104,7 @@ def export_md(
     store: options.Store = None,
     kafka: options.Kafka = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would become of the file.")
+        bool, typer.Option("--dry-run", help="Only show how the file would change.")
     ] = False,
     config: options.Config = None,
     as_json: options.AsJson = False,

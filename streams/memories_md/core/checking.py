@@ -74,7 +74,7 @@ def _of_part(part: Part, *, located: bool, tallied: bool) -> Iterator[str]:
             )
         case Other(kind="malformed"):
             yield (
-                f"{_quoted(part.written)} is no header of an entry; "
+                f"{_quoted(part.written)} is not a header of an entry; "
                 "write **[CATEGORY] Title** *(Ep1, T25, +0)*"
             )
         case Other(kind="note") if located:

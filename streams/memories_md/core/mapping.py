@@ -96,7 +96,7 @@ def entry_parts(memory: Memory) -> tuple[Location, Header, Meta, str]:
     number = location_id(memory.scope)
     if number is None:
         raise ValueError(
-            f"scope {memory.scope} is no location; its last part has to be a whole number"
+            f"scope {memory.scope} is not a location; its last part has to be a whole number"
         )
     name = memory.metadata.get(LOCATION_NAME)
     location = Location(number, name.strip() if isinstance(name, str) else "")

@@ -63,7 +63,7 @@ def repaired(document: Document, found: Sequence[Damage]) -> tuple[Document, tup
         try:
             document = _mended(document, damage)
         except ValueError as error:
-            refused.append(Problem(damage.found.line, f"{damage.why}; not mended: {error}"))
+            refused.append(Problem(damage.found.line, f"{damage.why}; not repaired: {error}"))
     return document, tuple(refused)
 
 

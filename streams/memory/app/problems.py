@@ -1,4 +1,4 @@
-"""What is wrong with a record that somebody gave: the field, and one line that says it."""
+"""The problem with an invalid record: its field, and a one-line message."""
 
 from collections.abc import Iterable
 

@@ -201,7 +201,7 @@ def _require_begun_as(into: Path, wanted: Begun) -> None:
     if found != wanted:
         differing = [name for name, value in asdict(wanted).items() if asdict(found)[name] != value]
         raise InvalidSettings(
-            f"{into} was begun with another {' and '.join(differing)}: give the same command "
+            f"{into} was started with another {' and '.join(differing)}: give the same command "
             "again, or another --into"
         )
 

@@ -1,4 +1,4 @@
-"""Differences between two ways of deciding, as people and programs get them."""
+"""Prints the differences between two sets of decisions, for people and programs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`memsieve store replay`: the index built anew, and events decided anew, from the log."""
+"""`memsieve store replay`: rebuilds the index, or decides again, from the log."""
 
 import asyncio
 import signal
@@ -37,8 +37,8 @@ def rematerialise(
 ) -> None:
     """Rebuild the index from the decisions, and swap it in.
 
-    Interrupted, it goes on when the command is given again. With --sqlite or --jsonl the memories
-    are written there instead, with --to as they were then.
+    If interrupted, run the command again to continue. With --sqlite or --jsonl, writes the memories
+    there instead; with --to, as they were at that time.
     """
     source = options.source(config, store, kafka)
     wanted = SinkSettings(sqlite=sqlite, jsonl=jsonl)
@@ -67,7 +67,9 @@ def redecide(
     model: options.Model = None,
     into: Annotated[
         Path | None,
-        typer.Option("--into", help="A new store for them; an unfinished one is continued."),
+        typer.Option(
+            "--into", help="A new store for the decisions; an unfinished one is continued."
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Write nothing, only show the differences.")
@@ -90,8 +92,8 @@ def redecide(
 ) -> None:
     """Decide again under another policy or model; show what differs.
 
-    What was decided stays as it is: the new decisions and memories lie in a store of their own.
-    What was embedded by the same model is not embedded again.
+    Existing decisions stay as they are: the new decisions and memories are kept in a separate
+    store. Texts that the same model has embedded are not embedded again.
     """
     if dry_run == (into is not None):
         raise options.UsageError("give --into DIR to keep the new decisions, or --dry-run")

@@ -1,4 +1,4 @@
-"""`memsieve policy shadow`: another policy beside the live one, which only tells where it differs."""
+"""`memsieve policy shadow`: reports where another policy would decide differently."""
 
 import asyncio
 import signal
@@ -36,8 +36,8 @@ def shadow(
 ) -> None:
     """Decide alongside a live policy, and report each difference.
 
-    Begins with what comes, on the memories as they are, unless --from names an earlier place.
-    With --json a line for each difference.
+    Starts with the next event, on the memories as they are, unless --from names an earlier place.
+    With --json, prints one line per difference.
     """
     source = options.source(config, store, kafka, policy=policy, embedder__model=model)
     selection = Selection(scope, options.bound("--from", from_))

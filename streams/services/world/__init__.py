@@ -1,1 +1,1 @@
-"""What of it touches a library, a disk or a network."""
+"""The code of the slice that uses a library, a disk or a network."""

@@ -1,4 +1,4 @@
-"""An ASGI app served over HTTP by a process that stops in its own order."""
+"""Serves an ASGI app over HTTP, in a process that controls the order of its shutdown."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""An event that is to be decided on, with all that the decision needs of it."""
+"""An event to decide on, with everything that the decision needs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

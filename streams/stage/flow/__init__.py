@@ -1,1 +1,1 @@
-"""Its steps: they reach the world through ports only."""
+"""The steps of the slice: they use only ports."""

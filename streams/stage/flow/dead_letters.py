@@ -1,4 +1,4 @@
-"""Turns a record that can never succeed into a dead letter with all that came with it."""
+"""Turns a record that can never succeed into a dead letter, with its complete content."""
 
 import base64
 

@@ -219,7 +219,7 @@ def read_decision(record: Record) -> Decision:
         decision = DECISION.decode(record.value or b"", likely=kind)
     except Unreadable as error:
         raise Fatal(
-            f"{record.place} is no decision: {error}; nothing after it can be applied"
+            f"{record.place} is not a decision: {error}; nothing after it can be applied"
         ) from error
     if isinstance(decision, Fence):
         raise Fatal(f"{record.place} is a fence and says it is a decision: the log is damaged")

@@ -1,4 +1,4 @@
-"""Screens events for what must not be kept, before anything is made of them."""
+"""Screens events for content that must not be kept, before any other processing."""
 
 from dataclasses import replace
 from functools import partial
@@ -34,7 +34,8 @@ def screen(item: Received, policy: Policy, screener: Screener | None) -> Receive
     return replace(
         item,
         event=Poison(
-            f"may hold: {kinds}; check it, then requeue it as it is or mended, or drop it", "text"
+            f"may hold: {kinds}; check it, then requeue it unchanged or corrected, or drop it",
+            "text",
         ),
     )
 

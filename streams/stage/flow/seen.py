@@ -1,4 +1,4 @@
-"""What the world knew of a batch's events before the first was decided, and what it says of one."""
+"""What index and log knew of a batch's events before its first decision."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

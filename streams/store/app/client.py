@@ -1,4 +1,4 @@
-"""The port through which events are decided on, whoever decides: a store, a cluster or a dry run."""
+"""The port that has events decided on, by a store, a cluster or a dry run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

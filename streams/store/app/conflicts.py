@@ -1,4 +1,4 @@
-"""What memories are in conflict with, as people and programs get it."""
+"""The conflicts of memories, for people and programs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime

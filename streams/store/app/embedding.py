@@ -102,7 +102,7 @@ def _first(settings: Settings, report: Callable[[str], None]) -> tuple[Settings,
         try:
             return _with(settings, one), wiring.embedder(one, report)
         except (NoModel, Unreachable) as error:
-            report(f"{one.model} cannot be had; trying the next model: {error}")
+            report(f"{one.model} is unavailable; trying the next model: {error}")
     return _with(settings, last), wiring.embedder(last, report)
 
 

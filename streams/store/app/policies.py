@@ -135,7 +135,7 @@ def _changes(name: str, written: str) -> dict[str, Any]:
         changes = tomllib.loads(f"changes = {written}")["changes"]
     except tomllib.TOMLDecodeError as error:
         raise InvalidPolicy(
-            f"policy {name}: {written} is no inline table of TOML ({error}); write keys with their "
+            f"policy {name}: {written} is not an inline TOML table ({error}); write keys with their "
             "values, such as {bands.match = 0.97, judges.chain = []}"
         ) from error
     if own := [key for key in _ITS_OWN if key in changes]:

@@ -1,4 +1,4 @@
-"""The settings of what is done with memories: searching, consolidating, serving, forgetting, extracting."""
+"""The settings of search, consolidation, serving, forgetting and extraction."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -22,8 +22,8 @@ class LoadSettings(Group):
     verify: Literal["built-in", "llm", "none"] = Field(
         default="built-in",
         description=(
-            "Who judges whether two are one fact. llm: the language model or, if unavailable, the "
-            "built-in judge. none: guards only."
+            "What judges whether two memories are one fact. llm: the language model or, if "
+            "unavailable, the built-in judge. none: guards only."
         ),
     )
     lexical_weight: Annotated[float, Field(ge=0, le=1)] = Field(
@@ -149,11 +149,11 @@ class ExtractionSettings(Group):
     )
     response_characters: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default=RESPONSE_CHARACTERS,
-        description="The trigger long-response fires if a world answers more characters.",
+        description="The trigger long-response fires if a world's answer has more characters.",
     )
     llm: bool = Field(
         default=False,
-        description="Let the language model of llm.base_url write memories; else text is copied.",
+        description="Let the language model of llm.base_url write memories; default: copy text.",
     )
     model: str = Field(
         default="", description="The endpoint's name of the model; default: llm.model."

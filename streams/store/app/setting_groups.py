@@ -136,7 +136,7 @@ class KafkaSettings(Group):
         default="",
         description=(
             "The suffix of the names of all topics except memory.events, of groups and of the "
-            "collection: services of another run decide the same events independently."
+            "collection: services of another run decide on the same events independently."
         ),
     )
     tls: bool = Field(default=False, description="Encrypt the connections.")
@@ -297,8 +297,8 @@ class SinkSettings(Group):
     memories_md_world: Scope = Field(
         default=ScopeName("world"),
         description=(
-            "Whose locations a Memories.md holds: location 41 is the scope WORLD/41. What "
-            "memories-md import and export take without --world."
+            "The world of a Memories.md: location 41 is the scope WORLD/41. Also the default of "
+            "--world for memories-md import and export."
         ),
     )
 
@@ -339,7 +339,7 @@ class LoggingSettings(Group):
         description=(
             "A line for each duplicate and each memory replaced by a similar one, and a "
             "warning for each event stored although a memory is related (band log), and for "
-            "each merge without a model's text. info: ids and similarity. debug: each event, too, "
+            "each merge without a model's text. info: ids and similarity. debug: also each event, "
             "with titles, and the time of each batch. Never the text of a memory."
         ),
     )

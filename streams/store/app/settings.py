@@ -78,8 +78,8 @@ class Settings(BaseSettings):
     policy: str = Field(
         default="default",
         description=(
-            "A policy of memsieve or a TOML file, followed by other values for single "
-            "keys, as in `two-threshold {bands.match = 0.97}`."
+            "A preset or a TOML file; other values for single keys may follow, as in "
+            "`two-threshold {bands.match = 0.97}`."
         ),
     )
     embedder: EmbedderSettings = EmbedderSettings()

@@ -1,4 +1,4 @@
-"""A person is asked what two texts are to each other: both side by side, and a key to type."""
+"""Asks a person how two texts relate: shows both side by side and reads a key."""
 
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What a memory is in conflict with, as people read it."""
+"""Prints a memory's conflicts, for people."""
 
 from streams.store.app.conflicts import Conflict
 from streams.store.cli.console import quoted, say

@@ -1,4 +1,4 @@
-"""`memsieve policy`: what policies there are, what they say, whether they can be used, how they differ."""
+"""`memsieve policy`: lists, shows, checks and compares policies."""
 
 import json
 from typing import Annotated, Any
@@ -80,7 +80,7 @@ def check(
 
 def compare(
     first: Annotated[str, typer.Argument(metavar="A", help="A policy's name or file.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another's.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another policy's name or file.")],
     *,
     as_json: options.AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""How far work has got: a bar on a terminal, else a line now and then."""
+"""The progress of work: a bar on a terminal, otherwise an occasional line."""
 
 import time
 from collections.abc import Awaitable, Callable

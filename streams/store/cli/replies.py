@@ -1,4 +1,4 @@
-"""What a cluster's owners have decided by now, as people and programs get it."""
+"""Prints what a cluster's owners have decided so far, for people and programs."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""The options of commands that read files of rows, and what they come to."""
+"""The options of commands that read files of rows, and the settings that result from them."""
 
 import re
 import shlex
@@ -37,7 +37,7 @@ Files = Annotated[
     ),
 ]
 TextField = Annotated[
-    str | None, typer.Option("--text-field", help="The column with the text. [text, else guessed]")
+    str | None, typer.Option("--text-field", help="The column with the text. [text, else detected]")
 ]
 ScopeField = Annotated[
     str | None,
@@ -45,7 +45,7 @@ ScopeField = Annotated[
         "--scope-field",
         help=(
             "The column with the scope, or a template: 'team/{project}/{user}'. "
-            "[scope, else guessed]"
+            "[scope, else detected]"
         ),
     ),
 ]
@@ -55,14 +55,14 @@ IdField = Annotated[
         "--id-field",
         help=(
             "The column with the event's id. "
-            "[event_id, else guessed, else made from file, line and content]"
+            "[event_id, else detected, else made from file, line and content]"
         ),
     ),
 ]
 TimeField = Annotated[
     str | None,
     typer.Option(
-        "--time-field", help="The column with the time. [occurred_at, else guessed, else now]"
+        "--time-field", help="The column with the time. [occurred_at, else detected, else now]"
     ),
 ]
 OneScope = Annotated[str | None, typer.Option("--scope", help="One scope for all rows.")]

@@ -1,4 +1,4 @@
-"""Which columns of a file hold what, guessed from their names and values if it is certain."""
+"""Detects which columns of a file hold what, from names and values, if that is certain."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which live memories contradict each other: what the judge found when the later of them came."""
+"""Which live memories contradict each other, according to the judge's earlier verdicts."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,4 +1,4 @@
-"""Exports of other memory stores: their formats as a table, and their rows as rows of ours."""
+"""Exports of other memory stores: a table of their formats, and the conversion of their rows."""
 
 import json
 import re
@@ -152,7 +152,7 @@ def _of_columns(held: Row) -> list[object]:
     ids, documents = held["ids"], held["documents"]
     metadatas = held.get("metadatas") or [None] * len(ids)
     if not len(ids) == len(documents or ()) == len(metadatas):
-        raise Unreadable("ids, documents and metadatas are not of one length: export them anew")
+        raise Unreadable("ids, documents and metadatas differ in length: export them again")
     return [
         {**(metadata or {}), "id": identity, "document": text}
         for identity, text, metadata in zip(ids, documents, metadatas, strict=True)

@@ -1,4 +1,4 @@
-"""The extras: which packages each installs, and what is said where one is missing."""
+"""The extras: the packages that each installs, and the message if one is missing."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""The metrics of the processes, each with the question that it answers."""
+"""The metrics of the processes, each with its meaning."""
 
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence

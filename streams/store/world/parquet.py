@@ -1,4 +1,4 @@
-"""A Parquet file as JSON Lines: so its rows are read, marked and refused like any others."""
+"""Reads a Parquet file as JSON Lines, so that its rows are handled like any others."""
 
 import io
 from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""The guards: what tells two facts apart by rule."""
+"""The guards: rules that tell two facts apart."""

@@ -1,1 +1,1 @@
-"""Two texts as the numbers that the trained judge looks at."""
+"""Turns two texts into the numbers that the trained judge uses."""

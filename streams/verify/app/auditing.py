@@ -204,7 +204,7 @@ class _Reading:
         try:
             letter = DEAD_LETTER.decode(record.value or b"")
         except Unreadable as error:
-            what = f"is no dead letter: {error}"
+            what = f"is not a dead letter: {error}"
             self.audit.letters.add(Problem.DEAD_LETTER_DAMAGED, record.place, what)
         else:
             if isinstance(letter, DeadLetter):

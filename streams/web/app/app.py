@@ -1,4 +1,4 @@
-"""The page put together: who is let in, what browsers may do with it, its views."""
+"""The assembled page: its login, its security headers, its views."""
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus

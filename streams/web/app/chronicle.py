@@ -1,4 +1,4 @@
-"""What was decided so far, without a word of it: where each decision lies, and which pairs are in doubt."""
+"""The decisions so far, without their texts: where each lies, and which pairs are in doubt."""
 
 import asyncio
 from collections import deque

@@ -1,4 +1,4 @@
-"""Pairs that were kept both, put to a person: as their memories are now."""
+"""Pairs that were kept apart, as questions to a person, with their current memories."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

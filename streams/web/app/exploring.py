@@ -1,4 +1,4 @@
-"""The views to explore: scopes, memories and their lives, conflicts, decisions."""
+"""The views to explore scopes, memories and their histories, conflicts, decisions."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a form sends, looked at before anything is done."""
+"""Validates the input of a form before anything is done."""
 
 from http import HTTPStatus
 from typing import Annotated, TypeAlias
@@ -19,7 +19,9 @@ async def fields_of(request: Request) -> dict[str, str]:
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_FIELDS_MAX))
     except ValueError as error:
         raise Refused(
-            HTTPStatus.UNPROCESSABLE_ENTITY, "body is no form; send it from the page", field="body"
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "body is not a form; send it from the page",
+            field="body",
         ) from error
 
 

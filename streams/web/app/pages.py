@@ -1,4 +1,4 @@
-"""Pages made of templates; whatever a memory says is escaped in every one."""
+"""Renders pages from templates, which escape all text of memories."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The views to watch: how similar what was joined and kept is, and how the process's parts are."""
+"""The views to monitor: similarity by kind of decision, and the state of the process."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The view to settle what is in doubt: one pair after the other, by keyboard."""
+"""The view to answer reviews, one pair after the other, by keyboard."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Who is logged in: sessions in memory, a cookie for each, and the door that asks for it."""
+"""Logins: sessions in memory, with a cookie for each."""
 
 import hmac
 import secrets

@@ -171,7 +171,7 @@ def test_of_all_that_are_open_those_that_would_only_fail_again_are_left(
     [done, row, wild] = result.out.splitlines()
     assert done.startswith("requeued  ")
     assert "bad.jsonl:1: would fail again: scope holds the wildcard *" in wild
-    assert "bad.jsonl:3: is a row of a file, not an event; mend the file" in row
+    assert "bad.jsonl:3: is a row of a file, not an event; correct the file" in row
     assert [one["origin"] for one in listed(memsieve)] == ["bad.jsonl:3", "bad.jsonl:1"]
     result = letters(memsieve, "requeue", "--all-open")
     assert result.code == 2

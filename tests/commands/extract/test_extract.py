@@ -317,8 +317,8 @@ take brass lantern: Taken.
     [
         (("--scope", "zork/*"), "--scope zork/*: holds the wildcard *"),
         (("--scope", "zork/{room}"), "only {location} is filled in"),
-        (("--model", "tiny"), "give --llm, too"),
-        (("--store", "store"), "give --llm, too"),
+        (("--model", "tiny"), "give --llm too"),
+        (("--store", "store"), "give --llm too"),
         (("--json",), "give --out FILE"),
         (("--out", "events.jsonl.gz"), "name it without .gz"),
         (("--out", "turns.jsonl"), "turns.jsonl:1 is not an event"),

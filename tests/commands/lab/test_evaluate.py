@@ -332,7 +332,7 @@ def test_without_one_of_the_classes_its_rates_are_null(memsieve: Memsieve, tmp_p
         ({"a": "x", "label": 1}, "bad.jsonl:2: b is missing; give it a text"),
         ({"a": 7, "b": "x", "label": 1}, "bad.jsonl:2: a is neither a text nor an event"),
         ({"a": " ", "b": "x", "label": 1}, "bad.jsonl:2: a: text is empty"),
-        ({"a": {"text": "x", "mood": 1}, "b": "x", "label": 1}, "a: mood is no field"),
+        ({"a": {"text": "x", "mood": 1}, "b": "x", "label": 1}, "a: mood is not a field"),
         ({"a": "x", "b": "y", "label": 2}, "label 2 is none of 1, 0, same, refines, refined-by"),
         ({"a": "x", "b": "y", "label": True}, "label True is none of 1, 0"),
         ({"text": "x"}, "bad.jsonl:2: has neither a, b and label (a pair) nor text and cluster"),

@@ -165,9 +165,12 @@ def test_names_that_kubernetes_does_not_take_are_written_as_it_does(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["reader"], "reader is no process; known: deduplicator, writer,"),
+        (["reader"], "reader is not a process; known: deduplicator, writer,"),
         (["--user", "memsieve"], "--user gives processes one name: write {process} in it"),
-        (["--user", "CN={process}", "--format", "strimzi"], "--user: CN=deduplicator is no name"),
+        (
+            ["--user", "CN={process}", "--format", "strimzi"],
+            "--user: CN=deduplicator is not a valid name",
+        ),
     ],
 )
 def test_what_cannot_be_listed_is_refused(

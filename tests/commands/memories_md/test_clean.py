@@ -275,7 +275,7 @@ def test_a_dry_run_writes_nothing_whatever_else_is_asked_for(memsieve: Memsieve)
         (("--collection", "clean"), "--collection is not for a Memories.md"),
         (("--from-collection", "theirs"), "--from-collection is not for a Memories.md"),
         (("--text-field", "said"), "--text-field is not for a Memories.md"),
-        (("--undo", "--dry-run"), "--dry-run only tells, --undo writes"),
+        (("--undo", "--dry-run"), "--dry-run only reports, --undo writes"),
     ],
 )
 def test_what_is_for_another_programs_store_is_refused(

@@ -204,7 +204,7 @@ def test_another_replay_is_not_gone_on_with(memsieve: Memsieve, bolder: str) -> 
     args = ("--store", "store", "--into", "tried", "--policy", bolder)
     refused = memsieve("store", "replay", "redecide", *args)
     assert refused.code == 2
-    assert "tried was begun with another policy: give the same command again" in refused.err
+    assert "tried was started with another policy: give the same command again" in refused.err
 
 
 @pytest.mark.covers("B130")

@@ -24,7 +24,7 @@ ENDPOINT = '[llm]\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "tiny"\n'
     [
         (("service", "extractor"), "kafka.bootstrap is not set"),
         (("service", "extractor", *KAFKA, "--llm"), "index.kind edge is for one process"),
-        (("service", "serve", *KAFKA, "--llm"), "--llm is for turns: give --extract, too"),
+        (("service", "serve", *KAFKA, "--llm"), "--llm is for turns: give --extract too"),
         (("publish", "turns.jsonl", *KAFKA, "--turns", "--text-field", "a"), "no columns to name"),
         (("publish", "turns.jsonl", *KAFKA, "--scope", "a/b"), "--text-field COLUMN"),
         (("publish", "turns.jsonl", *KAFKA, "--turns", "--scope", "a/*"), "holds the wildcard *"),

@@ -77,8 +77,8 @@ def test_a_new_store_gets_the_first_model_that_can_be_had(memsieve: Memsieve) ->
     configure(broken=True, fallback=["endpoint:gone", HASHING], endpoint=AWAY)
     done = memsieve("run", "facts.jsonl", "--store", "store")
     assert done.code == 0
-    assert f"{DEFAULT_MODEL} cannot be had; trying the next model: cannot install" in done.err
-    assert "endpoint:gone cannot be had; trying the next model: http://127" in done.err
+    assert f"{DEFAULT_MODEL} is unavailable; trying the next model: cannot install" in done.err
+    assert "endpoint:gone is unavailable; trying the next model: http://127" in done.err
     assert f"the policy for {HASHING} is default-hashing, not default" in done.err
     assert model_of() == HASHING
     assert models_in(memsieve) == {HASHING}
@@ -109,7 +109,7 @@ def test_without_a_policy_for_it_nothing_is_merged_on_similarity(
     done = memsieve("run", "facts.jsonl", "facts.jsonl", "--store", "store")
     assert f"the policy for {MINILM} is keep-both, not default" in done.err
     assert sorted(texts(memsieve)) == sorted(TEXTS)
-    assert "nothing is merged for being similar" in memsieve("policy", "list").out
+    assert "similarity alone merges nothing" in memsieve("policy", "list").out
     again = write_events(Path("again.jsonl"), TEXTS[0])
     assert memsieve("run", again, "--store", "store", "--json").json()["decisions"]["reinforce"]
     assert sorted(texts(memsieve)) == sorted(TEXTS), "the very same words are counted"

@@ -289,7 +289,7 @@ def test_a_file_of_ones_own_can_be_changed_like_one_that_ships(tmp_path: Path) -
             "bands.mach is not a policy key; did you mean bands.match",
         ),
         ("default {bands.match = -0.5}", "bands.match: should be greater than or equal to 0"),
-        ("default {bands.match}", "is no inline table of TOML"),
+        ("default {bands.match}", "is not an inline TOML table"),
         ("default {model = 'other'}", "model is the policy's own"),
         ("zork-semantc {enabled = false}", "did you mean zork-semantic?"),
         ("{enabled = false}", "there is no such policy"),

@@ -285,7 +285,7 @@ BAD_LINES: dict[str, tuple[bytes, str]] = {
     ),
     "an unknown field": (
         b'{"kind": "remember", "schema_version": 1, "event_id": "1", "mood": "good"}',
-        "mood is no field",
+        "mood is not a field",
     ),
 }
 

@@ -539,12 +539,12 @@ DAMAGES: Mapping[str, tuple[Damage, Found, str]] = {
     "a kind is from the future": (
         future,
         {"log": {"newer": 1}},
-        "memory.decisions/0/4 is no decision: kind is 'consolidate'",
+        "memory.decisions/0/4 is not a decision: kind is 'consolidate'",
     ),
     "a version is from the future": (
         future_version,
         {"log": {"newer": 1}},
-        "memory.decisions/0/3 is no decision: schema_version 2",
+        "memory.decisions/0/3 is not a decision: schema_version 2",
     ),
     "a fence says it is a decision": (
         lambda store: store.set_value(IGNORED, store.value(0)),
@@ -631,7 +631,7 @@ DAMAGES: Mapping[str, tuple[Damage, Found, str]] = {
     "a dead letter is damaged": (
         lambda store: store.set_value(0, b"{", "memory.dead-letters"),
         {"letters": {"dead-letter-damaged": 1}},
-        "memory.dead-letters/0/0 is no dead letter",
+        "memory.dead-letters/0/0 is not a dead letter",
     ),
     "a forwarded event is gone": (
         not_sent_on,

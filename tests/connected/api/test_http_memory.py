@@ -176,7 +176,7 @@ def test_a_token_that_nobody_has_is_not_allowed(url: str) -> None:
     for address, token, said in (
         ("localhost:8090", "x", "url: write http://HOST:PORT"),
         ("http://", "x", "url: write http://HOST:PORT"),
-        (url, "a\nb", "token: is none"),
+        (url, "a\nb", "token: is not valid"),
     ):
         with pytest.raises(InvalidRequest, match=f"^{said}"):
             HttpMemory(address, token=token)
@@ -244,7 +244,9 @@ def test_a_server_that_is_not_there_or_is_another_is_told_in_one_line() -> None:
         ):
             memory.memories(scope=ANA)
     with another() as url, HttpMemory(url, token="x") as memory:
-        with pytest.raises(ServerError, match="/v1/memories answers what this version of memsieve"):
+        with pytest.raises(
+            ServerError, match="/v1/memories gave an answer that this version of memsieve"
+        ):
             memory.memories(scope=ANA)
         with pytest.raises(ServerError, match=r"/v1/memories/search answered 502 Bad Gateway$"):
             memory.search("x", scope=ANA)

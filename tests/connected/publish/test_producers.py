@@ -120,7 +120,7 @@ def test_the_event_of_the_page_can_be_read() -> None:
             "kind is missing; known here: answer, consolidate, forget, pin, rate, remember, retire, undo",
         ),
         ({"schema_version": None}, "schema_version is missing; write the number 1"),
-        ({"user": "m"}, "is no field of this record; remove it, or put it into metadata"),
+        ({"user": "m"}, "is not a field of this record; remove it, or put it into metadata"),
         ({"event_id": None}, "is missing; add it"),
         ({"text": " "}, "text is empty or only white space"),
         ({"text": "a" * 65_537}, "text should have at most 65536 characters"),

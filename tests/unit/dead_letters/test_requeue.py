@@ -137,8 +137,11 @@ def test_one_that_was_dropped_may_be_requeued_after_all() -> None:
 
 
 REFUSED: Mapping[str, tuple[DeadLetter, str]] = {
-    "a row": (of(ROW, stage=Stage.READ), "is a row of a file, not an event; mend the file"),
-    "a broken row": (of(b"{", stage=Stage.READ), "is a row of a file, not an event; mend the file"),
+    "a row": (of(ROW, stage=Stage.READ), "is a row of a file, not an event; correct the file"),
+    "a broken row": (
+        of(b"{", stage=Stage.READ),
+        "is a row of a file, not an event; correct the file",
+    ),
     "a hostile row": (of(b"[" * 100_000, stage=Stage.READ), "is a row of a file, not an event"),
     "no JSON": (of(b"{"), "would fail again: not JSON: "),
     "nothing": (of(b""), "would fail again: the record is empty"),

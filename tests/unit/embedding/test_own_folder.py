@@ -105,7 +105,7 @@ def test_what_a_folder_lacks_is_named(folder: Path, missing: str, told: str) -> 
 
 
 def test_what_cannot_be_used_is_explained(folder: Path) -> None:
-    with pytest.raises(NoModel, match="is no folder"):
+    with pytest.raises(NoModel, match="is not a folder"):
         describe(f"folder:{folder}/nowhere")
     with pytest.raises(NoModel, match="there is nothing to install"):
         install(f"folder:{folder}", NOWHERE, report=print)

@@ -68,7 +68,7 @@ def test_a_turn_is_as_long_as_a_memory_at_most() -> None:
     ("spelt", "reason"),
     [
         (b'"by":"system"', "said.0.by should be"),
-        (b'"by":"user","when":1', "said.0.when is no field"),
+        (b'"by":"user","when":1', "said.0.when is not a field"),
     ],
 )
 def test_a_turn_has_known_speakers_and_fields(spelt: bytes, reason: str) -> None:

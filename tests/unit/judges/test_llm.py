@@ -744,5 +744,5 @@ def test_a_key_that_no_header_can_hold_is_refused_without_showing_it(key: str) -
 
 @pytest.mark.parametrize("url", ["http://a..b/v1", "http://[::1", "http://host:port/v1"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(Unusable, match=r"llm\.base_url .* is no address"):
+    with pytest.raises(Unusable, match=r"llm\.base_url .* is not a valid address"):
         Chat(Endpoint(url, "m"), StandingClock())

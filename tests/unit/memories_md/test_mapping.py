@@ -184,7 +184,7 @@ def test_only_lasting_memories_of_locations_are_written() -> None:
     assert not written_at_all(brief)
     elsewhere = memory.model_copy(update={"scope": "coast/pier"})
     assert not written_at_all(elsewhere)
-    with pytest.raises(ValueError, match="coast/pier is no location"):
+    with pytest.raises(ValueError, match="coast/pier is not a location"):
         entry_parts(elsewhere)
 
 

@@ -132,7 +132,7 @@ def test_what_cannot_be_written_stays_and_is_told() -> None:
     made, [problem] = repaired(document, damages(document))
     assert render(made) == render(document)
     assert problem.line == 3
-    assert "not mended" in problem.message
+    assert "not repaired" in problem.message
 
 
 TITLES = st.sampled_from("ABCDE")
