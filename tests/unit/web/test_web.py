@@ -671,7 +671,7 @@ class TestOperatingPoint:
             assert "0 of 1 repeats are found and 0 of 1 different facts hidden" in said_by(page)
             assert "among the 2 pairs here that people answered" in said_by(page)
             assert "2 answers are few, 30 are needed" in said_by(page)
-            [drawn] = [at for tag, at in Elements.of(page).found if at.get("class") == "curve"]
+            [drawn] = [at for _, at in Elements.of(page).found if at.get("class") == "curve"]
             assert (drawn["role"], drawn["aria-labelledby"]) == (
                 *("img", "operating-title operating-desc"),
             )
