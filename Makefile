@@ -164,7 +164,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 lock: $(READY) ## Resolve the dependencies again
 	@$(BIN)/python -m pip install --quiet uv
-	@$(COMPILE) --extra api --extra kafka --extra mcp --extra web --upgrade -o requirements.lock
+	@$(COMPILE) --extra api --extra kafka --extra mcp --extra otel --extra web --upgrade -o requirements.lock
 	@$(COMPILE) --extra dev --constraint requirements.lock -o requirements-dev.lock
 
 clean: ## Remove what the other targets created

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 Result = TypeVar("Result")
@@ -21,13 +22,17 @@ async def abandonable(work: Callable[[], Result]) -> Result:
         if not done.done():
             settled()
 
+    def tell(settled: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+            loop.call_soon_threadsafe(settle, settled)
+
     def run() -> None:
         try:
             result = work()
         except BaseException as error:  # noqa: BLE001 - whatever it is, the awaiter gets it
-            loop.call_soon_threadsafe(settle, lambda error=error: done.set_exception(error))
+            tell(lambda error=error: done.set_exception(error))
         else:
-            loop.call_soon_threadsafe(settle, lambda: done.set_result(result))
+            tell(lambda: done.set_result(result))
 
     threading.Thread(target=run, daemon=True).start()
     return await done

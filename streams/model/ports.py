@@ -93,13 +93,18 @@ class Record:
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A record to be appended; `partition` is always explicit."""
+    """A record to be appended; `partition` is always explicit.
+
+    `cause` is the offset of the record, in the batch handled, that it was made of; it is not
+    appended.
+    """
 
     topic: str
     partition: int
     key: bytes | None
     value: bytes
     headers: tuple[tuple[str, bytes | None], ...] = ()
+    cause: int | None = None
 
 
 @dataclass(frozen=True)

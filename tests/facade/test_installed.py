@@ -2,7 +2,8 @@
 
 import re
 import subprocess
-from importlib.metadata import Distribution, packages_distributions
+from collections.abc import Mapping
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ OPENED = {
     "kafka": ("streams.services.app.services", "streams.services.app.consolidator"),
     "lab": ("streams.lab.world",),
     "mcp": ("streams.mcp.app.server",),
+    "otel": ("streams.tracing.world",),
     "parquet": ("streams.store.world.parquet",),
     "privacy": ("streams.judges.screening",),
     "qdrant": ("streams.index.qdrant", "streams.dedupe_store.world.foreign"),
@@ -113,11 +115,32 @@ def test_a_program_that_closes_nothing_ends_quietly_and_loses_nothing(
 def test_what_needs_an_extra_says_in_one_line_which_to_install(
     python: str, tmp_path: Path, command: str, told: tuple[str, str, str]
 ) -> None:
-    environment = {"MEMSIEVE_KAFKA__BOOTSTRAP": "127.0.0.1:1", "HOME": str(tmp_path)}
+    _needs(python, tmp_path, {"MEMSIEVE_KAFKA__BOOTSTRAP": "127.0.0.1:1"}, command, told)
+
+
+def test_tracing_says_in_one_line_which_extra_to_install(python: str, tmp_path: Path) -> None:
+    (tmp_path / "said.csv").write_text("text\nThe lamp oil is in the cellar.\n", "utf-8")
+    variables = {
+        "MEMSIEVE_TRACING__ENABLED": "true",
+        "MEMSIEVE_EMBEDDER__MODEL": "memsieve/hashing-ngrams-v1",
+    }
+    command = "run said.csv --scope acme/ana --policy default-hashing"
+    told = ("tracing.enabled", "otel", "opentelemetry.sdk.trace")
+    _needs(python, tmp_path, variables, command, told)
+
+
+def _needs(
+    python: str,
+    directory: Path,
+    variables: Mapping[str, str],
+    command: str,
+    told: tuple[str, str, str],
+) -> None:
+    """Assert that a command ends with the line that says what needs which extra, and why."""
     asked = subprocess.run(
         [Path(python).with_name("memsieve"), *command.split()],
-        cwd=tmp_path,
-        env=environment,
+        cwd=directory,
+        env={"HOME": str(directory), **variables},
         capture_output=True,
         text=True,
         check=False,
@@ -146,10 +169,11 @@ def test_every_extra_is_opened_here_and_part_of_all(python: str) -> None:
 
 
 def test_what_an_extra_is_missed_by_is_all_that_it_lists(python: str) -> None:
-    wheel, providing = installed("memsieve", packages(python)), packages_distributions()
+    wheel = installed("memsieve", packages(python))
+    providing = {str(file): one.name for one in distributions() for file in one.files or ()}
     for extra, modules in MODULES.items():
-        looked_for = {canonicalize_name(providing[module][0]) for module in modules}
-        assert looked_for == _brought(wheel, extra)
+        files = (f"{module.replace('.', '/')}/__init__.py" for module in modules)
+        assert {canonicalize_name(providing[file]) for file in files} == _brought(wheel, extra)
 
 
 def _brought(wheel: Distribution, extra: str) -> set[str]:

@@ -245,4 +245,5 @@ def _unreadable(read: Sequence[_Read]) -> list[Taken]:
 def _event_record(event: Remember, taken: Taken, partitions: int) -> Outgoing:
     """Return the record of a turn's event, with the turn's location as origin."""
     origin = (ORIGIN_HEADER, taken.place.encode())
-    return addressed(event.scope, EVENT.encode(event), partitions, (origin,))
+    made = addressed(event.scope, EVENT.encode(event), partitions, (origin,))
+    return replace(made, cause=int(taken.place.rpartition("/")[2]))

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from schemas.base import MemoryId
 from schemas.decisions import Decision, Reject
-from schemas.topics import DECISIONS
+from schemas.topics import DECISIONS, EVENTS, TURNS
 from streams.clock.stopwatch import TimedProcess
 from streams.clock.system import SystemClock
 from streams.extract.app import opening
@@ -39,6 +39,8 @@ from streams.store.world.metrics import MeasuredEmbedder, Metrics
 
 Answer = TypeVar("Answer")
 
+_OPERATIONS = {EVENTS.name: "decide", DECISIONS.name: "apply", TURNS.name: "extract"}
+"""What is done with the records of a topic, as traces call it."""
 _WATCH_SECONDS = 1.0
 _KEPT_EVERY = 1_000
 """Records that a writer applies under load before it flushes the index to disk; otherwise it flushes
@@ -56,6 +58,15 @@ class Roles:
     @property
     def handles_decisions(self) -> bool:
         return self.deduplicates or self.writes
+
+    @property
+    def service(self) -> str:
+        """The command that runs a process of these roles."""
+        if self.deduplicates and self.writes:
+            return "serve"
+        if self.deduplicates:
+            return "deduplicator"
+        return "writer" if self.writes else "extractor"
 
 
 class Service:
@@ -148,6 +159,8 @@ class Service:
     ) -> None:
         """Start the parts in order, work until `stop`, and close them in reverse order."""
         async with AsyncExitStack() as stack:
+            tracing = wiring.tracing(self._settings, self._roles.service, self._warn)
+            traced = await stack.enter_async_context(tracing)
             log = wiring.kafka_log(self._settings)
             stack.push_async_callback(log.close)
             if maker is not None:
@@ -169,7 +182,8 @@ class Service:
             if maker is not None:
                 processes.append(self._extractor(maker, index, log))
             self._status.waits = "its groups"
-            await stack.enter_async_context(self._subscribed(connection, processes, log, stop))
+            subscribed = self._subscribed(connection, processes, log, stop, traced)
+            await stack.enter_async_context(subscribed)
             self._report("working")
             while not stop.done():
                 await asyncio.wait({stop}, timeout=_WATCH_SECONDS)
@@ -303,6 +317,7 @@ class Service:
         processes: list[Process],
         log: KafkaLog,
         stop: asyncio.Future[None],
+        traced: Callable[[Process, str], Process],
     ) -> AsyncGenerator[None]:
         """Join each process's consumer group; on exit, let running batches finish and leave."""
         service = self._settings.service
@@ -312,7 +327,7 @@ class Service:
             drain_seconds=service.drain_seconds,
             fetching=wiring.fetching(self._settings.consumer),
         )
-        lines = [self._line(process, membership, log, stop) for process in processes]
+        lines = [self._line(process, membership, log, stop, traced) for process in processes]
         self._status.lines = lines
         try:
             await self._answered("Kafka", membership.start)
@@ -329,6 +344,7 @@ class Service:
         membership: Membership,
         log: KafkaLog,
         stop: asyncio.Future[None],
+        traced: Callable[[Process, str], Process],
     ) -> Line:
         service = self._settings.service
         subscription = membership.subscribe(
@@ -346,7 +362,7 @@ class Service:
             self._warn(line)
 
         partitions = Partitions(
-            process,
+            traced(process, _OPERATIONS[process.topic]),
             log,
             subscription,
             retry=self._retry,

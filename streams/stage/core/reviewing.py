@@ -183,17 +183,23 @@ class Settlements:
 
     def is_answered(self, identity: str) -> bool:
         """Tell whether an answer holds."""
-        return any(one.decision_id not in self._gone for one in self._answers.get(identity, ()))
+        return self.answer(identity) is not None
+
+    def answer(self, identity: str) -> Settled | None:
+        """Return the newest answer that was not taken back."""
+        settled: Settled | None = None
+        for answer in self._answers.get(identity, ()):
+            if answer.decision_id not in self._gone:
+                settled = newest(settled, answer)
+        return settled
 
     def question(self, review: Review, *, standing: bool) -> Question:
         """Return what became of a review. `standing`: both memories are as they were asked about."""
-        settled: Settled | None = None
+        settled = self.answer(review.id)
         reopened_by: DecisionId | None = None
         for answer in self._answers.get(review.id, ()):
             if answer.decision_id in self._gone:
                 reopened_by = self._gone[answer.decision_id]
-            else:
-                settled = newest(settled, answer)
         if settled is not None:
             state: State = "answered" if settled.in_time else "too-late"
         else:

@@ -93,7 +93,8 @@ def describe(
 
 def letter_record(letter: DeadLetter, partition: int) -> Outgoing:
     """Return the record that publishes a letter; it may go to any partition."""
-    return Outgoing(DEAD_LETTERS.name, partition, None, DEAD_LETTER.encode(letter))
+    cause = None if letter.position is None else letter.position.offset
+    return Outgoing(DEAD_LETTERS.name, partition, None, DEAD_LETTER.encode(letter), cause=cause)
 
 
 def original(letter: DeadLetter) -> bytes:

@@ -83,6 +83,7 @@ def decision_record(decision: Decision, value: bytes, partition: int, epoch: Epo
         key=_SEPARATOR.join(key).encode(),
         value=value,
         headers=tuple((name, value.encode()) for name, value in headers),
+        cause=decision.source.offset,
     )
 
 
@@ -201,7 +202,7 @@ class Fences:
         return admits(newest, _claimed(dict(record.headers)))
 
 
-def scope_of(record: Record) -> ScopeName:
+def scope_of(record: Record | Outgoing) -> ScopeName:
     """Return the scope of the event that a decision record belongs to, from its key alone."""
     scope = (record.key or b"").split(_SEPARATOR.encode(), 1)[0]
     return ScopeName(scope.decode("utf-8", "replace"))

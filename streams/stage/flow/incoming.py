@@ -115,6 +115,7 @@ def forwarded(record: Record, scope: ScopeName, partition: int) -> Outgoing:
         key=scope.encode(),
         value=record.value or b"",
         headers=(*record.headers, (FORWARDED_HEADER, record.place.encode())),
+        cause=record.offset,
     )
 
 

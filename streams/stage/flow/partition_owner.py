@@ -168,7 +168,7 @@ class PartitionOwner:
         place = partition % owned.letters_partitions
         before = [
             *(letter_record(letter, place) for letter in made.dead_letters),
-            *(_review(review, partition % owned.reviews_partitions) for review in made.reviews),
+            *_reviews(made, partition % owned.reviews_partitions),
             *_forwarded(batch),
             *_published_anew(made.decisions, looked, owned.partitions),
         ]
@@ -367,10 +367,20 @@ def _misrouted(record: Record, event: Event, partitions: int) -> Elsewhere | Poi
     return Elsewhere(event, found) if isinstance(found, int) else found
 
 
-def _review(review: Review, partition: int) -> Outgoing:
+def _reviews(made: Decisions, partition: int) -> list[Outgoing]:
+    if not made.reviews:
+        return []
+    sources = {decision.decision_id: decision.source for decision in made.decisions}
+    return [
+        _review(review, partition, sources[review.decision_id].offset) for review in made.reviews
+    ]
+
+
+def _review(review: Review, partition: int, cause: int) -> Outgoing:
     return Outgoing(
         topic=REVIEWS.name,
         partition=partition,
         key=review.scope.encode(),
         value=REVIEW.encode(review),
+        cause=cause,
     )

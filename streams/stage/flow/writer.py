@@ -296,4 +296,5 @@ def _change(change: Applied, partition: int) -> Outgoing:
         partition=partition,
         key=change.memory_id.encode(),
         value=APPLIED.encode(change),
+        cause=change.decided.offset,
     )

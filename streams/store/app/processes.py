@@ -346,6 +346,7 @@ async def embedded(
             index = wiring.index(manifest.index, directory.index, manifest.dimension)
             stack.push_async_callback(index.close)
             sinks = await stack.enter_async_context(wiring.sinks(settings.sinks, report))
+            traced = await stack.enter_async_context(wiring.tracing(settings, None, report))
             watched = _Watched(wiring.decision_lines("run", settings.logging), report)
             await watched.restore(index, broker)
             remembering, decided = RememberingEmbedder(embedder), DecidedInLog(broker)
@@ -377,8 +378,8 @@ async def embedded(
 
             yield EmbeddedPipeline(
                 broker,
-                consumers(TimedProcess(owner, watched.took), watched.failed),
-                consumers(writer, report),
+                consumers(traced(TimedProcess(owner, watched.took), "decide"), watched.failed),
+                consumers(traced(writer, "apply"), report),
                 writer,
                 index,
                 judging,

@@ -345,6 +345,18 @@ class LoggingSettings(Group):
     )
 
 
+class TracingSettings(Group):
+    """Traces by OpenTelemetry; where they go to, and how many, the variables OTEL_… say."""
+
+    enabled: bool = Field(
+        default=False,
+        description=(
+            "Whether services and `run` send a span for each record that they handle, by OTLP "
+            "over HTTP to OTEL_EXPORTER_OTLP_ENDPOINT. Ids, scopes and kinds; never a text."
+        ),
+    )
+
+
 class LlmSettings(Group):
     """A language model: it judges pairs and words merges if a policy says so, and extracts."""
 

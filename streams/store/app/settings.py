@@ -43,6 +43,7 @@ from streams.store.app.setting_groups import (
     RunSettings,
     ServiceSettings,
     SinkSettings,
+    TracingSettings,
 )
 
 CONFIG_FILE = Path("memsieve.toml")
@@ -94,6 +95,7 @@ class Settings(BaseSettings):
     llm: LlmSettings = LlmSettings()
     extraction: ExtractionSettings = ExtractionSettings()
     logging: LoggingSettings = LoggingSettings()
+    tracing: TracingSettings = TracingSettings()
     reviews: ReviewSettings = ReviewSettings()
     load: LoadSettings = LoadSettings()
     forget: ForgetSettings = ForgetSettings()

@@ -24,6 +24,7 @@ from streams.model.ports import (
     Index,
     NoModel,
     NoStore,
+    Process,
     Screener,
     Sink,
     Unusable,
@@ -403,6 +404,33 @@ def decision_lines(process: str, settings: LoggingSettings) -> "DecisionLines | 
     debug = settings.decisions == "debug"
     log = log_lines(process, logging.DEBUG if debug else logging.INFO)
     return DecisionLines(log, debug=debug)
+
+
+@asynccontextmanager
+async def tracing(
+    settings: Settings, service: str | None, warn: Callable[[str], None]
+) -> AsyncGenerator[Callable[[Process, str], Process]]:
+    """Give what traces the processes of a service, or without one of an embedded store.
+
+    It gets a process and what it does, in a word; it returns the process to use instead, which is
+    the same one where tracing is off. `warn` is told that spans are lost.
+    """
+    if not settings.tracing.enabled:
+        yield lambda process, _operation: process
+        return
+    require("otel", "tracing.enabled")
+    from streams.tracing.flow import Messaging, TracedProcess
+    from streams.tracing.world import OpenTelemetry
+
+    if service is None:
+        messaging, opened = Messaging("memsieve", str), OpenTelemetry("memsieve", warn)
+    else:
+        messaging = Messaging("kafka", names(settings.kafka))
+        opened = OpenTelemetry(f"memsieve-{service}", warn)
+    try:
+        yield lambda process, operation: TracedProcess(process, opened, messaging, operation)
+    finally:
+        await opened.close()
 
 
 def llm_endpoint(settings: LlmSettings) -> "Endpoint":

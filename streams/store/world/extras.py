@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from streams.model.ports import Unusable
 
-Extra: TypeAlias = Literal["api", "kafka", "lab", "mcp", "qdrant", "web"]
+Extra: TypeAlias = Literal["api", "kafka", "lab", "mcp", "otel", "qdrant", "web"]
 
 QDRANT = ("grpc", "qdrant_client")
 SERVED = ("prometheus_client", "uvicorn")
@@ -19,6 +19,7 @@ MODULES: dict[Extra, tuple[str, ...]] = {
     "kafka": ("aiokafka", "cramjam", "faststream", "starlette", *SERVED, *QDRANT),
     "lab": ("matplotlib",),
     "mcp": ("mcp",),
+    "otel": ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http"),
     "qdrant": QDRANT,
     "web": ("fastapi", "jinja2", *SERVED),
 }
@@ -26,9 +27,16 @@ MODULES: dict[Extra, tuple[str, ...]] = {
 
 def require(extra: Extra, what: str) -> None:
     """Raise Unusable if a package of the extra is missing; `what` is what needs it."""
-    missing = next((name for name in MODULES[extra] if find_spec(name) is None), None)
+    missing = next((name for name in MODULES[extra] if not _is_there(name)), None)
     if missing is not None:
         raise Unusable(f"{what} needs an extra: {how_to_install(extra)} ({missing} is missing)")
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # nor is the package around it
+        return False
 
 
 def how_to_install(extra: str) -> str:

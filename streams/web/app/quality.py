@@ -14,12 +14,15 @@ from schemas.base import Record, ScopeName, Unit
 from schemas.decisions import Band, Change, Reason, kinds_of
 from streams.api.app.desk import Desk
 from streams.api.app.problems import Refused
+from streams.lab.app.calibrating import ANSWERS_MIN
 from streams.maintain.app.diagnosis import Finding
 from streams.model.bands import Bands
 from streams.model.policy import Policy
 from streams.model.scope import lies_in
 from streams.web.app.chronicle import LINES_MAX, Chronicle, Line
+from streams.web.app.doubts import Wanted
 from streams.web.app.forms import session_of
+from streams.web.app.operating import Answered, curve
 from streams.web.app.pages import page
 
 _BINS = 50
@@ -112,9 +115,11 @@ def add_routes(
     policy: Policy,
     examined: Callable[[], Awaitable[list[Finding]]],
 ) -> None:
+    answered = Answered(chronicle)
+
     @app.get("/quality")
     async def quality(request: Request, looked: Annotated[Looked, Query()]) -> Response:
-        """Show how similar the nearest memory was, by what was decided."""
+        """Show how similar the nearest memory was, and what the threshold finds and hides."""
         grant = session_of(request).grant
         lines = [
             line
@@ -122,6 +127,9 @@ def add_routes(
             if (not looked.scope or lies_in(line.scope, looked.scope))
             and grant.allows("read", line.scope)
         ]
+        wanted = Wanted(grant, looked.scope)
+        pairs = [pair for pair in chronicle.pairs.values() if wanted.fits(pair)]
+        samples = await answered.samples(pairs)
         rules = policy.rules(ScopeName(looked.scope)) if looked.scope else policy
         tried = looked.tried(rules.bands)
         return page(
@@ -138,6 +146,9 @@ def add_routes(
             most=LINES_MAX,
             policy=policy,
             rules=rules,
+            curve=curve(samples, rules),
+            answers=len(samples),
+            answers_min=ANSWERS_MIN,
         )
 
     @app.get("/health")

@@ -13,6 +13,8 @@ from playwright.async_api import (
     Browser,
     BrowserContext,
     ConsoleMessage,
+    FloatRect,
+    Locator,
     Page,
     async_playwright,
     expect,
@@ -229,6 +231,36 @@ async def test_every_view_fits_a_narrow_screen_and_can_be_read(
                 told = await page.evaluate(CONTRAST)
                 assert len(told) > 10
                 assert [one for one in told if one[0] < 4.5] == [], path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_curve_of_the_threshold_can_be_read_on_a_narrow_screen(
+    tmp_path: Path, scheme: Literal["light", "dark"]
+) -> None:
+    async with serving(tmp_path, judged=True) as world:
+        await world.say("The backup keeps 14 copies.", "The backup keeps 30 copies.")
+        await world.say("The lease ends in 2026.", "The lease ends in 2027.")
+        async with world.someone() as ana:
+            await ana.answer("contradicts")
+            await ana.answer("same")
+        async with at_the_page(world, scheme=scheme, narrow=True) as page:
+            await page.goto("/quality")
+            drawn = page.get_by_role("img", name="Found against hidden")
+            await expect(drawn).to_be_visible()
+            await expect(page.locator("svg.curve circle")).to_be_visible()
+            box, letters = await drawn.bounding_box(), page.locator("svg.curve text")
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= NARROW["width"]  # whole, without scrolling
+            heights = [one["height"] for one in await _boxes(letters)]
+            assert min(heights) >= 11  # pixels
+            assert await page.evaluate(SIZE) <= 0
+            assert [one for one in await page.evaluate(CONTRAST) if one[0] < 4.5] == []
+
+
+async def _boxes(found: Locator) -> list[FloatRect]:
+    boxes = [await one.bounding_box() for one in await found.all()]
+    return [box for box in boxes if box is not None]
 
 
 async def test_the_focus_is_seen_wherever_it_goes(tmp_path: Path) -> None:

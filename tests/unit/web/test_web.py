@@ -3,6 +3,7 @@
 import html
 import re
 from collections.abc import AsyncGenerator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,16 +13,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from starlette.routing import Route
 
-from schemas.decisions import Band, Change, Insert, Replace, Revise
+from schemas.decisions import Band, Change, Insert, Replace, Revise, Verdict
 from schemas.events import Answer, Undo
 from streams.api.app.access import Access
 from streams.api.app.desk import Desk
+from streams.lab.core.calibration import Sample
+from streams.lab.core.grading import Truth
 from streams.maintain.app.diagnosis import Finding
 from streams.model.bands import Bands
 from streams.model.identity import memory_id
+from streams.store.app import policies
 from streams.store.cli import asking
 from streams.web.app.app import HEADERS, views
 from streams.web.app.chronicle import Chronicle
+from streams.web.app.operating import curve
 from streams.web.app.pages import STATIC
 from streams.web.app.quality import drawing, moved
 from streams.web.app.sessions import COOKIE, Sessions, place_here
@@ -618,6 +623,71 @@ class TestExplore:
             answer = await ana.get(path)
             assert answer.status_code == 404
             assert "404 Not Found" in said_by(answer.text)
+
+
+def judged(truth: Truth, one: float) -> Sample:
+    """Return a pair that a judge took for one memory with that probability."""
+    told = {Verdict.SAME: one, Verdict.DISTINCT: 1 - one}
+    return Sample(truth, 0.9, objected=True, probabilities=told)
+
+
+class TestOperatingPoint:
+    def test_the_curve_counts_what_each_threshold_finds_and_hides(self) -> None:
+        rules = policy().model_copy(
+            update={"judges": policy().judges.model_copy(update={"one_memory_min": 0.75})}
+        )
+        samples = [
+            *(judged(Truth.SAME, one) for one in (0.95, 0.8, 0.3)),
+            *(judged(Truth.DISTINCT, one) for one in (0.9, 0.2)),
+        ]
+        drawn = curve(samples, rules)
+        assert drawn is not None
+        told = {one.least: (one.found.count, one.hidden.count) for one in drawn.rows}
+        assert (told[0.0], told[0.3], told[0.75]) == ((3, 2), (3, 1), (2, 1))
+        assert (told[0.9], told[0.95], told[1.0]) == ((1, 1), (1, 0), (0, 0))
+        assert (drawn.now.least, drawn.now.found.of, drawn.now.hidden.of) == (0.75, 3, 2)
+        assert [one.least for one in drawn.rows if one.is_now] == [0.75]
+        for nearer, further in pairwise(drawn.line):  # a higher threshold joins no more
+            assert nearer.x >= further.x
+            assert nearer.y <= further.y
+        inside = range(drawn.left, drawn.left + drawn.side + 1)
+        assert all(int(one.x) in inside for one in drawn.line)
+
+    @pytest.mark.parametrize("truths", [[], [Truth.SAME], [Truth.DISTINCT, Truth.CONTRADICTS]])
+    def test_there_is_none_without_pairs_of_one_fact_and_of_two(self, truths: list[Truth]) -> None:
+        assert curve([judged(one, 0.9) for one in truths], policy()) is None
+
+    async def test_it_is_drawn_from_the_answers_that_hold(self, tmp_path: Path) -> None:
+        async with serving(tmp_path, judged=True) as world, world.someone() as ana:
+            await world.say(BACKUP, OTHER_BACKUP)
+            await world.say("The lease ends in 2026.", "The lease ends in 2027.")
+            page = await ana.page("/quality")
+            assert "needs answered pairs, of one fact and of two: 0 here so far" in said_by(page)
+            assert "<code>memsieve policy evaluate PAIRS.jsonl</code>" in page
+            await ana.answer("contradicts")
+            assert "1 here so far" in await ana.text("/quality")
+            await ana.answer("same")
+            page = await ana.page("/quality")
+            assert "0 of 1 repeats are found and 0 of 1 different facts hidden" in said_by(page)
+            assert "among the 2 pairs here that people answered" in said_by(page)
+            assert "2 answers are few, 30 are needed" in said_by(page)
+            [drawn] = [at for _, at in Elements.of(page).found if at.get("class") == "curve"]
+            assert (drawn["role"], drawn["aria-labelledby"]) == (
+                *("img", "operating-title operating-desc"),
+            )
+            text = said_by(page)
+            least = policies.load("default-hashing").judges.one_memory_min
+            assert f"{least} now 0.0 % (0 of 1)" in text
+            await ana.post("/undo")
+            assert "1 here so far" in await ana.text("/quality")
+
+    async def test_the_answers_of_another_tenant_do_not_count(self, tmp_path: Path) -> None:
+        async with serving(tmp_path, judged=True) as world:
+            await world.say(BACKUP, OTHER_BACKUP, scope=BEN)
+            async with world.someone("ben") as ben, world.someone("ana") as ana:
+                await ben.answer("contradicts")
+                assert "1 here so far" in await ben.text("/quality")
+                assert "0 here so far" in await ana.text("/quality")
 
 
 class TestQuality:

@@ -1,0 +1,1 @@
+"""Traces: what becomes of a record, from topic to topic."""
