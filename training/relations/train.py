@@ -65,6 +65,8 @@ _JUDGE_EVERY = 500
 _STRANGERS = 1_500
 _DIARIES = 5
 """How often a round draws from each diary: there are few, and they are most like what agents note."""
+_FRESH = 3
+"""How often a round draws from a card that no earlier run has read."""
 _BRIEF = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # noqa: SLF001 - there is no public API
 """Whether this processor supports bf16, which halves the time of a step."""
 
@@ -98,8 +100,12 @@ class Encoded:
 class Material:
     """The training material, resampled in each round, in batches that share texts."""
 
-    def __init__(self, data: Path, pairs: Path | None, encoded: Encoded) -> None:
+    def __init__(
+        self, data: Path, pairs: Path | None, encoded: Encoded, fresh: Sequence[str] = ()
+    ) -> None:
+        """`fresh` are beginnings of the names of cards that are drawn more often."""
         self._encoded = encoded
+        self._fresh = tuple(fresh)
         self._avoided = evaluated_texts(data)
         self._learnt, self.development, self.held_out = split(cards())
         labelled = collect(data) if pairs is None else read_collected(pairs)
@@ -114,7 +120,7 @@ class Material:
         groups = [
             group
             for card in self._learnt
-            for _ in range(_DIARIES if card.kind == "diaries" else 1)
+            for _ in range(self._draws(card))
             for group in self._of_card(card, chance)
         ]
         loose = [*strangers(self._learnt, chance, _STRANGERS), *self._share_of_fixed(number)]
@@ -128,6 +134,10 @@ class Material:
             if len(batch) >= _BATCH:
                 yield batch
                 batch = []
+
+    def _draws(self, card: Card) -> int:
+        often = _DIARIES if card.kind == "diaries" else 1
+        return often * _FRESH if card.name.startswith(self._fresh) else often
 
     def _of_card(self, card: Card, chance: Random) -> list[list[Example]]:
         found = [*of_card(card, chance, 0.5), *near_copies(card, chance)]
@@ -305,7 +315,7 @@ def main() -> None:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     encoded = Encoded(tokenizer)
-    material = Material(options.data, options.collected, encoded)
+    material = Material(options.data, options.collected, encoded, options.fresh)
     base = options.model / "model.onnx"
     net = started_from(base) if options.judge is None else packaged_in(options.judge, base)
     run = Run(options.state, net, options.pairs)
@@ -345,6 +355,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--judge", type=Path, help="the folder of a packaged judge to start from")
     parser.add_argument(
         "--first-round", type=int, default=0, help="rounds draw by number; do not repeat any"
+    )
+    parser.add_argument(
+        "--fresh", nargs="*", default=(), help="cards to draw more often, by how their names begin"
     )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
