@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 import qdrant_edge as engine
@@ -109,10 +110,8 @@ class EdgeIndex:
         for start in range(0, len(changes), _WRITE_BATCH):
             newer = self._newer(changes[start : start + _WRITE_BATCH])
             points = [_point(change) for change in newer]
-            self._recent.drop(change.memory.id for change in newer)
-            with _meanings(self._path):
-                if points:
-                    self._shard.update(engine.UpdateOperation.upsert_points(points))
+            if points:
+                self._upsert(points)
             self._recent.keep(newer)
             await asyncio.sleep(0)
 
@@ -174,6 +173,14 @@ class EdgeIndex:
             self._shard.flush()
             self._shard.close()
 
+    def _upsert(self, points: list[engine.Point]) -> None:
+        try:
+            with _meanings(self._path):
+                self._shard.update(engine.UpdateOperation.upsert_points(points))
+        except BaseException:
+            self._recent.clear()  # any of them may be stored
+            raise
+
     def _newer(self, changes: Sequence[Stored]) -> list[Stored]:
         """Return the changes that are newer than what is stored, or not stored at all.
 
@@ -191,6 +198,8 @@ class EdgeIndex:
         known = {i: one.memory.version for i, one in self._recent.held(ids).items()}
         version = engine.PayloadSelector.Include([VERSION])
         others: list[engine.PointId] = [identity for identity in ids if identity not in known]
+        if not others:
+            return known
         with _meanings(self._path):
             records = self._shard.retrieve(others, with_payload=version, with_vector=False)
             return known | {_id(record): (record.payload or {})[VERSION] for record in records}
@@ -289,7 +298,7 @@ def _request(query: Query) -> engine.QueryRequest:
     return engine.QueryRequest(
         limit=query.limit,
         query=engine.Query.Nearest(query.vector.tolist()),
-        filter=engine.Filter(must=[_is(SCOPE, query.scope), _LIVE_ONLY]),
+        filter=_live_in(query.scope),
         score_threshold=query.floor - FLOAT32_SLACK,
         with_payload=False,
         with_vector=False,
@@ -305,6 +314,11 @@ def _any(field: str, values: list[str]) -> engine.FieldCondition:
 
 
 _LIVE_ONLY = _any(STATUS, sorted(LIVE))
+
+
+@lru_cache(_RECENT)
+def _live_in(scope: ScopeName) -> engine.Filter:
+    return engine.Filter(must=[_is(SCOPE, scope), _LIVE_ONLY])
 
 
 def _id(point: engine.ScoredPoint | engine.Record) -> MemoryId:

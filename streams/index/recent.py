@@ -32,10 +32,5 @@ class Recent:
             self._kept.move_to_end(identity)
         return found
 
-    def drop(self, ids: Iterable[MemoryId]) -> None:
-        """Forget memories whose state in the index is unknown from now on."""
-        for identity in ids:
-            self._kept.pop(identity, None)
-
     def clear(self) -> None:
         self._kept.clear()

@@ -82,19 +82,33 @@ class _Layer:
             for key in live.memory.content_keys:
                 self.contents[key] = (*self.contents.get(key, ()), identity)
 
+    def clear(self) -> None:
+        for table in (
+            self.scopes,
+            self.contents,
+            self.graves,
+            self.decided,
+            self.taken,
+            self.versions,
+        ):
+            table.clear()
+
     def drop(self, scope: ScopeName, identity: MemoryId) -> None:
-        memories = self.scopes.get(scope, {})
-        before = _live(memories.pop(identity, None))
-        self.versions.pop(identity, None)
-        graves = self.graves.get(scope, set())
-        graves.discard(identity)
-        if not graves:
-            self.graves.pop(scope, None)
-        if before is not None:
-            for key in before.memory.content_keys:
-                self._forget_content(key, identity)
+        memories = self.scopes.get(scope)
+        if memories is None or identity not in memories:
+            return
+        before = memories.pop(identity)
+        del self.versions[identity]
         if not memories:
-            self.scopes.pop(scope, None)
+            del self.scopes[scope]
+        if _is_grave(before):
+            graves = self.graves[scope]
+            graves.discard(identity)
+            if not graves:
+                del self.graves[scope]
+        elif (live := _live(before)) is not None:
+            for key in live.memory.content_keys:
+                self._forget_content(key, identity)
 
     def _forget_content(self, key: ContentKey, identity: MemoryId) -> None:
         ids = tuple(one for one in self.contents[key] if one != identity)
@@ -114,6 +128,7 @@ class Overlay:
         self._layer = _Layer()
         self._changed_at: dict[MemoryId, tuple[int, ScopeName]] = {}
         self._decided_at: dict[DecisionId, int] = {}
+        self._newest = -1
         self._settled = 0
         self._recent = Recent()
 
@@ -158,6 +173,7 @@ class Overlay:
         Skip those before the settled offset: the store has them already.
         """
         self._recent = fork.recent
+        self._newest = max(self._newest, *offsets, -1)
         for recorded, offset in zip(fork.recorded, offsets, strict=True):
             if offset < self._settled:
                 continue
@@ -176,6 +192,11 @@ class Overlay:
         if offset <= self._settled:
             return
         self._settled = offset
+        if self._newest < offset:  # the common case: the store has everything
+            self._layer.clear()
+            self._changed_at.clear()
+            self._decided_at.clear()
+            return
         for identity, (changed_at, scope) in list(self._changed_at.items()):
             if changed_at < offset:
                 del self._changed_at[identity]
@@ -220,8 +241,8 @@ class Fork:
 
         `there` is what the index or the log knows: they may still have what was erased here.
         """
-        held = (layer.decided.get(decision) for layer in reversed(self._layers))
-        here = next((one for one in held if one is not None), None)
+        base, own = self._layers
+        here = own.decided.get(decision) or base.decided.get(decision)
         if here is not None and not self._is_restated(here.versions):
             return here.content
         if there is None or self._is_taken(there):
@@ -277,10 +298,12 @@ class Fork:
 
         `stored` are the index's matches, which may be stale.
         """
-        ids = {identity for layer in self._layers for identity in layer.contents.get(key, ())}
-        held = [_live(_top(self._layers, scope, identity)) for identity in ids]
-        current = [*held, *(self.current(scope, s) for s in stored)]
-        live = [s for s in current if s is not None and key in s.memory.content_keys]
+        base, own = self._layers
+        ids = {*base.contents.get(key, ()), *own.contents.get(key, ())}
+        known = [_live(_top(self._layers, scope, identity)) for identity in ids]
+        # What changed here is in `known` if it still has the words.
+        known += [self.current(scope, one) for one in stored if one.memory.id not in ids]
+        live = [one for one in known if one is not None and key in one.memory.content_keys]
         return min(live, key=lambda holder: holder.memory.id, default=None)
 
     def near(
@@ -343,8 +366,11 @@ def _retired(before: Stored, effect: Retire) -> Stored:
 def _top(layers: Sequence[_Layer], scope: ScopeName, identity: MemoryId) -> _Known | None:
     """Return the newest state of a memory that was changed here."""
     nothing = dict[MemoryId, _Known]()
-    held = (layer.scopes.get(scope, nothing).get(identity) for layer in reversed(layers))
-    return next((after for after in held if after is not None), None)
+    for layer in reversed(layers):
+        after = layer.scopes.get(scope, nothing).get(identity)
+        if after is not None:
+            return after
+    return None
 
 
 def _live(after: _Known | None) -> Stored | None:

@@ -156,7 +156,8 @@ class PartitionOwner:
         screened = [screen(item, self._deduplicator.policy, self._screener) for item in received]
         looked = await self._looked_at(partition, screened)
         batch = [
-            replace(one, erasable=look.fits) for one, look in zip(screened, looked, strict=True)
+            one if look.fits else replace(one, erasable=False)
+            for one, look in zip(screened, looked, strict=True)
         ]
         self._require_room(owned, batch)
         fork = owned.overlay.fork()
