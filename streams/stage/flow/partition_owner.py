@@ -46,7 +46,7 @@ _PAGE = 500
 class Limits:
     """How many memories may wait for the writer: in all partitions of a process, and per scope.
 
-    Each takes up to 4 KiB of memory at 384 dimensions, and a search compares with all waiting
+    Each takes up to 7 KiB of memory at 384 dimensions, and a search compares with all waiting
     memories of its scope.
     """
 
