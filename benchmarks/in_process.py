@@ -8,8 +8,8 @@ from pathlib import Path
 from benchmarks.embedders import default_embedder
 from benchmarks.measuring import Cost, Watch
 from benchmarks.vectors import Recording
-from streams.model.embedding import Vector
 from streams.main.collector import search_seldom
+from streams.model.embedding import Vector
 from streams.model.ports import Embedder
 from streams.stage.core.mapping import FieldMapping
 from streams.store.app import policies, settings
