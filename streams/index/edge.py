@@ -194,7 +194,7 @@ class EdgeIndex:
             if versions.get(change.memory.id, 0) < change.memory.version
         ]
 
-    def _versions(self, ids: Sequence[MemoryId]) -> dict[str, int]:
+    def _versions(self, ids: Sequence[MemoryId]) -> dict[MemoryId, int]:
         known = {i: one.memory.version for i, one in self._recent.held(ids).items()}
         version = engine.PayloadSelector.Include([VERSION])
         others: list[engine.PointId] = [identity for identity in ids if identity not in known]

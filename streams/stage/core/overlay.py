@@ -107,7 +107,8 @@ class _Rows:
         scores = self._matrix[: len(self._owners)] @ vector
         found: dict[MemoryId, None] = {}
         least = -np.inf
-        for row in np.argsort(-scores).tolist():
+        nearest_first: list[int] = np.argsort(-scores).tolist()
+        for row in nearest_first:
             if scores[row] < least:
                 break
             owner = self._owners[row]
