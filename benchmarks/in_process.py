@@ -8,6 +8,7 @@ from pathlib import Path
 from benchmarks.embedders import default_embedder
 from benchmarks.measuring import Cost, Watch
 from benchmarks.vectors import Recording
+from streams.main.collector import search_seldom
 from streams.model.embedding import Vector
 from streams.model.ports import Embedder
 from streams.stage.core.mapping import FieldMapping
@@ -36,6 +37,7 @@ class Ran:
 
 def run(embedder: Embedder, *files: Path) -> Ran:
     """Take in, decide on and apply the events of files in order, into one new store."""
+    search_seldom()  # as the commands do
     with tempfile.TemporaryDirectory() as directory:
         return asyncio.run(run_into(Path(directory) / "store", embedder, *files))
 

@@ -171,6 +171,9 @@ def _require_discriminators(schema: dict[str, Any]) -> None:
         schema["required"] = list(dict.fromkeys([*tags, *schema.get("required", [])]))
 
 
+_set = object.__setattr__
+
+
 class Record(BaseModel):
     """A frozen value with a closed set of fields; equal content is equal."""
 
@@ -188,21 +191,25 @@ class Record(BaseModel):
         Every field is to be given, in the order of the class, in which they travel. A tenth of the
         time of pydantic's model_construct, and what pydantic notes of a record is shared by all.
         """
-        made = cls.__new__(cls)
-        object.__setattr__(made, "__dict__", fields)
-        object.__setattr__(made, "__pydantic_fields_set__", cls._fields())
-        object.__setattr__(made, "__pydantic_extra__", None)
-        object.__setattr__(made, "__pydantic_private__", None)
-        return made
+        return cls._made(fields)
 
     def with_values(self, **fields: object) -> Self:
         """Return the record with other values in some fields, as unchecked as in `trusted`."""
-        return self.trusted(**{**self.__dict__, **fields})
+        return self._made({**self.__dict__, **fields})
+
+    @classmethod
+    def _made(cls, fields: dict[str, Any]) -> Self:
+        made = cls.__new__(cls)
+        _set(made, "__dict__", fields)
+        _set(made, "__pydantic_fields_set__", cls._fields())
+        _set(made, "__pydantic_extra__", None)
+        _set(made, "__pydantic_private__", None)
+        return made
 
     def compact(self) -> Self:
         """Return the record without what pydantic notes of it alone: 2 KiB and more of a memory."""
         bare = self.__pydantic_fields_set__ is self._fields()
-        return self if bare else self.trusted(**self.__dict__)
+        return self if bare else self._made(self.__dict__.copy())
 
     @classmethod
     @cache

@@ -38,7 +38,8 @@ WHOLE = (_MEMORY, DECISION_IDS, _CONTENTS, CONTRADICTED, _CONTRADICTED_AT, _WORD
 def to_payload(stored: Stored) -> dict[str, Any]:
     """Return the fields that the engine filters by, and the memory as one JSON text.
 
-    The engine's own JSON would round large numbers.
+    The engine's own JSON would round large numbers. What nobody filters by is one text and not a
+    list: the embedded engine takes 2 µs for each value.
     """
     memory = stored.memory
     fields: dict[str, Any] = {
@@ -47,7 +48,7 @@ def to_payload(stored: Stored) -> dict[str, Any]:
         STATUS: memory.status.value,
         VERSION: memory.version,
         DECISION_IDS: [identity for identity, _ in stored.decided],
-        _CONTENTS: [key for _, key in stored.decided],
+        _CONTENTS: " ".join(key for _, key in stored.decided),
         _WORDED_AT: stored.worded_at,
         _MEMORY: memory.model_dump_json(),
     }
@@ -76,7 +77,7 @@ def from_payload(payload: Mapping[str, Any] | None, vectors: object) -> Stored:
         fields = payload or {}
         memory = _memory(fields[_MEMORY])
         vector, variants = _read(memory, vectors)
-        pairs = zip(fields.get(DECISION_IDS, ()), fields.get(_CONTENTS, ()), strict=True)
+        pairs = zip(fields.get(DECISION_IDS, ()), _keys(fields.get(_CONTENTS, "")), strict=True)
         decided = tuple((DecisionId(identity), ContentKey(key)) for identity, key in pairs)
         others = zip(fields.get(CONTRADICTED, ()), fields.get(_CONTRADICTED_AT, ()), strict=True)
         contradicted = tuple((MemoryId(identity), int(version)) for identity, version in others)
@@ -109,6 +110,21 @@ def contradicting(found: Iterable[Stored], ids: Sequence[MemoryId]) -> dict[Memo
             if identity in wanted:
                 held.setdefault(identity, []).append(stored)
     return held
+
+
+def without_vectors(stored: Stored) -> Stored:
+    return Stored(
+        stored.memory,
+        None,
+        stored.decided,
+        contradicted=stored.contradicted,
+        worded_at=stored.worded_at,
+    )
+
+
+def _keys(written: str | Sequence[str]) -> Sequence[str]:
+    """Read content keys; before November 2026 they were written as a list."""
+    return written.split() if isinstance(written, str) else written
 
 
 @lru_cache(_REMEMBERED)

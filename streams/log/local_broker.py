@@ -13,6 +13,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pydantic_core import from_json, to_json
+
 from streams.model.ports import Committed, Fatal, Mark, NoStore, Outgoing, Record, Transient
 
 _SCHEMA = """
@@ -410,9 +412,9 @@ def _has_journal(path: Path) -> bool:
 
 def _headers_to_json(headers: _Headers) -> str:
     """Encode header bytes losslessly: Latin-1 maps each byte to one character."""
-    return json.dumps([[n, None if v is None else v.decode("latin-1")] for n, v in headers])
+    return to_json([(n, None if v is None else v.decode("latin-1")) for n, v in headers]).decode()
 
 
 def _headers_from_json(headers: str) -> _Headers:
-    pairs: list[tuple[str, str | None]] = json.loads(headers)
+    pairs: list[tuple[str, str | None]] = from_json(headers)
     return tuple((n, None if v is None else v.encode("latin-1")) for n, v in pairs)

@@ -16,12 +16,12 @@ def tenant(scope: ScopeName) -> str:
     return scope.partition("/")[0]
 
 
-@lru_cache(_REMEMBERED)
 def lies_in(scope: str, above: str) -> bool:
     """Tell whether a scope is another one, or lies below it."""
     return scope == above or scope.startswith(f"{above}/")
 
 
+@lru_cache(_REMEMBERED)
 def partition_of(scope: ScopeName, partitions: int) -> int:
     """Return the partition of a scope, as Kafka's Java client chooses it for the same key bytes.
 

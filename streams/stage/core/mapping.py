@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, cast
 
 from dateutil import parser as dates
@@ -130,11 +131,12 @@ def _no_time(column: str) -> Unreadable:
 _PLACE = re.compile(r"\{([^{}]+)\}")
 
 
-def columns_of(template: str) -> list[str]:
+@lru_cache
+def columns_of(template: str) -> tuple[str, ...]:
     """Return the columns of a scope template. Raises ValueError if it is malformed."""
     if not template.strip("/ ") or set(_PLACE.sub("", template)) & set("{}"):
         raise ValueError(f"write {{column}} for a column's value, and text around it: {template!r}")
-    return _PLACE.findall(template)
+    return tuple(_PLACE.findall(template))
 
 
 def _column(row: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - JSON is what it is

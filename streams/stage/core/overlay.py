@@ -5,7 +5,7 @@ sees all decisions before it, even those of its own batch, so decisions depend n
 nor on writer lag.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias, TypeGuard
 
@@ -14,13 +14,16 @@ import numpy as np
 from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
 from schemas.decisions import Change, Decision, Erase, Ignore, Marker
 from schemas.memories import Standing
-from streams.model.embedding import NEAR_TIE, Vector, best_of_each
+from streams.model.embedding import NEAR_TIE, Vector
 from streams.model.identity import event_key
 from streams.model.neighbours import Known, Stored
 from streams.model.policy import Brake
 from streams.stage.core import survivorship
 from streams.stage.core.brake import Recent
 from streams.stage.core.ledger import Effect, Retire, effects, memory_of, version_after
+
+_ROWS_MIN = 64
+"""The least rows of a matrix that grows, and the least stale ones for which it is made anew."""
 
 _Known: TypeAlias = Stored | Retire
 """A memory as a decision left it; Retire if only the store knows its previous state."""
@@ -60,6 +63,63 @@ class _Recorded(NamedTuple):
     taken: _Taken | None
 
 
+class _Rows:
+    """The vectors of a scope's live memories, one a row of a matrix that grows."""
+
+    def __init__(self, memories: Mapping[MemoryId, _Known]) -> None:
+        self._matrix = np.zeros((0, 0), np.float32)
+        self._owners: list[MemoryId | None] = []
+        self._of: dict[MemoryId, range] = {}
+        self._stale = 0
+        for identity, after in memories.items():
+            self.put(identity, after)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether most rows are of memories that have changed since."""
+        return self._stale > max(_ROWS_MIN, len(self._owners) // 2)
+
+    def put(self, identity: MemoryId, after: _Known) -> None:
+        """Add the vectors of a memory that has none here."""
+        live = _live(after)
+        vectors = [] if live is None else list(live.wordings.values())
+        if not vectors:
+            return
+        start, end = len(self._owners), len(self._owners) + len(vectors)
+        if end > len(self._matrix):
+            grown = np.empty((max(2 * end, _ROWS_MIN), len(vectors[0])), np.float32)
+            if start:
+                grown[:start] = self._matrix[:start]
+            self._matrix = grown
+        self._matrix[start:end] = vectors
+        self._owners += [identity] * len(vectors)
+        self._of[identity] = range(start, end)
+
+    def drop(self, identity: MemoryId) -> None:
+        for row in self._of.pop(identity, ()):
+            self._owners[row] = None
+            self._stale += 1
+
+    def nearest(self, vector: Vector, limit: int, but: Collection[MemoryId]) -> list[MemoryId]:
+        """Return the nearest memories, ties included, except those in `but`; all if they are few."""
+        if not self._owners:
+            return []
+        scores = self._matrix[: len(self._owners)] @ vector
+        found: dict[MemoryId, None] = {}
+        least = -np.inf
+        nearest_first: list[int] = np.argsort(-scores).tolist()
+        for row in nearest_first:
+            if scores[row] < least:
+                break
+            owner = self._owners[row]
+            if owner is None or owner in but or owner in found:
+                continue
+            found[owner] = None
+            if len(found) == limit:
+                least = scores[row] - NEAR_TIE
+        return list(found)
+
+
 class _Layer:
     """Memories, including retired ones, as a run of decisions left them."""
 
@@ -70,31 +130,66 @@ class _Layer:
         self.decided: dict[DecisionId, _Decided] = {}
         self.taken: dict[int, _Taken] = {}
         self.versions: dict[MemoryId, int] = {}
+        self.rows: dict[ScopeName, _Rows] = {}
+        """The vectors of the scopes in which something near was looked for."""
 
     def put(self, written: _Written) -> None:
         scope, identity, after, version = written
         self.drop(scope, identity)
         self.scopes.setdefault(scope, {})[identity] = after
         self.versions[identity] = version
+        if (rows := self.rows.get(scope)) is not None:
+            rows.put(identity, after)
         if _is_grave(after):
             self.graves.setdefault(scope, set()).add(identity)
         if (live := _live(after)) is not None:
             for key in live.memory.content_keys:
                 self.contents[key] = (*self.contents.get(key, ()), identity)
 
+    def clear(self) -> None:
+        for table in (
+            self.scopes,
+            self.contents,
+            self.graves,
+            self.decided,
+            self.taken,
+            self.versions,
+            self.rows,
+        ):
+            table.clear()
+
     def drop(self, scope: ScopeName, identity: MemoryId) -> None:
-        memories = self.scopes.get(scope, {})
-        before = _live(memories.pop(identity, None))
-        self.versions.pop(identity, None)
-        graves = self.graves.get(scope, set())
-        graves.discard(identity)
-        if not graves:
-            self.graves.pop(scope, None)
-        if before is not None:
-            for key in before.memory.content_keys:
-                self._forget_content(key, identity)
+        memories = self.scopes.get(scope)
+        if memories is None or identity not in memories:
+            return
+        before = memories.pop(identity)
+        del self.versions[identity]
+        if (rows := self.rows.get(scope)) is not None:
+            rows.drop(identity)
         if not memories:
-            self.scopes.pop(scope, None)
+            del self.scopes[scope]
+            self.rows.pop(scope, None)
+        if _is_grave(before):
+            graves = self.graves[scope]
+            graves.discard(identity)
+            if not graves:
+                del self.graves[scope]
+        elif (live := _live(before)) is not None:
+            for key in live.memory.content_keys:
+                self._forget_content(key, identity)
+
+    def nearest(
+        self, scope: ScopeName, vector: Vector, limit: int, but: Collection[MemoryId]
+    ) -> list[Stored]:
+        """Return the scope's memories whose vectors here are nearest, as `_Rows.nearest` does."""
+        memories = self.scopes.get(scope)
+        if memories is None:
+            return []
+        rows = self.rows.get(scope)
+        if rows is None or rows.is_sparse:
+            rows = self.rows[scope] = _Rows(memories)
+        found = (_live(memories[identity]) for identity in rows.nearest(vector, limit, but))
+        return [one for one in found if one is not None]
 
     def _forget_content(self, key: ContentKey, identity: MemoryId) -> None:
         ids = tuple(one for one in self.contents[key] if one != identity)
@@ -114,6 +209,7 @@ class Overlay:
         self._layer = _Layer()
         self._changed_at: dict[MemoryId, tuple[int, ScopeName]] = {}
         self._decided_at: dict[DecisionId, int] = {}
+        self._newest = -1
         self._settled = 0
         self._recent = Recent()
 
@@ -158,6 +254,7 @@ class Overlay:
         Skip those before the settled offset: the store has them already.
         """
         self._recent = fork.recent
+        self._newest = max(self._newest, *offsets, -1)
         for recorded, offset in zip(fork.recorded, offsets, strict=True):
             if offset < self._settled:
                 continue
@@ -176,6 +273,11 @@ class Overlay:
         if offset <= self._settled:
             return
         self._settled = offset
+        if self._newest < offset:  # the common case: the store has everything
+            self._layer.clear()
+            self._changed_at.clear()
+            self._decided_at.clear()
+            return
         for identity, (changed_at, scope) in list(self._changed_at.items()):
             if changed_at < offset:
                 del self._changed_at[identity]
@@ -220,8 +322,8 @@ class Fork:
 
         `there` is what the index or the log knows: they may still have what was erased here.
         """
-        held = (layer.decided.get(decision) for layer in reversed(self._layers))
-        here = next((one for one in held if one is not None), None)
+        base, own = self._layers
+        here = own.decided.get(decision) or base.decided.get(decision)
         if here is not None and not self._is_restated(here.versions):
             return here.content
         if there is None or self._is_taken(there):
@@ -277,10 +379,12 @@ class Fork:
 
         `stored` are the index's matches, which may be stale.
         """
-        ids = {identity for layer in self._layers for identity in layer.contents.get(key, ())}
-        held = [_live(_top(self._layers, scope, identity)) for identity in ids]
-        current = [*held, *(self.current(scope, s) for s in stored)]
-        live = [s for s in current if s is not None and key in s.memory.content_keys]
+        base, own = self._layers
+        ids = {*base.contents.get(key, ()), *own.contents.get(key, ())}
+        known = [_live(_top(self._layers, scope, identity)) for identity in ids]
+        # What changed here is in `known` if it still has the words.
+        known += [self.current(scope, one) for one in stored if one.memory.id not in ids]
+        live = [one for one in known if one is not None and key in one.memory.content_keys]
         return min(live, key=lambda holder: holder.memory.id, default=None)
 
     def near(
@@ -291,16 +395,18 @@ class Fork:
         A memory that was not a hit may lack vectors here that only the index has (the shown text's,
         older variants'); the vectors known here nominate it.
         """
-        view = _view(self._layers, scope)
         standing: list[Stored] = []
         for hit in hits:
-            after = _live(view.get(hit.memory.id, hit))
-            if after is not None:
-                standing.append(hit if after is hit else after.after(hit))
+            changed = _top(self._layers, scope, hit.memory.id)
+            if changed is None:
+                standing.append(hit)
+            elif (after := _live(changed)) is not None:
+                standing.append(after.after(hit))
+        base, own = self._layers
         known = {hit.memory.id for hit in hits}
-        live = (_live(after) for identity, after in view.items() if identity not in known)
-        fresh = [after for after in live if after is not None and after.wordings]
-        return standing + _nearest(vector, fresh, limit)
+        fresh = own.nearest(scope, vector, limit, known)
+        fresh += base.nearest(scope, vector, limit, known | own.scopes.get(scope, {}).keys())
+        return standing + fresh
 
 
 def _recorded(layers: Sequence[_Layer], decision: Decision) -> _Recorded:
@@ -343,8 +449,11 @@ def _retired(before: Stored, effect: Retire) -> Stored:
 def _top(layers: Sequence[_Layer], scope: ScopeName, identity: MemoryId) -> _Known | None:
     """Return the newest state of a memory that was changed here."""
     nothing = dict[MemoryId, _Known]()
-    held = (layer.scopes.get(scope, nothing).get(identity) for layer in reversed(layers))
-    return next((after for after in held if after is not None), None)
+    for layer in reversed(layers):
+        after = layer.scopes.get(scope, nothing).get(identity)
+        if after is not None:
+            return after
+    return None
 
 
 def _live(after: _Known | None) -> Stored | None:
@@ -358,13 +467,3 @@ def _is_grave(after: _Known | None) -> TypeGuard[Stored]:
 def _view(layers: Sequence[_Layer], scope: ScopeName) -> Mapping[MemoryId, _Known]:
     found = [layer.scopes[scope] for layer in layers if scope in layer.scopes]
     return {identity: after for memories in found for identity, after in memories.items()}
-
-
-def _nearest(vector: Vector, fresh: Sequence[Stored], limit: int) -> list[Stored]:
-    """Return the nearest by one matrix product, ties included; all if there are at most `limit`."""
-    if len(fresh) <= limit:
-        return list(fresh)
-    rows = [own for one in fresh for own in one.wordings.values()]
-    scores = best_of_each(np.stack(rows) @ vector, [len(one.wordings) for one in fresh])
-    least = np.partition(scores, -limit)[-limit] - NEAR_TIE
-    return [fresh[i] for i in np.flatnonzero(scores >= least).tolist()]

@@ -229,25 +229,25 @@ def _united(memories: Sequence[Memory]) -> dict[str, object]:
     return {
         "status": _firmest(memories),
         "persistence": _strongest(memories),
-        "title": _first(memory.title for memory in memories),
-        "category": _first(memory.category for memory in memories),
-        "importance": _highest(memory.importance for memory in memories),
-        "confidence": _highest(memory.confidence for memory in memories),
-        "tags": _union(memory.tags for memory in memories)[:LABELS_MAX],
-        "entities": _union(memory.entities for memory in memories)[:LABELS_MAX],
-        "sources": _union(memory.sources for memory in memories)[:LABELS_MAX],
-        "sessions": _union(memory.sessions for memory in memories)[-SESSIONS_MAX:],
+        "title": _first([memory.title for memory in memories]),
+        "category": _first([memory.category for memory in memories]),
+        "importance": _highest([memory.importance for memory in memories]),
+        "confidence": _highest([memory.confidence for memory in memories]),
+        "tags": _union([memory.tags for memory in memories])[:LABELS_MAX],
+        "entities": _union([memory.entities for memory in memories])[:LABELS_MAX],
+        "sources": _union([memory.sources for memory in memories])[:LABELS_MAX],
+        "sessions": _union([memory.sessions for memory in memories])[-SESSIONS_MAX:],
         "turns": _widened(memories),
         "valid_from": _start(memories),
         "valid_until": _end(memories),
         "pinned": any(memory.pinned for memory in memories),
         "metadata": _joined_metadata(memories),
-        "kept_apart": sides(memory.kept_apart for memory in memories),
-        "observation_count": sum(memory.observation_count for memory in memories),
+        "kept_apart": sides([memory.kept_apart for memory in memories]),
+        "observation_count": sum([memory.observation_count for memory in memories]),
         "feedback": summed([memory.feedback for memory in memories]),
         "unchecked": _unchecked(memories),
-        "created_at": min(memory.created_at for memory in memories),
-        "last_seen_at": max(memory.last_seen_at for memory in memories),
+        "created_at": min([memory.created_at for memory in memories]),
+        "last_seen_at": max([memory.last_seen_at for memory in memories]),
     }
 
 
@@ -310,11 +310,14 @@ def _firmest(memories: Sequence[Memory]) -> Standing:
 
 def _strongest(memories: Sequence[Memory]) -> Persistence | None:
     known = [memory.persistence for memory in memories if memory.persistence is not None]
-    return max(known, key=lambda one: one.rank, default=None)
+    return max(known, key=lambda one: one.rank) if known else None
 
 
 def _first(values: Iterable[str | None]) -> str | None:
-    return next((value for value in values if value is not None), None)
+    for value in values:
+        if value is not None:
+            return value
+    return None
 
 
 def _confirmed(known: float | None, said: float | None) -> float | None:
@@ -329,11 +332,14 @@ def _confirmed(known: float | None, said: float | None) -> float | None:
 
 
 def _highest(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
+    known = [value for value in values if value is not None]
+    return max(known) if known else None
 
 
-def _union(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(label for group in groups for label in group))
+def _union(groups: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    if not any(groups):
+        return ()
+    return tuple(dict.fromkeys([label for group in groups for label in group]))
 
 
 def _widened(memories: Sequence[Memory]) -> Turns | None:

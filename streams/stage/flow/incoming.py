@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -47,7 +47,9 @@ def with_ingestion_time(records: Sequence[Outgoing], at: datetime) -> list[Outgo
     """Return events with a note of when they are taken in, for a log that keeps none itself."""
     noted = (_TAKEN_IN_HEADER, f"{at.timestamp():.0f}".encode())
     return [
-        replace(one, headers=(*one.headers, noted)) if one.topic == EVENTS.name else one
+        Outgoing(one.topic, one.partition, one.key, one.value, (*one.headers, noted))
+        if one.topic == EVENTS.name
+        else one
         for one in records
     ]
 

@@ -50,9 +50,11 @@ def _record(
         return _event(line.row, line.content, line, origin, partitions)
     try:
         event = event_fields(line.row, mapping or FieldMapping())
-        taken = f"{event['text']}".encode("utf-8", "surrogatepass")
-        event.setdefault("event_id", event_id(source.name, line.number, line.content, taken))
-        event.setdefault("occurred_at", clock.now().isoformat())
+        if "event_id" not in event:
+            taken = f"{event['text']}".encode("utf-8", "surrogatepass")
+            event["event_id"] = event_id(source.name, line.number, line.content, taken)
+        if "occurred_at" not in event:
+            event["occurred_at"] = clock.now().isoformat()
         return _event(event, to_json(event), line, origin, partitions)
     except Unreadable as error:
         return _dead_letter(line, Poison(str(error), error.field), origin)

@@ -46,7 +46,7 @@ _PAGE = 500
 class Limits:
     """How many memories may wait for the writer: in all partitions of a process, and per scope.
 
-    Each takes up to 4 KiB of memory at 384 dimensions, and a search compares with all waiting
+    Each takes up to 7 KiB of memory at 384 dimensions, and a search compares with all waiting
     memories of its scope.
     """
 
@@ -156,7 +156,8 @@ class PartitionOwner:
         screened = [screen(item, self._deduplicator.policy, self._screener) for item in received]
         looked = await self._looked_at(partition, screened)
         batch = [
-            replace(one, erasable=look.fits) for one, look in zip(screened, looked, strict=True)
+            one if look.fits else replace(one, erasable=False)
+            for one, look in zip(screened, looked, strict=True)
         ]
         self._require_room(owned, batch)
         fork = owned.overlay.fork()

@@ -120,6 +120,8 @@ def addressed_memory(event: Remember, seen: Seen, fork: Fork) -> Stored | None:
 def graves_in(scope: ScopeName, seen: Seen, fork: Fork) -> Mapping[MemoryId, Stored]:
     """Return a scope's tombstones in a fixed order, whether applied yet or not."""
     found = (*seen.forgotten.get(scope, ()), *fork.forgotten(scope))
+    if not found:
+        return {}  # the common case
     newest = {one.memory.id: one for one in found}
     return dict(sorted(newest.items()))
 

@@ -212,7 +212,7 @@ class ServiceSettings(Group):
     overlay_memories_max: Annotated[int, Field(ge=1, le=10_000_000)] = Field(
         default=100_000,
         description=(
-            "Unapplied memories at which a deduplicator pauses; up to 4 KiB of memory each."
+            "Unapplied memories at which a deduplicator pauses; up to 7 KiB of memory each."
         ),
     )
     overlay_scope_memories_max: Annotated[int, Field(ge=1, le=1_000_000)] = Field(

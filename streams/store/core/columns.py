@@ -68,7 +68,7 @@ class Named:
 
     def columns(self) -> list[tuple[str, str]]:
         """Return each named column with its part."""
-        scopes = [] if self.scope is None else columns_of(self.scope)
+        scopes = () if self.scope is None else columns_of(self.scope)
         parts = [("text", self.text), *(("scope", one) for one in scopes)]
         parts += [("id", self.id), ("time", self.time)]
         return [(part, column) for part, column in parts if column is not None]

@@ -8,6 +8,8 @@ from tests.commands.conftest import Memsieve, write_events
 
 NINE, EIGHT = "The office opens at 9 am.", "The office opens at 8 am."
 STORE = ("--store", "store")
+KEEP_BOTH = ("--policy", "default {judges.supersede_min = 1.0}")
+"""No contradiction is sure enough to replace anything."""
 LOAD = ("search", "--scope", "acme/ana", NINE, "--limit", 1, *STORE)
 RECALL = ("search", "--block", "--scope", "acme/ana", *STORE)
 
@@ -15,7 +17,7 @@ RECALL = ("search", "--block", "--scope", "acme/ana", *STORE)
 @pytest.fixture(autouse=True)
 def _store(memsieve: Memsieve, tmp_path: Path) -> None:
     write_events(tmp_path / "ana.jsonl", NINE, EIGHT)
-    assert memsieve("run", "ana.jsonl", *STORE).code == 0
+    assert memsieve("run", "ana.jsonl", *STORE, *KEEP_BOTH).code == 0
 
 
 def kept(memsieve: Memsieve, *more: str) -> list[dict[str, object]]:

@@ -1,0 +1,96 @@
+"""The embedded index: what it keeps in memory is what its engine holds."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from schemas.base import ContentKey, DecisionId, MemoryId, ScopeName
+from streams.index.edge import EdgeIndex
+from streams.index.payload import DECISION_IDS, from_payload, to_payload
+from streams.index.recent import Recent
+from streams.model.neighbours import Stored
+from streams.model.ports import Query
+from tests.builders import DIMENSION, identity, stored, unit
+
+HERE = ScopeName("acme/ana")
+DECIDED = tuple((DecisionId(identity(n)), ContentKey(f"{n:032x}")) for n in range(3))
+
+
+def told(found: Stored) -> tuple[object, ...]:
+    """Return all of a state in a form that can be compared."""
+    vectors = {key: vector.tobytes() for key, vector in found.wordings.items()}
+    return found.memory, vectors, found.decided, found.contradicted, found.worded_at
+
+
+def states() -> list[Stored]:
+    plain = [stored(f"Fact {n}.", unit(1, n), id=identity(n)) for n in range(1, 4)]
+    linked = stored("Fact 4.", unit(1, 4), id=identity(4))
+    return [*plain, replace(linked, decided=DECIDED, contradicted=((identity(1), 1),), worded_at=1)]
+
+
+async def answers(index: EdgeIndex) -> list[object]:
+    made = states()
+    keys = [one.memory.content_key for one in made]
+    [near] = await index.search([Query(HERE, unit(1, 2), limit=9, floor=-1.0)])
+    held = await index.get([one.memory.id for one in made])
+    same = await index.with_content(keys)
+    return [
+        sorted(map(told, near), key=lambda one: str(one[0])),
+        {identity: told(one) for identity, one in held.items()},
+        {key: [told(one) for one in found] for key, found in same.items()},
+    ]
+
+
+async def test_what_is_kept_in_memory_is_what_another_process_reads(tmp_path: Path) -> None:
+    index = EdgeIndex(tmp_path / "index", DIMENSION)
+    await index.write(states())
+    kept = await answers(index)
+    await index.close()
+    opened = EdgeIndex(tmp_path / "index", DIMENSION)
+    read = await answers(opened)
+    await opened.close()
+    assert read == kept
+
+
+async def test_a_state_replaces_the_one_that_was_kept(tmp_path: Path) -> None:
+    index = EdgeIndex(tmp_path / "index", DIMENSION)
+    first = states()[0]
+    await index.write([first])
+    second = replace(first, memory=first.memory.model_copy(update={"version": 2}))
+    await index.write([second])
+    await index.write([first])
+    held = await index.get([first.memory.id])
+    await index.close()
+    assert held[first.memory.id].memory == second.memory
+
+
+async def test_the_index_is_asked_where_a_memory_is_no_longer_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = EdgeIndex(tmp_path / "one", DIMENSION)
+    monkeypatch.setattr("streams.index.edge._RECENT", 1)
+    forgetful = EdgeIndex(tmp_path / "other", DIMENSION)
+    await index.write(states())
+    await forgetful.write(states())
+    assert await answers(forgetful) == await answers(index)
+    await index.close()
+    await forgetful.close()
+
+
+def test_the_least_recent_memories_are_dropped() -> None:
+    recent, [one, two, three, _] = Recent(2), states()
+    recent.keep([one, two])
+    recent.held([one.memory.id])
+    recent.keep([three])
+    ids: list[MemoryId] = [state.memory.id for state in (one, two, three)]
+    assert list(recent.held(ids)) == [one.memory.id, three.memory.id]
+
+
+def test_content_keys_that_were_written_as_a_list_are_read() -> None:
+    state = states()[3]
+    payload = to_payload(state)
+    before = payload | {"decided_on": payload["decided_on"].split()}
+    assert len(before["decided_on"]) == len(before[DECISION_IDS])
+    vectors = [state.vector]
+    assert told(from_payload(before, vectors)) == told(from_payload(payload, vectors))
