@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Self
 
@@ -11,13 +10,12 @@ from streams.embedding.remembering import RememberingEmbedder
 from streams.forget.app.scrubbing import scrub
 from streams.log.threads import abandonable
 from streams.memory.app.memory_store import MemoryStore, Resources
-from streams.model.ports import SearchableLog
 from streams.recall.app.loading import Loading, require_judge
 from streams.stage.core.tombstones import Key
 from streams.store.app import wiring
 from streams.store.app.embedding import Chosen, for_store
-from streams.store.app.processes import EmbeddedPipeline, StoreClient, as_made, embedded
-from streams.store.app.reading import LogTarget, StoreReader, opened, reader_of
+from streams.store.app.processes import StoreClient, as_made, embedded
+from streams.store.app.reading import LogTarget, opened, reader_of
 from streams.store.app.settings import Settings
 from streams.store.world.store_directory import StoreDirectory
 
@@ -26,36 +24,31 @@ _KEPT_EVERY = 256
 flushes cost less than a tenth of the total."""
 
 
-@dataclass(frozen=True)
-class Held:
-    """A store that only this process writes: its pipeline, its log and the log's reader."""
-
-    pipeline: EmbeddedPipeline
-    log: SearchableLog
-    reader: StoreReader
-
-    @property
-    def client(self) -> StoreClient:
-        """The client that decides at once."""
-        return StoreClient(self.pipeline, self.reader)
-
-
 @asynccontextmanager
 async def holding(
-    settings: Settings, chosen: Chosen, note: Callable[[str], None], *, forgets: bool = False
-) -> AsyncGenerator[Held]:
+    target: LogTarget, chosen: Chosen, note: Callable[[str], None], *, forgets: bool = False
+) -> AsyncGenerator[Resources]:
     """Hold a store for writing, create it if it does not exist, and finish its pending events.
 
     `note` and `forgets` are as for `embedded`. Raises NoStore if another process writes the store.
     """
-    target = LogTarget.of_store(settings)
+    settings, policy, embedder = target.settings, chosen.policy, chosen.embedder
     async with embedded(
-        settings, chosen.policy, chosen.embedder, note, forgets=forgets, kept_every=_KEPT_EVERY
+        settings, policy, embedder, note, forgets=forgets, kept_every=_KEPT_EVERY
     ) as pipeline:
         await pipeline.recover()
         try:
             async with opened(target) as log:
-                yield Held(pipeline, log, reader_of(log, target))
+                reader, judging = reader_of(log, target), pipeline.judging
+                client, remembering = StoreClient(pipeline, reader), RememberingEmbedder(embedder)
+                yield Resources(
+                    lambda: client,
+                    log,
+                    reader,
+                    Loading(client.index, remembering, judging, policy, settings.load),
+                    judging,
+                    wiring.token_counter(settings.embedder, note),
+                )
         finally:
             await pipeline.settle()
 
@@ -79,19 +72,8 @@ class EmbeddedStore(MemoryStore):
         await store._take_hold()
         return store
 
-    @asynccontextmanager
-    async def _opening(self) -> AsyncGenerator[Resources]:
-        settings, chosen = self._target.settings, self._chosen
-        async with holding(settings, chosen, self._note) as held:
-            embedder, judging = RememberingEmbedder(chosen.embedder), held.pipeline.judging
-            yield Resources(
-                lambda: held.client,
-                held.log,
-                held.reader,
-                Loading(held.client.index, embedder, judging, chosen.policy, settings.load),
-                judging,
-                wiring.token_counter(settings.embedder, self._note),
-            )
+    def _opening(self) -> AbstractAsyncContextManager[Resources]:
+        return holding(self._target, self._chosen, self._note)
 
     async def _key(self) -> Key:
         """Return the key of tombstones; if there is none, make one and reopen the store with it."""
