@@ -47,8 +47,6 @@ def import_(
     file: File,
     *,
     world: World = None,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="EVENTS.jsonl", help="Write the events here instead."),
@@ -58,8 +56,7 @@ def import_(
     ] = False,
     policy: options.Policy = None,
     model: options.Model = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Import the entries of a Memories.md as events.
 
@@ -67,14 +64,7 @@ def import_(
     text below a header corrects the memory. What cannot be read is reported with its line, and
     stays in the file. The events happened when the file was last changed.
     """
-    source = options.source(
-        config,
-        store,
-        kafka,
-        policy=policy,
-        embedder__model=model,
-        sinks__memories_md_world=world,
-    )
+    source = where.source(policy=policy, embedder__model=model, sinks__memories_md_world=world)
     started = time.perf_counter()
     entries = _entries(file, source, everything=out is not None)
     if out is not None and not dry_run:
@@ -89,7 +79,7 @@ def import_(
         note(
             f"{len(rest):,} more lines to look at: memsieve memories-md import {file} --dry-run --json"
         )
-    if as_json:
+    if where.as_json:
         told = _told(entries, decided) | {"seconds": round(time.perf_counter() - started, 3)}
         say_object(told | ({"entries": _listed(entries)} if dry_run else {}))
     else:
@@ -100,27 +90,24 @@ def export_md(
     file: Annotated[Path, typer.Argument(metavar="FILE.md", help="New, or edited in place.")],
     *,
     world: World = None,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would become of the file.")
     ] = False,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Write the memories of locations into a Memories.md.
 
     Whatever people wrote into the file stays. New memories are added, changed ones change, and
     what was superseded is marked so. An entry that was edited by hand and not imported stays.
     """
-    source = options.source(config, store, kafka, sinks__memories_md_world=world)
+    source = where.source(sinks__memories_md_world=world)
     kept = MemoriesFile(file)
     if level_of(kept).exists():
         raise UsageError(f"{file} is kept by sinks.memories_md already: name another file")
     exported = asyncio.run(_export(kept, source, dry=dry_run))
     for line in exported.notes:
         note(f"{file}: {line}", style="yellow")
-    if as_json:
+    if where.as_json:
         say_object(
             {
                 "memories": exported.memories,
