@@ -7,26 +7,38 @@ from functools import partial
 from streams.clock.system import SystemClock
 from streams.forget.app.forgetting import Means, key_of
 from streams.log.threads import abandonable
-from streams.memory.app.cluster_store import ClusterStore
-from streams.memory.app.embedded_store import EmbeddedStore, holding
+from streams.memory.app.holding import connecting, holding
 from streams.memory.app.lifecycle import Lifecycle, Past
 from streams.memory.app.memory_store import MemoryStore
 from streams.memory.app.queueing import Cluster, Queue
 from streams.recall.app.loading import loading, require_judge
 from streams.store.app import wiring
 from streams.store.app.cluster_client import NO_WAITING, ClusterClient, Waiting
-from streams.store.app.embedding import for_store
+from streams.store.app.embedding import chosen_for, for_store
+from streams.store.app.processes import as_made
 from streams.store.app.reading import LogTarget, opened, reader_of
 from streams.store.app.settings import Settings
 
 
 async def open_memories(
-    target: LogTarget, report: Callable[[str], None], note: Callable[[str], None], wait: float
+    target: LogTarget, report: Callable[[str], None], note: Callable[[str], None], wait: float = 0
 ) -> MemoryStore:
-    """Open what `target` names; a cluster's decisions are waited for `wait` seconds."""
+    """Open a store for writing, which is created if it does not exist, or connect to a cluster.
+
+    The decisions of a cluster are waited for `wait` seconds. `report` receives a line when a model
+    is fetched or chosen, `note` when something is waited for. Raises as `holding` or `connecting`.
+    """
+    require_judge(target.settings)
     if target.embedded:
-        return await EmbeddedStore.open(target.settings, report, note)
-    return await ClusterStore.open(target, report, note, wait)
+        chosen = await abandonable(partial(for_store, target.settings, report))
+        target = LogTarget.of_store(as_made(chosen.settings))
+        opening = partial(holding, target, chosen, note)
+    else:
+        chosen = await abandonable(partial(chosen_for, target, report))
+        opening = partial(connecting, target, chosen, note, wait)
+    store = MemoryStore(target, chosen, opening, note, wait)
+    await store.take_hold()
+    return store
 
 
 def open_lifecycle(
