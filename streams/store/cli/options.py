@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from schemas.base import MemoryId
+from schemas.base import MemoryId, Scope, ScopeName
 from streams.model.scope import lies_in
 from streams.store.app import settings
 from streams.store.app.failures import NotFound, UsageError
@@ -77,6 +77,7 @@ Model = Annotated[
 ]
 
 _LIMIT = 50
+_SCOPE: TypeAdapter[ScopeName] = TypeAdapter(Scope)
 
 _T = TypeVar("_T")
 _Asked = TypeVar("_Asked", bound=BaseModel)
@@ -167,6 +168,14 @@ def limit_of(limit: int | None, *, as_json: bool) -> int | None:
 def below(scope: str, wanted: str | None) -> bool:
     """Tell whether a scope is the wanted one or lies below it."""
     return wanted is None or scope == wanted or lies_in(scope, wanted.rstrip("/"))
+
+
+def exact(scope: str) -> ScopeName:
+    """Return the one scope that `--scope` names."""
+    try:
+        return _SCOPE.validate_python(scope)
+    except ValidationError as error:
+        raise UsageError(f"--scope {scope}: {error.errors()[0]['msg']}") from error
 
 
 def only(things: Mapping[str, _T], identity: str, *, what: str, place: str) -> _T:

@@ -9,13 +9,11 @@ from pathlib import PurePath
 from typing import Annotated
 
 import typer
-from pydantic import TypeAdapter, ValidationError
 
-from schemas.base import Scope, ScopeName
 from streams.model.ports import Fatal, Poison
 from streams.stage.core.mapping import FieldMapping, listed, scope_of_turns, scope_template
 from streams.store.cli.console import note
-from streams.store.cli.options import UsageError
+from streams.store.cli.options import UsageError, exact
 from streams.store.core.columns import (
     Guess,
     Named,
@@ -111,16 +109,10 @@ class Columns:
         return [_read_as(one, named) for one in sources(files, self.format_, exports=exports)]
 
 
-_SCOPE: TypeAdapter[ScopeName] = TypeAdapter(Scope)
-
-
 def _one_scope(name: str) -> str:
     if set(name) & set("{}"):
         raise UsageError(f"--scope {name}: write --scope-field for a scope made of columns")
-    try:
-        return _SCOPE.validate_python(name)
-    except ValidationError as error:
-        raise UsageError(f"--scope {name}: {error.errors()[0]['msg']}") from error
+    return exact(name)
 
 
 def turns_scope(template: str | None) -> str | None:
