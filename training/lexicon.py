@@ -93,7 +93,6 @@ class Synset:
     """One meaning, with the pointers kept in the lexicon."""
 
     words: list[str]
-    pos: str
     parents: list[str] = field(default_factory=list[str])
     similar: list[str] = field(default_factory=list[str])
     opposites: list[str] = field(default_factory=list[str])
@@ -146,7 +145,7 @@ def _synset(line: str, pos: str) -> tuple[str, Synset]:
     fields = line.split(" | ", 1)[0].split()
     words_end = 4 + 2 * int(fields[3], 16)
     words = [word.split("(")[0] for word in fields[4:words_end:2]]
-    synset = Synset(words, pos)
+    synset = Synset(words)
     count = int(fields[words_end])
     for at in range(words_end + 1, words_end + 1 + 4 * count, 4):
         symbol, offset, target_pos, places = fields[at : at + 4]

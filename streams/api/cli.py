@@ -23,10 +23,8 @@ def api(
         int | None,
         typer.Option("--port", min=0, max=65_535, help="The port; 0: any. [8090]"),
     ] = None,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     policy: options.Policy = None,
-    config: options.Config = None,
+    where: options.Place,
 ) -> None:
     """Serve memories over HTTP, until stopped.
 
@@ -38,9 +36,7 @@ def api(
     from streams.api.app.serving import serve  # noqa: PLC0415
     from streams.store.world.log_lines import log_lines  # noqa: PLC0415 - only here is all this needed
 
-    source = options.source(
-        config, store, kafka, policy=policy, api__tokens=tokens, api__host=host, api__port=port
-    )
+    source = where.source(policy=policy, api__tokens=tokens, api__host=host, api__port=port)
     log = log_lines("api")
     app = served(source.settings, log.info)
     asyncio.run(serve(source, app, report=log.info))

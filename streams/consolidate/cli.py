@@ -21,8 +21,6 @@ _WIDTH = 120
 
 def consolidate(
     *,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     scope: options.ScopeBelow = None,
     now: Annotated[
         bool, typer.Option("--now", help="Include scopes that are small or not due yet.")
@@ -38,8 +36,7 @@ def consolidate(
         Path | None, typer.Option("--report", metavar="FILE", help="Write what --json prints.")
     ] = None,
     policy: options.Policy = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Find memories of one fact, scope by scope, and merge them.
 
@@ -48,14 +45,14 @@ def consolidate(
     than consolidate.memories_min memories and no pass for consolidate.hours_min. On a cluster, the
     services decide.
     """
-    source = options.source(config, store, kafka, policy=policy)
+    source = where.source(policy=policy)
     asked = Asked(scope, now=now, anyway=anyway)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
     found = asyncio.run(_consolidate(source, asked, dry_run=dry_run))
     told = {"dry_run": dry_run, **found.as_json()}
     if report is not None:
         options.write("--report", report, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
-    if as_json:
+    if where.as_json:
         say_object(told)
     else:
         _show(told)

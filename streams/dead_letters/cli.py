@@ -31,17 +31,14 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be
 def list_(
     *,
     all_: Annotated[bool, typer.Option("--all", help="Include requeued and dropped ones.")] = False,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     limit: options.Limit = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """List rejected records: where they were, and what is wrong."""
-    letters = asyncio.run(_letters(options.to_read(config, store, kafka, as_json=as_json)))
+    letters = asyncio.run(_letters(where.to_read()))
     found = [letter for letter in letters if all_ or letter.state == "open"]
-    shown = found[: options.limit_of(limit, as_json=as_json)]
-    if as_json:
+    shown = found[: options.limit_of(limit, as_json=where.as_json)]
+    if where.as_json:
         say_json(letter_json(letter) for letter in shown)
         return
     for letter in shown:
@@ -56,27 +53,23 @@ def show(
         str, typer.Argument(metavar="ID", help="The dead letter's id, or an id prefix.")
     ],
     *,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     value: Annotated[
         bool, typer.Option("--value", help="Write the original bytes, and nothing else.")
     ] = False,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Show everything about a dead letter.
 
     To correct it, begin with: memsieve dead-letters show ID --value > event.json
     """
-    if value and as_json:
+    if value and where.as_json:
         raise options.UsageError("--value and --json are two ways to print: give one of them")
     if value and sys.stdout.isatty():
         raise options.UsageError("--value writes raw bytes: redirect them to a file, > FILE")
-    source = options.to_read(config, store, kafka, as_json=as_json)
-    letter = asyncio.run(_letter(source, identity))
+    letter = asyncio.run(_letter(where.to_read(), identity))
     if value:
         _write_value(letter)
-    elif as_json:
+    elif where.as_json:
         say_object(letter_json(letter))
     else:
         for name, text in _told(letter):
@@ -94,9 +87,7 @@ def requeue(
         ),
     ] = None,
     dry_run: DryRun = False,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    config: options.Config = None,
+    where: options.Place,
 ) -> None:
     """Publish their events and turns again, corrected or unchanged.
 
@@ -104,8 +95,7 @@ def requeue(
     and the reason is printed.
     """
     named = _named(identities, all_open=all_open)
-    source = options.source(config, store, kafka)
-    asyncio.run(_requeue(source, named, mended, dry_run=dry_run))
+    asyncio.run(_requeue(where.source(), named, mended, dry_run=dry_run))
 
 
 def drop(
@@ -113,13 +103,11 @@ def drop(
     *,
     all_open: AllOpen = False,
     dry_run: DryRun = False,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    config: options.Config = None,
+    where: options.Place,
 ) -> None:
     """Close dead letters without publishing them. Nothing is deleted."""
     named = _named(identities, all_open=all_open)
-    asyncio.run(_drop(options.source(config, store, kafka), named, dry_run=dry_run))
+    asyncio.run(_drop(where.source(), named, dry_run=dry_run))
 
 
 def letter_json(letter: Letter) -> dict[str, Any]:

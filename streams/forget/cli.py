@@ -51,14 +51,8 @@ def forget(
         bool,
         typer.Option("--later", help="Leave it to memsieve store scrub to rewrite index and log."),
     ] = False,
-    author: options.Author = None,
     note_: options.Note = "",
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    policy: options.Policy = None,
-    config: options.Config = None,
-    wait: options.Wait = options.WAIT_SECONDS,
-    as_json: options.AsJson = False,
+    asking: options.Asking,
 ) -> None:
     """Forget a memory, and erase every text that states it.
 
@@ -67,8 +61,8 @@ def forget(
     topics keep the bytes until compaction; see docs/operations.md.
     """
     wanted = _wanted(identity, scope, tenant)
-    source = options.source(config, store, kafka, policy=policy)
-    wish = Wish(author_of(source.settings, author), SystemClock().now(), note_)
+    source, wait = asking.source(), asking.wait
+    wish = Wish(author_of(source.settings, asking.author), SystemClock().now(), note_)
     try:
         forgot = heard(source, _forget(source, wanted, wish, wait, dry_run=dry_run))
     except Unknown as error:
@@ -77,7 +71,7 @@ def forget(
         raise options.UsageError(str(error)) from error
     if not (dry_run or later):
         asyncio.run(scrubbing.scrub(source, note))
-    if as_json:
+    if asking.as_json:
         say_object(_json(forgot))
     else:
         for line in _told(forgot, dry_run=dry_run):
@@ -107,20 +101,16 @@ def export(
     *,
     tenant: Annotated[str, typer.Option("--tenant", help="First segment of its scopes.")],
     out: Out,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Write all data of a tenant to files: memories and decisions.
 
     Use it for a data-access request, and before forgetting a tenant.
     """
-    source = options.source(config, store, kafka)
-    found = asyncio.run(_export(source, tenant, out))
+    found = asyncio.run(_export(where.source(), tenant, out))
     if found is None:
         raise options.NotFound(f"there is no tenant {tenant}: memsieve memory list")
-    if as_json:
+    if where.as_json:
         say_object({"memories": found.memories, "decisions": found.decisions, "out": str(out)})
     else:
         say(f"memories {found.memories:,}, decisions {found.decisions:,} written to {out}")

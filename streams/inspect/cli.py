@@ -33,25 +33,22 @@ _ID_WIDTH = 8
 
 def memories(
     *,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     scope: options.ScopeBelow = None,
     retired: Annotated[
         bool, typer.Option("--retired", help="Include superseded memories.")
     ] = False,
     limit: options.Limit = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """List the memories of a store or a cluster."""
-    every = asyncio.run(_memories(options.to_read(config, store, kafka, as_json=as_json)))
+    every = asyncio.run(_memories(where.to_read()))
     found = [
         memory
         for memory in every
         if options.below(memory.scope, scope) and (retired or memory.live)
     ]
-    shown = found[: options.limit_of(limit, as_json=as_json)]
-    if as_json:
+    shown = found[: options.limit_of(limit, as_json=where.as_json)]
+    if where.as_json:
         say_json(memory.model_dump(mode="json") for memory in shown)
         return
     for memory, above in zip(shown, [None, *shown], strict=False):
@@ -64,26 +61,23 @@ def memories(
 
 def decisions(
     *,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     scope: options.ScopeBelow = None,
     kind: Annotated[
         str | None, typer.Option("--kind", help="Only insert, merge, replace, reinforce, …")
     ] = None,
     limit: options.Limit = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """List the decisions, oldest first; with a limit, the newest.
 
     Each line begins with the first characters of the decision's id, which `explain` accepts.
     """
-    source = options.to_read(config, store, kafka, as_json=as_json)
-    wanted = options.limit_of(limit, as_json=as_json)
+    source = where.to_read()
+    wanted = options.limit_of(limit, as_json=where.as_json)
     found, older, by_id = asyncio.run(
-        _decisions(source, scope, _kind(kind), wanted, with_letters=not as_json)
+        _decisions(source, scope, _kind(kind), wanted, with_letters=not where.as_json)
     )
-    if as_json:
+    if where.as_json:
         say_json(_decision_json(entry) for entry in found)
         return
     if older:
@@ -102,14 +96,10 @@ def explain(
         ),
     ],
     *,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Explain a decision: what was compared, and by which rule."""
-    source = options.to_read(config, store, kafka, as_json=as_json)
-    asyncio.run(_explain(source, identity, as_json=as_json))
+    asyncio.run(_explain(where.to_read(), identity, as_json=where.as_json))
 
 
 def _scopes_like(scope: str, memories: Sequence[KeptMemory]) -> list[str]:

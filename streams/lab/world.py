@@ -13,6 +13,7 @@ _INK = "#010203"
 """A placeholder for the page's text colour: readable on light and on dark."""
 _COLOURS = ("#3b82f6", "#f59e0b", "#10b981", "#ef4444", "#a855f7", "#64748b", "#14b8a6")
 """Distinguishable on white and on black."""
+_BINS = 40
 _STYLE = {
     "svg.fonttype": "none",  # text stays text: searchable, and in the page's font
     "svg.hashsalt": "memsieve",  # equal figures give equal files
@@ -35,9 +36,9 @@ class Line:
     point: tuple[float, float] | None = None
 
 
-def curves(lines: Sequence[Line], *, x: str, y: str) -> str:
-    """Draw curves over the unit square."""
-    figure, axes = _axes(x, y)
+def curves(lines: Sequence[Line]) -> str:
+    """Draw curves of precision over recall."""
+    figure, axes = _axes("recall", "precision")
     for line, colour in zip(lines, _COLOURS, strict=False):
         axes.plot(line.x, line.y, color=colour, label=line.name)
         if line.point is not None:
@@ -48,13 +49,13 @@ def curves(lines: Sequence[Line], *, x: str, y: str) -> str:
     return _svg(figure)
 
 
-def histogram(groups: Mapping[str, Sequence[float]], *, x: str, bins: int = 40) -> str:
-    """Draw the distribution of each group's values, from the lowest to 1."""
-    figure, axes = _axes(x, "rows")
+def histogram(groups: Mapping[str, Sequence[float]]) -> str:
+    """Draw the distribution of each group's similarities, from the lowest to 1."""
+    figure, axes = _axes("cosine", "rows")
     values = [value for group in groups.values() for value in group]
     low = min(values, default=0.0)
     for (name, group), colour in zip(groups.items(), _COLOURS, strict=False):
-        axes.hist(group, bins=bins, range=(low, 1.0), histtype="step", color=colour, label=name)
+        axes.hist(group, bins=_BINS, range=(low, 1.0), histtype="step", color=colour, label=name)
     _legend(axes, shown=bool(groups))
     return _svg(figure)
 

@@ -1,8 +1,11 @@
 """Groups of commands; a command is imported when it is called, not when it is listed."""
 
 from collections import UserDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import wraps
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 import typer
@@ -82,5 +85,27 @@ def command(path: str, entry: Entry) -> Any:  # noqa: ANN401 - typer's own kind 
     function, name = entry.function.rpartition(":")[2], path.rpartition(" ")[2]
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     example = f"Example: {path} {entry.example}".rstrip()
-    app.command(name, epilog=example)(getattr(import_module(f"streams.{entry.module}"), function))
+    called = getattr(import_module(f"streams.{entry.module}"), function)
+    app.command(name, epilog=example)(_spread(called))
     return get_group(app).commands[name]
+
+
+def _spread(called: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose parameters that are dataclasses are given field by field."""
+    bundles: dict[str, Any] = {}
+    parameters: list[Parameter] = []
+    for one in signature(called).parameters.values():
+        if is_dataclass(one.annotation):
+            bundles[one.name] = one.annotation
+            parameters += signature(bundles[one.name]).parameters.values()
+        else:
+            parameters.append(one)
+
+    @wraps(called)
+    def command_(**given: Any) -> None:  # noqa: ANN401 - typer's values
+        for name, kind in bundles.items():
+            given[name] = kind(**{one.name: given.pop(one.name) for one in fields(kind)})
+        called(**given)
+
+    vars(command_)["__signature__"] = Signature(parameters)
+    return command_

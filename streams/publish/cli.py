@@ -24,11 +24,7 @@ def publish(
     files: rows.Files,
     *,
     kafka: options.Kafka = None,
-    text_field: rows.TextField = None,
-    scope_field: rows.ScopeField = None,
-    id_field: rows.IdField = None,
-    time_field: rows.TimeField = None,
-    format_: rows.FileFormat = None,
+    columns: rows.Columns,
     after: Annotated[
         int,
         typer.Option("--after", min=0, help="Continue after this line; for one file only. [0]"),
@@ -57,10 +53,9 @@ def publish(
     """
     settings = options.load(config, kafka__bootstrap=kafka)
     template = rows.turns_scope(scope) if turns else None
-    named = rows.named(text_field, scope_field, id_field, time_field, None if turns else scope)
-    if turns and named != Named():
+    if turns and columns.named(None) != Named():
         raise UsageError("turns have no columns to name: give --turns without --…-field")
-    given = rows.turns(files) if turns else rows.opened(files, format_, named)
+    given = rows.turns(files) if turns else columns.opened(files, scope)
 
     def work_on(target: Publisher, one: Rows) -> Work:
         if turns:

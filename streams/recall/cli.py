@@ -121,11 +121,8 @@ def search(
             help=f"With --block: how many of the other memories, the newest. [{RECENT_MAX}]",
         ),
     ] = None,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     policy: options.Policy = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Search a scope; memories of one fact come as one result.
 
@@ -165,12 +162,11 @@ def search(
             "lasting": LASTING_MAX if lasting is None else lasting,
             "recent": RECENT_MAX if recent is None else recent,
         }
-        source = options.to_read(config, store, kafka, as_json=as_json)
-        _print_block(scope, given, source, as_json=as_json)
+        _print_block(scope, given, where.to_read(), as_json=where.as_json)
         return
     _require_none(of_block, "goes with --block")
     flags: dict[str, Any] = {"load__verify": "llm"} if llm else {}
-    source = options.to_read(config, store, kafka, as_json=as_json, policy=policy, **flags)
+    source = where.to_read(policy=policy, **flags)
     if scope is None or query is None:
         raise UsageError("give a QUERY and --scope, or --block for a prompt block of a scope")
     given = {
@@ -181,7 +177,7 @@ def search(
         "deduplicate": deduplicate,
         "lexical_weight": hybrid,
     }
-    _list(given, source, hints_file, as_json=as_json)
+    _list(given, source, hints_file, as_json=where.as_json)
 
 
 def _require_none(given: Mapping[str, object], why: str) -> None:

@@ -33,19 +33,15 @@ def list_(
     *,
     scope: options.ScopeBelow = None,
     all_: Annotated[bool, typer.Option("--all", help="Include answered and moot ones.")] = False,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     limit: options.Limit = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """List the questions, the newest first."""
-    source = options.to_read(config, store, kafka, as_json=as_json)
-    questions, _ = asyncio.run(_questions(source))
+    questions, _ = asyncio.run(_questions(where.to_read()))
     here = [one for one in questions.all() if options.below(one.review.scope, scope)]
     found = [one for one in here if all_ or one.state == "open"]
-    shown = found[: options.limit_of(limit, as_json=as_json)]
-    if as_json:
+    shown = found[: options.limit_of(limit, as_json=where.as_json)]
+    if where.as_json:
         say_json(question_json(question) for question in shown)
         return
     for question in shown:
@@ -58,16 +54,12 @@ def list_(
 def show(
     identity: Annotated[str, typer.Argument(metavar="ID", help="A question id, or its prefix.")],
     *,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Show a question: both texts side by side, and why it is open."""
-    source = options.to_read(config, store, kafka, as_json=as_json)
-    questions, place = asyncio.run(_questions(source))
+    questions, place = asyncio.run(_questions(where.to_read()))
     question = _only(questions.all(), identity, place)
-    if as_json:
+    if where.as_json:
         say_object(question_json(question))
         return
     for line in _told(question):
@@ -90,10 +82,8 @@ def answer(
     scope: options.ScopeBelow = None,
     author: options.Author = None,
     note_: options.Note = "",
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     policy: options.Policy = None,
-    config: options.Config = None,
+    where: options.Place,
 ) -> None:
     """Answer a question, or all of them in turn.
 
@@ -101,7 +91,7 @@ def answer(
     once, a cluster when its services reach the answer. If one of the two memories has changed by
     then, the answer is too late and changes nothing.
     """
-    source = options.source(config, store, kafka, policy=policy)
+    source = where.source(policy=policy)
     who = author_of(source.settings, author)
     desk = _Desk(source, who, note_)
     if identity is None:
@@ -124,12 +114,10 @@ def export(
         Path | None, typer.Option("--out", help="Write the pairs here. [standard output]")
     ] = None,
     scope: options.ScopeBelow = None,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    config: options.Config = None,
+    where: options.Place,
 ) -> None:
     """Write the answers as labelled pairs, for policy evaluate."""
-    labels = asyncio.run(_labels(options.source(config, store, kafka)))
+    labels = asyncio.run(_labels(where.source()))
     rows = [label.row for label in labels if options.below(label.scope, scope)]
     if out is None:
         for row in rows:

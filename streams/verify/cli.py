@@ -24,10 +24,7 @@ def check(
     full: Annotated[
         bool, typer.Option("--full", help="Audit every record; exit with code 8 if one is wrong.")
     ] = False,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Check model, policy, log and index, and suggest remedies.
 
@@ -35,7 +32,7 @@ def check(
     all decisions, and compares the result with the events, the dead letters, the index and the
     sinks.
     """
-    source = options.source(config, store, kafka)
+    source, as_json = where.source(), where.as_json
     if full:
         _audit(source, as_json=as_json)
     else:

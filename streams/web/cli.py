@@ -25,10 +25,8 @@ def web(
         int | None,
         typer.Option("--port", min=0, max=65_535, help="The port; 0: any. [8091]"),
     ] = None,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     policy: options.Policy = None,
-    config: options.Config = None,
+    where: options.Place,
 ) -> None:
     """Serve the web pages to review and explore, until stopped.
 
@@ -40,9 +38,7 @@ def web(
     from streams.store.world.log_lines import log_lines  # noqa: PLC0415 - only here is all this needed
     from streams.web.app.app import served  # noqa: PLC0415
 
-    source = options.source(
-        config, store, kafka, policy=policy, api__tokens=tokens, web__host=host, web__port=port
-    )
+    source = where.source(policy=policy, api__tokens=tokens, web__host=host, web__port=port)
     log = log_lines("web")
     app = served(source, log.info)
     asyncio.run(serve(source, app, report=log.info))

@@ -33,14 +33,8 @@ def expire(
     at: Annotated[
         str | None, typer.Option("--at", metavar="TIME", help="The reference time. [now]")
     ] = None,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    policy: options.Policy = None,
-    author: options.Author = None,
     limit: options.Limit = None,
-    config: options.Config = None,
-    wait: options.Wait = options.WAIT_SECONDS,
-    as_json: options.AsJson = False,
+    asking: options.Asking,
 ) -> None:
     """Retire memories that have expired under the policy.
 
@@ -48,7 +42,7 @@ def expire(
     pinned, or seen again by then, stay. Nothing is deleted: memsieve undo restores them. Without a
     table [expiry] in the policy, no memory expires.
     """
-    source = options.source(config, store, kafka, policy=policy)
+    source, wait, as_json = asking.source(), asking.wait, asking.as_json
     now = SystemClock().now()
     then = now if at is None else options.moment("--at", at)
     rules = policies.load(source.settings.policy)
@@ -60,7 +54,7 @@ def expire(
     if dry_run:
         _tell({"would_end": len(endings)}, endings, as_json=as_json)
         return
-    who = author_of(source.settings, author)
+    who = author_of(source.settings, asking.author)
     asked = requests(endings, author=who, note="memsieve memory expire", now=min(now, then))
     done = heard(source, end(source, asked, wait, note))
     counts = {"ended": done.ended, "changed_meanwhile": done.stay}

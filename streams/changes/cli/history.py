@@ -21,15 +21,11 @@ _TEXT_WIDTH = 80
 def history(
     identity: Annotated[str, typer.Argument(metavar="ID", help="A memory id, or its prefix.")],
     *,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Show a memory's versions, with authors, reasons and sources."""
-    source = options.to_read(config, store, kafka, as_json=as_json)
-    told = asyncio.run(_history(source, identity))
-    if as_json:
+    told = asyncio.run(_history(where.to_read(), identity))
+    if where.as_json:
         say_object(_as_json(told))
         return
     for line in _lines(told):

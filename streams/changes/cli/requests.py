@@ -33,38 +33,14 @@ Identity = Annotated[str, typer.Argument(metavar="ID", help="A memory id, or its
 _REASONS: tuple[str, ...] = get_args(Ended)
 
 
-def pin(
-    identity: Identity,
-    *,
-    author: options.Author = None,
-    note_: options.Note = "",
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    policy: options.Policy = None,
-    config: options.Config = None,
-    wait: options.Wait = options.WAIT_SECONDS,
-    as_json: options.AsJson = False,
-) -> None:
+def pin(identity: Identity, *, note_: options.Note = "", asking: options.Asking) -> None:
     """Pin a memory: it is not merged, replaced or retired."""
-    source = options.source(config, store, kafka, policy=policy)
-    _pin(source, identity, author, note_, pinned=True, wait=wait, as_json=as_json)
+    _pin(identity, note_, asking, pinned=True)
 
 
-def unpin(
-    identity: Identity,
-    *,
-    author: options.Author = None,
-    note_: options.Note = "",
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    policy: options.Policy = None,
-    config: options.Config = None,
-    wait: options.Wait = options.WAIT_SECONDS,
-    as_json: options.AsJson = False,
-) -> None:
+def unpin(identity: Identity, *, note_: options.Note = "", asking: options.Asking) -> None:
     """Unpin a memory: it may be merged, replaced and retired again."""
-    source = options.source(config, store, kafka, policy=policy)
-    _pin(source, identity, author, note_, pinned=False, wait=wait, as_json=as_json)
+    _pin(identity, note_, asking, pinned=False)
 
 
 def retire(
@@ -73,14 +49,8 @@ def retire(
     ],
     *,
     reason: Annotated[str, typer.Option("--reason", help=f"Why: {', '.join(_REASONS)}.")],
-    author: options.Author = None,
     note_: options.Note = "",
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    policy: options.Policy = None,
-    config: options.Config = None,
-    wait: options.Wait = options.WAIT_SECONDS,
-    as_json: options.AsJson = False,
+    asking: options.Asking,
 ) -> None:
     """Retire memories without replacing them. Nothing is deleted: memsieve undo restores them.
 
@@ -88,8 +58,8 @@ def retire(
     """
     if reason not in _REASONS:
         raise options.UsageError(f"--reason {reason}: write {', '.join(_REASONS)}")
-    source = options.source(config, store, kafka, policy=policy)
-    who = author_of(source.settings, author)
+    source = asking.source()
+    who = author_of(source.settings, asking.author)
     memories = asyncio.run(_memories(source, identities))
     in_order = sorted({one.id: one for one in memories}.values(), key=lambda one: one.scope)
     asked: list[Retire] = []
@@ -99,7 +69,7 @@ def retire(
             raise options.UsageError(f"at most {MEMBERS_MAX} memories of a scope can end at once")
         wish = {"memories": targets, "reason": reason}
         asked.append(request(Retire, scope, targets[0].memory_id, author=who, note=note_, **wish))
-    ask(source, asked, wait=wait, as_json=as_json)
+    ask(source, asked, asking)
 
 
 def rate(
@@ -108,20 +78,14 @@ def rate(
     helpful: Annotated[int, typer.Option("--helpful", min=0, help="Times it helped.")] = 0,
     harmful: Annotated[int, typer.Option("--harmful", min=0, help="Times it misled.")] = 0,
     accessed: Annotated[int, typer.Option("--accessed", min=0, help="Times it was read.")] = 0,
-    author: options.Author = None,
     note_: options.Note = "",
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    policy: options.Policy = None,
-    config: options.Config = None,
-    wait: options.Wait = options.WAIT_SECONDS,
-    as_json: options.AsJson = False,
+    asking: options.Asking,
 ) -> None:
     """Record how often a memory was read, helped or misled."""
     if not (helpful or harmful or accessed):
         raise options.UsageError("nothing to record: give --helpful, --harmful or --accessed")
-    source = options.source(config, store, kafka, policy=policy)
-    who = author_of(source.settings, author)
+    source = asking.source()
+    who = author_of(source.settings, asking.author)
     [memory] = asyncio.run(_memories(source, [identity]))
     wish = {
         "memory_id": memory.id,
@@ -130,24 +94,24 @@ def rate(
         "harmful": harmful,
     }
     asked = request(Rate, memory.scope, memory.id, author=who, note=note_, **wish)
-    ask(source, [asked], wait=wait, as_json=as_json)
+    ask(source, [asked], asking)
 
 
-def ask(source: LogTarget, events: Sequence[Event], *, wait: int, as_json: bool) -> None:
-    """Have a store decide on events at once, or a cluster within so many seconds; tell the outcome.
+def ask(source: LogTarget, events: Sequence[Event], asking: options.Asking) -> None:
+    """Have a store decide on events at once, or a cluster in time; tell the outcome.
 
     Raises UsageError where what the first of them asks for came too late, or was set aside;
     Undecided where no owner has decided in time.
     """
-    responses = heard(source, _submitted(source, events, wait))
+    responses = heard(source, _submitted(source, events, asking.wait))
     decided = decisions_of(responses)
-    if as_json:
+    if asking.as_json:
         told = [{"why": why(one), **one.model_dump(mode="json")} for one in decided]
         say_object({"decisions": told} | (_published(responses) if places_of(responses) else {}))
     else:
         for line in [*_told(decided), *places(responses)]:
             say(line)
-    require_decided(responses, wait)
+    require_decided(responses, asking.wait)
     if decided and (isinstance(decided[0], Marker) or is_out_of_date(decided[0])):
         raise options.UsageError(f"nothing changed: {why(decided[0])}")
 
@@ -171,21 +135,13 @@ def _published(responses: Sequence[Response]) -> dict[str, Any]:
     }
 
 
-def _pin(
-    source: LogTarget,
-    identity: str,
-    author: str | None,
-    note_: str,
-    *,
-    pinned: bool,
-    wait: int,
-    as_json: bool,
-) -> None:
-    who = author_of(source.settings, author)
+def _pin(identity: str, note_: str, asking: options.Asking, *, pinned: bool) -> None:
+    source = asking.source()
+    who = author_of(source.settings, asking.author)
     [memory] = asyncio.run(_memories(source, [identity]))
     wish = {"memory_id": memory.id, "pinned": pinned}
     asked = request(Pin, memory.scope, memory.id, author=who, note=note_, **wish)
-    ask(source, [asked], wait=wait, as_json=as_json)
+    ask(source, [asked], asking)
 
 
 async def _memories(source: LogTarget, identities: Sequence[str]) -> list[Memory]:

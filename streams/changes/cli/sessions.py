@@ -20,22 +20,19 @@ from streams.store.cli.replies import heard
 
 def list_(
     *,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     scope: options.ScopeBelow = None,
     limit: options.Limit = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """List the sessions with what each added, the newest last.
 
     With --json, each line is a record for an agent's own log of episodes. For the time that
     deciding took, see `run --metrics`.
     """
-    found = asyncio.run(_sessions(options.to_read(config, store, kafka, as_json=as_json), scope))
-    wanted = options.limit_of(limit, as_json=as_json)
+    found = asyncio.run(_sessions(where.to_read(), scope))
+    wanted = options.limit_of(limit, as_json=where.as_json)
     shown = found if wanted is None else found[-wanted:]
-    if as_json:
+    if where.as_json:
         say_json(one.as_json() for one in shown)
         return
     if not found:
@@ -55,14 +52,8 @@ def end(
         str, typer.Argument(metavar="SESSION", help="The session's name, as in the events.")
     ],
     *,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     scope: options.ScopeBelow = None,
-    author: options.Author = None,
-    policy: options.Policy = None,
-    config: options.Config = None,
-    wait: options.Wait = options.WAIT_SECONDS,
-    as_json: options.AsJson = False,
+    asking: options.Asking,
 ) -> None:
     """End a session: retire the ephemeral memories that it alone saw.
 
@@ -70,13 +61,12 @@ def end(
     pinned, or have changed by then, stay. Running the command again ends newer memories of the
     session.
     """
-    source = options.source(config, store, kafka, policy=policy)
-    who = author_of(source.settings, author)
+    source, wait = asking.source(), asking.wait
+    who = author_of(source.settings, asking.author)
     requests = asyncio.run(_requests(source, session, scope, who))
-    asking = retiring.end(source, requests, wait, note)
-    done = heard(source, asking)
+    done = heard(source, retiring.end(source, requests, wait, note))
     counts = {"ended": done.ended, "stay": done.stay}
-    _tell(session, counts | ({"asked": done.asked} if done.waiting else {}), as_json)
+    _tell(session, counts | ({"asked": done.asked} if done.waiting else {}), asking.as_json)
     require_decided(done.waiting, wait)
 
 

@@ -34,14 +34,8 @@ def undo(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be undone.")
     ] = False,
-    author: options.Author = None,
     note_: options.Note = "",
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    policy: options.Policy = None,
-    config: options.Config = None,
-    wait: options.Wait = options.WAIT_SECONDS,
-    as_json: options.AsJson = False,
+    asking: options.Asking,
 ) -> None:
     """Undo a decision, and restore its memories.
 
@@ -51,19 +45,19 @@ def undo(
     """
     if not decision:
         raise options.UsageError("DECISION is empty")
-    source = options.source(config, store, kafka, policy=policy)
-    wish = Wish(author_of(source.settings, author), SystemClock().now(), note_)
+    source, wait = asking.source(), asking.wait
+    wish = Wish(author_of(source.settings, asking.author), SystemClock().now(), note_)
     try:
         told = heard(source, _undo(source, decision, wish, wait, dry_run=dry_run))
     except (CannotUndo, Ambiguous) as error:
         if isinstance(error, IncompleteUndo) and not dry_run:
             note(str(error))
-            ask(source, error.events, wait=wait, as_json=as_json)
+            ask(source, error.events, asking)
             return
         raise options.UsageError(str(error)) from error
     if told is None:
         raise options.NotFound(f"no decision has the id {decision}: memsieve decisions")
-    if as_json:
+    if asking.as_json:
         say_object(told.as_json)
     else:
         for line in told.lines:

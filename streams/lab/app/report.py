@@ -88,7 +88,7 @@ def _precision_recall(rows: Sequence[Row], threshold: float) -> str:
         _line(rows, "ours", "judge, guards in force", _decided(rows)),
         _line(rows, "cosine", "cosine", _at(rows, threshold)),
     ]
-    return plots.curves([line for line in lines if line is not None], x="recall", y="precision")
+    return plots.curves([line for line in lines if line is not None])
 
 
 def _line(
@@ -132,7 +132,7 @@ def _similarities(rows: Sequence[Row]) -> str:
     for row in rows:
         if row.similarity is not None:
             groups.setdefault(_truth(row), []).append(row.similarity)
-    return plots.histogram(dict(sorted(groups.items())), x="cosine")
+    return plots.histogram(dict(sorted(groups.items())))
 
 
 def _groups(title: str, groups: dict[str, list[Row]]) -> str:

@@ -87,12 +87,8 @@ def try_(
         ),
     ] = None,
     model: options.Model = None,
-    text_field: rows.TextField = None,
-    scope_field: rows.ScopeField = None,
-    id_field: rows.IdField = None,
-    time_field: rows.TimeField = None,
+    columns: rows.Columns,
     scope: rows.OneScope = None,
-    format_: rows.FileFormat = None,
     config: options.Config = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -111,8 +107,7 @@ def try_(
     if save_answers is not None and not save_answers.parent.is_dir():
         raise UsageError(f"--save-answers {save_answers}: there is no such directory")
     given = [] if answers is None else _given(answers)
-    named = rows.named(text_field, scope_field, id_field, time_field, scope)
-    opened = [(one.source, one.mapping) for one in rows.opened(files, format_, named)]
+    opened = [(one.source, one.mapping) for one in columns.opened(files, scope)]
     taken = trying.take(opened, limit, SystemClock())
     _tell_what_was_read(taken, limit)
     with _deciding(settings) as deciding:
@@ -135,17 +130,17 @@ def try_(
         say_object(_as_json(taken, made))
         return
     _advise(made, answers or save_answers)
-    columns = {
-        "--text-field": text_field,
-        "--scope-field": scope_field,
-        "--id-field": id_field,
-        "--time-field": time_field,
+    given_again = {
+        "--text-field": columns.text_field,
+        "--scope-field": columns.scope_field,
+        "--id-field": columns.id_field,
+        "--time-field": columns.time_field,
         "--scope": scope,
-        "--format": format_,
+        "--format": columns.format_,
         "--model": model,
         "--policy": None if fits in {None, settings.policy} else fits,
     }
-    say(f"nothing was kept; to keep the rows: {_run(files, columns)}")
+    say(f"nothing was kept; to keep the rows: {_run(files, given_again)}")
 
 
 @dataclass(frozen=True)

@@ -64,12 +64,11 @@ def auc(positive: Sequence[float], negative: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True)
 class Point:
-    """Precision, recall and false positive rate (`fallout`) at an inclusive threshold."""
+    """Precision and recall at an inclusive threshold."""
 
     threshold: float
     precision: float
     recall: float
-    fallout: float
 
 
 def curve(positive: Sequence[float], negative: Sequence[float]) -> list[Point]:
@@ -87,7 +86,6 @@ def curve(positive: Sequence[float], negative: Sequence[float]) -> list[Point]:
             threshold=float(ranked[i]),
             precision=float(found[i] / (i + 1)),
             recall=float(found[i] / len(positive)),
-            fallout=float((i + 1 - found[i]) / len(negative)),
         )
         for i in last.tolist()
     ]

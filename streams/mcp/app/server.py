@@ -26,10 +26,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from schemas.base import ScopeName
 from streams.api.app.access import UNKNOWN_CALLER, Access, Grant, Right, load
 from streams.mcp.app.tools import AUTHOR, TOOLS, Answer, Call, Tool
-from streams.memory.app.embedded_store import EmbeddedStore
+from streams.memory.app.memory_store import MemoryStore
+from streams.memory.app.opening import open_memories
 from streams.services.world.serving import serving
 from streams.services.world.signals import signals_to
 from streams.store.app.failures import UsageError, failure_of
+from streams.store.app.reading import LogTarget
 from streams.store.app.settings import Settings
 
 Log = Callable[..., None]
@@ -46,7 +48,7 @@ _INSTRUCTIONS = (
 
 async def over_stdio(settings: Settings, scope: ScopeName | None, log: Log) -> None:
     """Serve the store to the one client at standard input and output, until that ends."""
-    store = await EmbeddedStore.open(settings, log, log)
+    store = await open_memories(LogTarget.of_store(settings), log, log)
     try:
         server = described(store, settings, scope, log)
         async with stdio_server() as (read, write):
@@ -67,7 +69,7 @@ async def over_http(
     stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with AsyncExitStack() as stack:
         stack.enter_context(signals_to(stop))
-        store = await EmbeddedStore.open(settings, log, log)
+        store = await open_memories(LogTarget.of_store(settings), log, log)
         stack.push_async_callback(store.close)
         server = described(store, settings, scope, log, guarded=access is not None)
         app = server.streamable_http_app(
@@ -81,7 +83,7 @@ async def over_http(
 
 
 def described(
-    store: EmbeddedStore,
+    store: MemoryStore,
     settings: Settings,
     scope: ScopeName | None,
     log: Log,

@@ -26,7 +26,7 @@ from schemas.memories import Memory
 from streams.api.app.access import Right
 from streams.forget.app.forgetting import Wanted, Wish
 from streams.inspect.app import Told, ToldVersion
-from streams.memory.app.embedded_store import EmbeddedStore
+from streams.memory.app.memory_store import MemoryStore
 from streams.memory.app.problems import first_problem
 from streams.recall.app import loading, recalling
 from streams.recall.app.loading import ShownEntry, Verify
@@ -260,7 +260,7 @@ Answer: TypeAlias = Record | str
 class Call:
     """One call: the store, and what who calls may do in it."""
 
-    store: EmbeddedStore
+    store: MemoryStore
     author: str
     may: May
 

@@ -48,8 +48,6 @@ def import_(
     file: File,
     *,
     world: World = None,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="EVENTS.jsonl", help="Write the events here instead."),
@@ -59,8 +57,7 @@ def import_(
     ] = False,
     policy: options.Policy = None,
     model: options.Model = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Import the entries of a Memories.md as events.
 
@@ -68,14 +65,7 @@ def import_(
     header corrects its memory. Lines that cannot be read are reported and stay in the file. The
     events are dated when the file was last changed.
     """
-    source = options.source(
-        config,
-        store,
-        kafka,
-        policy=policy,
-        embedder__model=model,
-        sinks__memories_md_world=world,
-    )
+    source = where.source(policy=policy, embedder__model=model, sinks__memories_md_world=world)
     started = time.perf_counter()
     entries = _entries(file, source, everything=out is not None)
     if out is not None and not dry_run:
@@ -90,7 +80,7 @@ def import_(
         note(
             f"{len(rest):,} more lines to look at: memsieve memories-md import {file} --dry-run --json"
         )
-    if as_json:
+    if where.as_json:
         told = _told(entries, decided) | {"seconds": round(time.perf_counter() - started, 3)}
         say_object(told | ({"entries": _listed(entries)} if dry_run else {}))
     else:
@@ -101,27 +91,24 @@ def export_md(
     file: Annotated[Path, typer.Argument(metavar="FILE.md", help="New, or edited in place.")],
     *,
     world: World = None,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show how the file would change.")
     ] = False,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Write the memories of locations into a Memories.md.
 
     What people wrote into the file stays. New memories are added, changed ones updated, and
     superseded ones marked. An entry that was edited by hand and not imported stays as it is.
     """
-    source = options.source(config, store, kafka, sinks__memories_md_world=world)
+    source = where.source(sinks__memories_md_world=world)
     kept = MemoriesFile(file)
     if level_of(kept).exists():
         raise UsageError(f"{file} is kept by sinks.memories_md already: name another file")
     exported = asyncio.run(_export(kept, source, dry=dry_run))
     for line in exported.notes:
         note(f"{file}: {line}", style="yellow")
-    if as_json:
+    if where.as_json:
         say_object(
             {
                 "memories": exported.memories,

@@ -1,10 +1,8 @@
 """The operations on memories of an open store or cluster: decide, search, explain, change."""
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from itertools import count
 from typing import Annotated, Any, TypeVar
 
@@ -19,25 +17,33 @@ from streams.changes.app.lineages import history, undo
 from streams.changes.core.history import standing
 from streams.clock.system import SystemClock
 from streams.dead_letters.app import why_set_aside
-from streams.forget.app.forgetting import Forgot, Means, Unknown, Wanted, forget_with, in_full
+from streams.forget.app.forgetting import (
+    Forgot,
+    Means,
+    Unknown,
+    Wanted,
+    forget_with,
+    in_full,
+    key_of,
+)
+from streams.forget.app.scrubbing import scrub
 from streams.inspect.app import Told, ToldVersion, explained, told, told_version
+from streams.memory.app.holding import Resources
 from streams.memory.app.lifecycle import scope_of
 from streams.model.identity import named_memory_id
 from streams.model.observed import believed
-from streams.model.ports import Index, NoStore, SearchableLog
+from streams.model.ports import Index, NoStore
 from streams.recall.app import loading, recalling
-from streams.recall.app.loading import Loading, SearchResult
-from streams.recall.core.recall import Block, CountTokens
+from streams.recall.app.loading import SearchResult
+from streams.recall.core.recall import Block
 from streams.reviews.app import Reviews, answer_to
 from streams.stage.core.decide import target_of
 from streams.stage.core.lineage import Wish
 from streams.stage.core.reviewing import Question
 from streams.stage.core.tombstones import Key
 from streams.stage.flow.dead_letters import oversized
-from streams.stage.flow.judging import Judging
 from streams.store.app import wiring
 from streams.store.app.client import (
-    Client,
     Response,
     is_again,
     is_out_of_date,
@@ -48,27 +54,18 @@ from streams.store.app.client import (
 from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
 from streams.store.app.embedding import Chosen
 from streams.store.app.failures import NotFound, UsageError
-from streams.store.app.reading import LogTarget, StoreReader, in_order
+from streams.store.app.reading import LogTarget, in_order
 from streams.store.app.requests import author_of, request
 
 _T = TypeVar("_T")
 _Request = TypeVar("_Request", Pin, Rate, Retire)
 
 
-@dataclass(frozen=True)
-class Resources:
-    """What is open while a store is. `client` returns the client of one request."""
-
-    client: Callable[[], Client]
-    log: SearchableLog
-    reader: StoreReader
-    loading: Loading
-    judging: Judging
-    count: CountTokens
-
-
-class MemoryStore(ABC):
+class MemoryStore:
     """Memories that are open until they are closed.
+
+    A store only this process writes, one change at a time. A cluster others write, too; changes
+    overlap there, and are decided on in their turn.
 
     For one event loop; calls may overlap. A change runs to its end even if its caller is cancelled.
     """
@@ -77,22 +74,31 @@ class MemoryStore(ABC):
         self,
         target: LogTarget,
         chosen: Chosen,
+        opening: Callable[[], AbstractAsyncContextManager[Resources]],
         note: Callable[[str], None],
-        *,
-        turn: AbstractAsyncContextManager[object],
-        wait: float = 0,
+        wait: float,
     ) -> None:
-        """`turn` is held during a change. A decision of others is waited for `wait` seconds."""
+        """Use what `opening` opens, once `take_hold` is called.
+
+        `note` receives a line when something is waited for, and the decisions of a cluster are
+        waited for `wait` seconds.
+        """
         self._target = target
         self._chosen = chosen
+        self._opening = opening
         self._note = note
-        self._turn = turn
         self._wait = wait
         self._open: Resources | None = None
         self._resources = AsyncExitStack()
         self._gate = _Gate()
         self._changes = set[asyncio.Task[Any]]()
         self._token, self._numbers = wiring.owner_token(), count(1)
+
+    async def take_hold(self) -> None:
+        """Open what the operations need."""
+        async with AsyncExitStack() as stack:
+            self._open = await stack.enter_async_context(self._opening())
+            self._resources = stack.pop_all()
 
     async def close(self) -> None:
         """Release everything after calls in progress have ended. May be called again."""
@@ -245,36 +251,36 @@ class MemoryStore(ABC):
         asking = _Asking(author=author_of(self._target.settings, author), note=note)
         return Wish(asking.author, SystemClock().now(), asking.note)
 
-    @abstractmethod
-    def _opening(self) -> AbstractAsyncContextManager[Resources]:
-        """Open what the operations need."""
-
-    @abstractmethod
-    async def _key(self) -> Key:
-        """Return the key of tombstones. No other call is in progress."""
-
-    @abstractmethod
-    async def _scrub(self) -> None:
-        """Remove what was forgotten from files. No other call is in progress."""
-
     @property
     def _held(self) -> Resources:
         if self._open is None:
             raise NoStore(f"{self._target.place} was closed: open it again")
         return self._open
 
-    async def _take_hold(self) -> None:
-        async with AsyncExitStack() as stack:
-            self._open = await stack.enter_async_context(self._opening())
-            self._resources = stack.pop_all()
-
     async def _let_go(self) -> None:
         self._open = None
         await self._resources.aclose()
 
+    async def _key(self) -> Key:
+        """Return the key of tombstones; if a store has none, make one and reopen the store with it."""
+        target = self._target
+        is_new = wiring.forget_key(target.settings.forget, target.directory) is None
+        key = key_of(target)
+        if is_new:
+            await self._let_go()
+            await self.take_hold()
+        return key
+
+    async def _scrub(self) -> None:
+        """Remove what was forgotten from a store's files; a cluster leaves that to Kafka."""
+        if self._target.directory is not None:
+            await self._let_go()
+            await scrub(self._target, lambda _: None)
+            await self.take_hold()
+
     @asynccontextmanager
     async def _changing(self) -> AsyncGenerator[Resources]:
-        async with self._gate.shared(), self._turn:
+        async with self._gate.shared(), self._held.turn:
             yield self._held
 
     async def _change(self, work: Coroutine[Any, Any, _T]) -> _T:

@@ -2,29 +2,43 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from streams.clock.system import SystemClock
-from streams.forget.app.forgetting import Means
-from streams.memory.app.cluster_store import ClusterStore
-from streams.memory.app.embedded_store import EmbeddedStore, holding
+from streams.forget.app.forgetting import Means, key_of
+from streams.log.threads import abandonable
+from streams.memory.app.holding import connecting, holding
 from streams.memory.app.lifecycle import Lifecycle, Past
 from streams.memory.app.memory_store import MemoryStore
 from streams.memory.app.queueing import Cluster, Queue
-from streams.recall.app.loading import loading
-from streams.store.app import embedding, wiring
+from streams.recall.app.loading import loading, require_judge
+from streams.store.app import wiring
 from streams.store.app.cluster_client import NO_WAITING, ClusterClient, Waiting
+from streams.store.app.embedding import chosen_for, for_store
+from streams.store.app.processes import as_made
 from streams.store.app.reading import LogTarget, opened, reader_of
 from streams.store.app.settings import Settings
-from streams.store.world.store_directory import StoreDirectory
 
 
 async def open_memories(
-    target: LogTarget, report: Callable[[str], None], note: Callable[[str], None], wait: float
+    target: LogTarget, report: Callable[[str], None], note: Callable[[str], None], wait: float = 0
 ) -> MemoryStore:
-    """Open what `target` names; a cluster's decisions are waited for `wait` seconds."""
+    """Open a store for writing, which is created if it does not exist, or connect to a cluster.
+
+    The decisions of a cluster are waited for `wait` seconds. `report` receives a line when a model
+    is fetched or chosen, `note` when something is waited for. Raises as `holding` or `connecting`.
+    """
+    require_judge(target.settings)
     if target.embedded:
-        return await EmbeddedStore.open(target.settings, report, note)
-    return await ClusterStore.open(target, report, note, wait)
+        chosen = await abandonable(partial(for_store, target.settings, report))
+        target = LogTarget.of_store(as_made(chosen.settings))
+        opening = partial(holding, target, chosen, note)
+    else:
+        chosen = await abandonable(partial(chosen_for, target, report))
+        opening = partial(connecting, target, chosen, note, wait)
+    store = MemoryStore(target, chosen, opening, note, wait)
+    await store.take_hold()
+    return store
 
 
 def open_lifecycle(
@@ -39,23 +53,17 @@ def open_lifecycle(
 @asynccontextmanager
 async def _of_store(settings: Settings, report: Callable[[str], None]) -> AsyncGenerator[Lifecycle]:
     """Yield the operations on memories over an embedded store, held for writing."""
-    chosen = embedding.for_store(settings, report)
-    async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(
-            holding(chosen.settings, chosen, report, forgets=True)
-        )
-        found = await stack.enter_async_context(
-            loading(LogTarget.of_store(settings), embedder=chosen.embedder)
-        )
-        key = wiring.forget_key(settings.forget, StoreDirectory(settings.store))
-        if key is None:
-            raise TypeError("a store that forgets has a key")
-        queue = Queue(store.client, store.log, masked=chosen.policy.screens)
-        stack.push_async_callback(queue.close)
-        means = Means(key, chosen.policy, chosen.embedder, store.pipeline.judging)
-        past = Past(store.log, store.reader)
-        count = wiring.token_counter(chosen.settings.embedder, report)
-        yield Lifecycle(found, queue, count, SystemClock(), past, means)
+    require_judge(settings)
+    chosen = await abandonable(partial(for_store, settings, report))
+    target = LogTarget.of_store(chosen.settings)
+    async with holding(target, chosen, report, forgets=True) as held:
+        means = Means(key_of(target), chosen.policy, chosen.embedder, held.judging)
+        past = Past(held.log, held.reader)
+        queue = Queue(held.client(), held.log, masked=chosen.policy.screens)
+        try:
+            yield Lifecycle(held.loading, queue, held.count, SystemClock(), past, means)
+        finally:
+            await queue.close()
 
 
 @asynccontextmanager

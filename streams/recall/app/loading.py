@@ -242,23 +242,19 @@ class Loading:
 
 @asynccontextmanager
 async def loading(
-    target: LogTarget,
-    *,
-    report: Callable[[str], None] = lambda _: None,
-    embedder: Embedder | None = None,
+    target: LogTarget, *, report: Callable[[str], None] = lambda _: None
 ) -> AsyncGenerator[Loading]:
     """Open the memories of a store or a cluster for searching.
 
     A cluster's memories are read from its Qdrant server, or with another index from its log.
-    Others may write meanwhile. Raises NoStore if there is none. If no `embedder` is given, `report`
-    receives a line when a model has to be downloaded.
+    Others may write meanwhile. Raises NoStore if there is none. `report` receives a line when a
+    model has to be downloaded.
     """
     chosen = embedding.settings_of(target)
     require_judge(chosen)
     policy = policies.load(chosen.policy)
     async with opened(target) as log, wiring.judging(chosen, SystemClock()) as judging:
-        if embedder is None:
-            embedder = await abandonable(partial(wiring.embedder, chosen.embedder, report))
+        embedder = await abandonable(partial(wiring.embedder, chosen.embedder, report))
         async with memories(target, log, embedder.model) as index:
             yield Loading(index, RememberingEmbedder(embedder), judging, policy, chosen.load)
 

@@ -23,8 +23,6 @@ from streams.store.flow.past import Selection
 
 def rematerialise(
     *,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     sqlite: Annotated[
         Path | None, typer.Option("--sqlite", help="Write a new SQLite file instead.")
     ] = None,
@@ -32,15 +30,14 @@ def rematerialise(
         Path | None, typer.Option("--jsonl", help="Write a new directory of lines instead.")
     ] = None,
     to: options.To = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Rebuild the index from the decisions, and swap it in.
 
     If interrupted, run the command again to continue. With --sqlite or --jsonl, writes the memories
     there instead; with --to, as they were at that time.
     """
-    source = options.source(config, store, kafka)
+    source = where.source()
     wanted = SinkSettings(sqlite=sqlite, jsonl=jsonl)
     until = options.bound("--to", to)
     if until is not None and wanted == SinkSettings():
@@ -55,7 +52,7 @@ def rematerialise(
         )
         rebuilt = asyncio.run(work)
     seconds = round(time.perf_counter() - started, 3)
-    if as_json:
+    if where.as_json:
         say_object({"place": rebuilt.place, "memories": rebuilt.memories, "seconds": seconds})
     else:
         say(f"{rebuilt.place}: {rebuilt.memories:,} memories, in {seconds:,.1f} s")
@@ -74,8 +71,6 @@ def redecide(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Write nothing, only show the differences.")
     ] = False,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     from_: options.From = None,
     to: options.To = None,
     scope: options.ScopeBelow = None,
@@ -87,8 +82,7 @@ def redecide(
         ),
     ] = False,
     rate: options.Rate = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Decide again under another policy or model; show what differs.
 
@@ -97,12 +91,12 @@ def redecide(
     """
     if dry_run == (into is not None):
         raise options.UsageError("give --into DIR to keep the new decisions, or --dry-run")
-    source = options.source(config, store, kafka, policy=policy, embedder__model=model)
+    source = where.source(policy=policy, embedder__model=model)
     selection = Selection(scope, options.bound("--from", from_), options.bound("--to", to))
     plan = Plan(selection, from_events=from_events, rate=rate)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     differences, seconds = asyncio.run(_redecide(source, plan, into))
-    if as_json:
+    if where.as_json:
         say_object({**differences_as_json(differences), "seconds": round(seconds, 3)})
         return
     show(differences)
@@ -118,17 +112,14 @@ def diff(
     run: Annotated[
         str | None, typer.Option("--run", help="Instead: services with this kafka.run.")
     ] = None,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Show how a replay's decisions differ from the log's."""
-    source = options.source(config, store, kafka)
+    source = where.source()
     if (other is None) == (run is None) or (run is not None and source.embedded):
         raise options.UsageError("name the STORE of a replay, or a --run of the cluster")
     differences = asyncio.run(_diff(source, _other(source, other, run)))
-    if as_json:
+    if where.as_json:
         say_object(differences_as_json(differences))
     else:
         show(differences)

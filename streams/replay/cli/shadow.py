@@ -23,26 +23,23 @@ def shadow(
     *,
     policy: options.Policy = None,
     model: options.Model = None,
-    store: options.Store = None,
-    kafka: options.Kafka = None,
     from_: options.From = None,
     scope: options.ScopeBelow = None,
     rate: options.Rate = None,
     into: Annotated[
         Path | None, typer.Option("--into", help="Keep the shadow's decisions in a new store.")
     ] = None,
-    config: options.Config = None,
-    as_json: options.AsJson = False,
+    where: options.Reading,
 ) -> None:
     """Decide alongside a live policy, and report each difference.
 
     Starts with the next event, on the memories as they are, unless --from names an earlier place.
     With --json, prints one line per difference.
     """
-    source = options.source(config, store, kafka, policy=policy, embedder__model=model)
+    source = where.source(policy=policy, embedder__model=model)
     selection = Selection(scope, options.bound("--from", from_))
     plan = Plan(selection, from_now=from_ is None, rate=rate, follow=True)
-    asyncio.run(_shadow(source, plan, into, as_json=as_json))
+    asyncio.run(_shadow(source, plan, into, as_json=where.as_json))
 
 
 async def _shadow(source: LogTarget, plan: Plan, into: Path | None, *, as_json: bool) -> None:

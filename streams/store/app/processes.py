@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -19,6 +19,7 @@ from streams.clock.stopwatch import TimedProcess, timed
 from streams.clock.system import SystemClock
 from streams.embedding.remembering import RememberingEmbedder
 from streams.log.consumer import Consumer
+from streams.log.failures import RetryPolicy
 from streams.model.fences import Epoch
 from streams.model.observed import is_unlikely
 from streams.model.policy import Policy
@@ -320,75 +321,78 @@ async def embedded(
     `kept_every` is as for the Writer; if it is above 1, call `settle` before the end. Without
     `judging` the judges of the settings are opened.
     """
-    directory = StoreDirectory(settings.store)
+    directory, manifest = StoreDirectory(settings.store), _manifest(settings, embedder)
+    require_space = partial(directory.require_space, settings.run.free_disk_bytes_min)
+    require_space()
+    async with AsyncExitStack() as stack:
+        stack.enter_context(directory.written_by_us(manifest))
+        broker = stack.enter_context(closing(wiring.log(directory, read_only=False)))
+        for topic in TOPICS:
+            broker.create(topic.name, manifest.partitions)
+        directory.complete(manifest, has_records=await _has_records(broker))
+        directory.keep_policy(policy.id, policy.model_dump_json(indent=2))
+        index = wiring.index(manifest.index, directory.index, manifest.dimension)
+        stack.push_async_callback(index.close)
+        sinks = await stack.enter_async_context(wiring.sinks(settings.sinks, report))
+        traced = await stack.enter_async_context(wiring.tracing(settings, None, report))
+        watched = _Watched(wiring.decision_lines("run", settings.logging), report)
+        await watched.restore(index, broker)
+        if judging is None:
+            judging = await stack.enter_async_context(wiring.judging(settings, SystemClock()))
+        if forgets:
+            wiring.new_key(directory)
+        key = wiring.forget_key(settings.forget, directory)
+        remembering, decided = RememberingEmbedder(embedder), DecidedInLog(broker)
+        owner = PartitionOwner(
+            Deduplicator(remembering, index, decided, policy, judging, key),
+            broker,
+            index,
+            watched.decided,
+            token=wiring.owner_token(),
+            clock=SystemClock(),
+            limits=wiring.limits(settings.service),
+            named=watched.named,
+            warn=report,
+            screener=wiring.screener(policy),
+        )
+        writer = Writer(index, broker, report, sinks=sinks, kept_every=kept_every)
+        consumers = partial(_consumers, broker, manifest.partitions, wiring.retry(settings.retry))
+        yield EmbeddedPipeline(
+            broker,
+            consumers(traced(TimedProcess(owner, watched.took), "decide"), watched.failed),
+            consumers(traced(writer, "apply"), report),
+            writer,
+            index,
+            judging,
+            watched,
+            batch_records=settings.run.batch_records,
+            require_space=require_space,
+            clock=SystemClock(),
+            foresight=Prefetcher(remembering, index, decided),
+        )
+
+
+def _manifest(settings: Settings, embedder: Embedder) -> Manifest:
+    """Return what a store is made with. Raises InvalidSettings for the index of the services."""
     kind = settings.index.kind
     if kind.shared:
         raise InvalidSettings("index.kind qdrant is for the services; run takes edge or exact")
-    manifest = Manifest(
+    return Manifest(
         model=embedder.model,
         dimension=embedder.dimension,
         index=kind,
         partitions=settings.log.partitions,
     )
 
-    def require_space() -> None:
-        directory.require_space(settings.run.free_disk_bytes_min)
 
-    require_space()
-    with directory.written_by_us(manifest):
-        async with AsyncExitStack() as stack:
-            broker = wiring.log(directory, read_only=False)
-            stack.callback(broker.close)
-            for topic in TOPICS:
-                broker.create(topic.name, manifest.partitions)
-            directory.complete(manifest, has_records=await _has_records(broker))
-            directory.keep_policy(policy.id, policy.model_dump_json(indent=2))
-            index = wiring.index(manifest.index, directory.index, manifest.dimension)
-            stack.push_async_callback(index.close)
-            sinks = await stack.enter_async_context(wiring.sinks(settings.sinks, report))
-            traced = await stack.enter_async_context(wiring.tracing(settings, None, report))
-            watched = _Watched(wiring.decision_lines("run", settings.logging), report)
-            await watched.restore(index, broker)
-            remembering, decided = RememberingEmbedder(embedder), DecidedInLog(broker)
-            if judging is None:
-                judging = await stack.enter_async_context(wiring.judging(settings, SystemClock()))
-            if forgets:
-                wiring.new_key(directory)
-            key = wiring.forget_key(settings.forget, directory)
-            owner = PartitionOwner(
-                Deduplicator(remembering, index, decided, policy, judging, key),
-                broker,
-                index,
-                watched.decided,
-                token=wiring.owner_token(),
-                clock=SystemClock(),
-                limits=wiring.limits(settings.service),
-                named=watched.named,
-                warn=report,
-                screener=wiring.screener(policy),
-            )
-            writer = Writer(index, broker, report, sinks=sinks, kept_every=kept_every)
-            retry = wiring.retry(settings.retry)
-
-            def consumers(process: Process, told: Callable[[str], None]) -> list[Consumer]:
-                return [
-                    Consumer(process, broker, p, retry=retry, sleep=asyncio.sleep, report=told)
-                    for p in range(manifest.partitions)
-                ]
-
-            yield EmbeddedPipeline(
-                broker,
-                consumers(traced(TimedProcess(owner, watched.took), "decide"), watched.failed),
-                consumers(traced(writer, "apply"), report),
-                writer,
-                index,
-                judging,
-                watched,
-                batch_records=settings.run.batch_records,
-                require_space=require_space,
-                clock=SystemClock(),
-                foresight=Prefetcher(remembering, index, decided),
-            )
+def _consumers(
+    log: Log, partitions: int, retry: RetryPolicy, process: Process, report: Callable[[str], None]
+) -> list[Consumer]:
+    """Return what drives a process, partition by partition."""
+    return [
+        Consumer(process, log, partition, retry=retry, sleep=asyncio.sleep, report=report)
+        for partition in range(partitions)
+    ]
 
 
 @asynccontextmanager

@@ -1,14 +1,15 @@
 """The options that several commands share."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from schemas.base import MemoryId
+from schemas.base import MemoryId, Scope, ScopeName
 from schemas.codec import plain
 from streams.model.scope import lies_in
 from streams.store.app import settings
@@ -70,7 +71,6 @@ Wait = Annotated[
         help="Seconds to wait for a cluster's decision; 0: only publish.",
     ),
 ]
-WAIT_SECONDS = 30
 
 From = Annotated[
     str | None,
@@ -91,37 +91,54 @@ Model = Annotated[
 ]
 
 _LIMIT = 50
+_SCOPE: TypeAdapter[ScopeName] = TypeAdapter(Scope)
 
 _T = TypeVar("_T")
 _Asked = TypeVar("_Asked", bound=BaseModel)
 
 
-def source(
-    config: Path | None,
-    store: Path | None,
-    kafka: str | None,
-    **flags: Any,  # noqa: ANN401 - see load
-) -> LogTarget:
-    """Return what to read: what the options name, else the cluster where the settings have one."""
-    if store is not None and kafka is not None:
-        raise UsageError("--store and --kafka name two places: give one of them")
-    settings = load(config, store=store, kafka__bootstrap=kafka, **flags)
-    return LogTarget.of(settings) if store is None else LogTarget.of_store(settings)
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """The options that name a store or a cluster. Each field is an option; see main/groups.py."""
+
+    store: Store = None
+    kafka: Kafka = None
+    config: Config = None
+
+    def source(self, **flags: Any) -> LogTarget:  # noqa: ANN401 - see load
+        """Return what the options name, else the cluster where the settings have one."""
+        if self.store is not None and self.kafka is not None:
+            raise UsageError("--store and --kafka name two places: give one of them")
+        settings = load(self.config, store=self.store, kafka__bootstrap=self.kafka, **flags)
+        return LogTarget.of(settings) if self.store is None else LogTarget.of_store(settings)
 
 
-def to_read(
-    config: Path | None,
-    store: Path | None,
-    kafka: str | None,
-    *,
-    as_json: bool,
-    **flags: Any,  # noqa: ANN401 - see load
-) -> LogTarget:
-    """Return what to read, and tell a person where the settings alone say that it is a cluster."""
-    found = source(config, store, kafka, **flags)
-    if not found.embedded and kafka is None and not as_json:
-        note(f"reading the cluster at {found.place}; --store DIR reads a store")
-    return found
+@dataclass(frozen=True, kw_only=True)
+class Reading(Place):
+    """The options of a command that reads a store or a cluster."""
+
+    as_json: AsJson = False
+
+    def to_read(self, **flags: Any) -> LogTarget:  # noqa: ANN401 - see load
+        """Do as `source`, and tell a person where the settings alone say that it is a cluster."""
+        found = self.source(**flags)
+        if not found.embedded and self.kafka is None and not self.as_json:
+            note(f"reading the cluster at {found.place}; --store DIR reads a store")
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking(Place):
+    """The options of a command that asks for a change, and waits for the decision."""
+
+    policy: Policy = None
+    author: Author = None
+    wait: Wait = 30
+    as_json: AsJson = False
+
+    def source(self, **flags: Any) -> LogTarget:  # noqa: ANN401 - see load
+        """Return what the options name, as it is decided on there."""
+        return super().source(policy=self.policy, **flags)
 
 
 def load(config: Path | None = None, **flags: Any) -> Settings:  # noqa: ANN401 - typer's values
@@ -165,6 +182,14 @@ def limit_of(limit: int | None, *, as_json: bool) -> int | None:
 def below(scope: str, wanted: str | None) -> bool:
     """Tell whether a scope is the wanted one or lies below it."""
     return wanted is None or scope == wanted or lies_in(scope, wanted.rstrip("/"))
+
+
+def exact(scope: str) -> ScopeName:
+    """Return the one scope that `--scope` names."""
+    try:
+        return _SCOPE.validate_python(scope)
+    except ValidationError as error:
+        raise UsageError(f"--scope {scope}: {error.errors()[0]['msg']}") from error
 
 
 def only(things: Mapping[str, _T], identity: str, *, what: str, place: str) -> _T:

@@ -4,9 +4,7 @@ import json
 from typing import Annotated, Any
 
 import typer
-from pydantic import TypeAdapter, ValidationError
 
-from schemas.base import Scope, ScopeName
 from streams.store.app import policies
 from streams.store.app.policies import Checked
 from streams.store.cli import options
@@ -44,7 +42,7 @@ def show(
 ) -> None:
     """Show a policy as it is written, or as it applies to a scope."""
     policy = policies.load(name)
-    place = None if scope is None else _scope(scope)
+    place = None if scope is None else options.exact(scope)
     if as_json:
         whole = policy.model_dump(mode="json")
         say_object(
@@ -101,13 +99,6 @@ def compare(
         say(f"{one.key}: {_written(one.first)} → {_written(one.second)}")
     if not found:
         note("their rules are equal")
-
-
-def _scope(given: str) -> ScopeName:
-    try:
-        return TypeAdapter[ScopeName](Scope).validate_python(given)
-    except ValidationError as error:
-        raise options.UsageError(f"--scope {given}: {error.errors()[0]['msg']}") from error
 
 
 def _as_json(one: Checked) -> dict[str, Any]:

@@ -9,13 +9,11 @@ from pathlib import PurePath
 from typing import Annotated
 
 import typer
-from pydantic import TypeAdapter, ValidationError
 
-from schemas.base import Scope, ScopeName
 from streams.model.ports import Fatal, Poison
 from streams.stage.core.mapping import FieldMapping, listed, scope_of_turns, scope_template
 from streams.store.cli.console import note
-from streams.store.cli.options import UsageError
+from streams.store.cli.options import UsageError, exact
 from streams.store.core.columns import (
     Guess,
     Named,
@@ -78,30 +76,44 @@ FileFormat = Annotated[
 ]
 
 
-def named(
-    text: str | None, scope: str | None, id_: str | None, time_: str | None, all_: str | None = None
-) -> Named:
-    """Return what the options say about columns; `all_` is the scope of all rows."""
-    if scope is not None and all_ is not None:
-        raise UsageError("--scope is for all rows, --scope-field names a column: give one of them")
-    try:
-        template = None if scope is None else scope_template(scope)
-        FieldMapping(scope=template or FieldMapping.scope)
-    except ValueError as error:
-        raise UsageError(f"--scope-field: {error}") from error
-    return Named(text, template if all_ is None else _one_scope(all_), id_, time_)
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """The options that say how files of rows are read. Each field is an option; see main/groups.py."""
 
+    text_field: TextField = None
+    scope_field: ScopeField = None
+    id_field: IdField = None
+    time_field: TimeField = None
+    format_: FileFormat = None
 
-_SCOPE: TypeAdapter[ScopeName] = TypeAdapter(Scope)
+    def named(self, scope: str | None) -> Named:
+        """Return what the options say about columns; `scope` is that of all rows."""
+        if self.scope_field is not None and scope is not None:
+            raise UsageError(
+                "--scope is for all rows, --scope-field names a column: give one of them"
+            )
+        try:
+            template = None if self.scope_field is None else scope_template(self.scope_field)
+            FieldMapping(scope=template or FieldMapping.scope)
+        except ValueError as error:
+            raise UsageError(f"--scope-field: {error}") from error
+        path = template if scope is None else _one_scope(scope)
+        return Named(self.text_field, path, self.id_field, self.time_field)
+
+    def opened(self, files: Sequence[str], scope: str | None) -> "list[Rows]":
+        """Look into every file before anything is done with the first; say what was guessed.
+
+        Raises UsageError where a column that is named is not there, or the text cannot be told.
+        """
+        named = self.named(scope)
+        exports = named.text is named.id is named.time is None
+        return [_read_as(one, named) for one in sources(files, self.format_, exports=exports)]
 
 
 def _one_scope(name: str) -> str:
     if set(name) & set("{}"):
         raise UsageError(f"--scope {name}: write --scope-field for a scope made of columns")
-    try:
-        return _SCOPE.validate_python(name)
-    except ValidationError as error:
-        raise UsageError(f"--scope {name}: {error.errors()[0]['msg']}") from error
+    return exact(name)
 
 
 def turns_scope(template: str | None) -> str | None:
@@ -129,15 +141,6 @@ class Rows:
 
     source: FileSource
     mapping: FieldMapping | None
-
-
-def opened(files: Sequence[str], format_: str | None, named: Named) -> list[Rows]:
-    """Look into every file before anything is done with the first; say what was guessed.
-
-    Raises UsageError where a column that is named is not there, or the text cannot be told.
-    """
-    exports = named.text is named.id is named.time is None
-    return [_read_as(source, named) for source in sources(files, format_, exports=exports)]
 
 
 def turns(files: Sequence[str]) -> list[Rows]:

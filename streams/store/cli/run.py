@@ -51,12 +51,8 @@ def run(
     index: Annotated[
         str | None, typer.Option("--index", help="The index of a new store: edge or exact. [edge]")
     ] = None,
-    text_field: rows.TextField = None,
-    scope_field: rows.ScopeField = None,
-    id_field: rows.IdField = None,
-    time_field: rows.TimeField = None,
+    columns: rows.Columns,
     scope: rows.OneScope = None,
-    format_: rows.FileFormat = None,
     metrics: Annotated[
         Path | None,
         typer.Option("--metrics", metavar="FILE", help="Write counts and times as JSON."),
@@ -85,8 +81,7 @@ def run(
     )
     if metrics is not None and not metrics.parent.is_dir():
         raise UsageError(f"--metrics {metrics}: there is no directory {metrics.parent}")
-    named = rows.named(text_field, scope_field, id_field, time_field, scope)
-    given = rows.opened(files, format_, named)
+    given = columns.opened(files, scope)
     chosen = embedding.for_store(settings, note)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on asyncio ends in order
     tally, figures, seconds = asyncio.run(_run(chosen, given))

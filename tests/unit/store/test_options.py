@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.store.cli.options import NotFound, UsageError, only, to_read
+from streams.store.cli.options import NotFound, Reading, UsageError, only
 
 THINGS = {"ab": 1, "abc": 2, "x": 3}
 
@@ -37,12 +37,12 @@ def test_who_reads_a_cluster_that_only_the_settings_name_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert to_read(None, None, None, as_json=False).embedded
+    assert Reading().to_read().embedded
     monkeypatch.setenv("MEMSIEVE_KAFKA__BOOTSTRAP", "localhost:9092")
-    assert to_read(None, Path("notes"), None, as_json=False).embedded
-    assert not to_read(None, None, "localhost:9093", as_json=False).embedded
-    assert not to_read(None, None, None, as_json=True).embedded
+    assert Reading(store=Path("notes")).to_read().embedded
+    assert not Reading(kafka="localhost:9093").to_read().embedded
+    assert not Reading(as_json=True).to_read().embedded
     assert capsys.readouterr() == ("", "")
-    assert not to_read(None, None, None, as_json=False).embedded
+    assert not Reading().to_read().embedded
     told = "reading the cluster at localhost:9092; --store DIR reads a store\n"
     assert capsys.readouterr() == ("", told)
