@@ -139,7 +139,8 @@ def dedupe(
         raise UsageError("--from-collection is for Qdrant: a server's URL, or a directory")
     settings = options.load(config, policy=policy, embedder__model=model)
     chosen = _policy(settings, upper, lower)
-    named = rows.named(text_field, scope_field, None, time_field, scope)
+    columns = rows.Columns(text_field=text_field, scope_field=scope_field, time_field=time_field)
+    named = columns.named(scope)
     done = asyncio.run(
         _dedupe(source, from_collection, None if dry_run else collection, named, chosen, settings)
     )
