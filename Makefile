@@ -60,13 +60,13 @@ demo-game: $(READY) ## From a game's turns to a Memories.md and the block for it
 	@echo; echo "WRITTEN to $(CURDIR)/$(GAME):"; find $(GAME) -maxdepth 1 -mindepth 1 | sort
 
 up: ## Start Kafka, Qdrant and the services in containers (needs Docker)
-	@command -v docker >/dev/null 2>&1 || { echo "missing: Docker with Compose; docs/operations.md tells how to do without"; exit 1; }
+	@docker compose version >/dev/null 2>&1 || { echo "missing: Docker with Compose; docs/operations.md tells how to do without"; exit 1; }
 	@docker info >/dev/null 2>&1 || { echo "missing: a running Docker daemon; start it, or see docs/operations.md for how to do without"; exit 1; }
 	@docker compose up --build --detach --wait
 	@docker compose ps
 
-down: ## Stop them; what they hold is kept
-	@docker compose down
+down: ## Stop them, those of every profile too; what they hold is kept
+	@docker compose --profile '*' down
 
 test: $(if $(SLICE),,lint types arch) suite ## Check everything and run every test: what a change must pass; SLICE=forget: its tests alone
 
