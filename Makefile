@@ -11,7 +11,7 @@ GAME := .demo-game
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-game up down test check lint types arch unit suite sim chaos fmt golden schemas client docs pictures bench quality lock clean
+.PHONY: help setup demo demo-game up down verify-compose test check lint types arch unit suite sim chaos fmt golden schemas client docs pictures bench quality lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -67,6 +67,9 @@ up: ## Start Kafka, Qdrant and the services in containers (needs Docker)
 
 down: ## Stop them, those of every profile too; what they hold is kept
 	@docker compose --profile '*' down
+
+verify-compose: $(READY) ## Prove docker-compose.yml with a project of its own, then remove it (needs Docker)
+	@$(BIN)/python -m deploy.verify
 
 test: $(if $(SLICE),,lint types arch) suite ## Check everything and run every test: what a change must pass; SLICE=forget: its tests alone
 
