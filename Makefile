@@ -11,7 +11,7 @@ GAME := .demo-game
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-game up down test check lint types arch unit suite sim chaos fmt golden schemas client docs pictures bench quality lock clean
+.PHONY: help setup demo demo-game up down verify-compose test check lint types arch unit suite sim chaos fmt golden schemas client docs pictures bench quality lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -60,13 +60,16 @@ demo-game: $(READY) ## From a game's turns to a Memories.md and the block for it
 	@echo; echo "WRITTEN to $(CURDIR)/$(GAME):"; find $(GAME) -maxdepth 1 -mindepth 1 | sort
 
 up: ## Start Kafka, Qdrant and the services in containers (needs Docker)
-	@command -v docker >/dev/null 2>&1 || { echo "missing: Docker with Compose; docs/operations.md says how to run without it"; exit 1; }
+	@docker compose version >/dev/null 2>&1 || { echo "missing: Docker with Compose; docs/operations.md says how to run without it"; exit 1; }
 	@docker info >/dev/null 2>&1 || { echo "missing: a running Docker daemon; start it, or see docs/operations.md for how to run without it"; exit 1; }
 	@docker compose up --build --detach --wait
 	@docker compose ps
 
-down: ## Stop them; their data is kept
-	@docker compose down
+down: ## Stop them, also those of every profile; their data is kept
+	@docker compose --profile '*' down
+
+verify-compose: $(READY) ## Test docker-compose.yml with a project of its own, then remove it (needs Docker)
+	@$(BIN)/python -m deploy.verify
 
 test: $(if $(SLICE),,lint types arch) suite ## Run all checks and tests, as a change must pass them; SLICE=forget: only its tests
 

@@ -147,6 +147,7 @@ def _shutdown_with_parent(server: _Server) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on")
     parser.add_argument("--port", type=int, required=True, help="0: any that is free")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--api-key")
@@ -158,7 +159,7 @@ def main() -> None:
     arguments = _arguments()
     storage = Storage(arguments.data)
     service = _Service(storage, arguments.api_key, arguments.version)
-    with _Server(("127.0.0.1", arguments.port), partial(_Handler, service)) as server:
+    with _Server((arguments.host, arguments.port), partial(_Handler, service)) as server:
         threading.Thread(target=_shutdown_with_parent, args=[server], daemon=True).start()
         sys.stdout.write(f"{server.server_port}\n")
         sys.stdout.flush()

@@ -155,7 +155,7 @@ def test_what_cannot_be_read_is_told_with_its_line(memsieve: Memsieve, tmp_path:
     write(tmp_path / "Memories.md", UNTIDY + "\n## Location 9: Yard\n" + twice)
     told = memsieve("memories-md", "import", "Memories.md", "--dry-run", "--json")
     problems = {problem["line"]: problem["message"] for problem in told.json()["problems"]}
-    assert "no header of an entry" in problems[14]
+    assert "not a header of an entry" in problems[14]
     assert "belongs to no location" in problems[19]
     assert problems[27] == "states the same as line 24; remove one of them"
     assert "text contains the character U+0000" in problems[30]

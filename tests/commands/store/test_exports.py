@@ -119,7 +119,7 @@ def test_metadata_takes_the_place_of_no_column(tmp_path: Path) -> None:
 
 def test_an_export_of_chroma_without_texts_is_refused(tmp_path: Path) -> None:
     (tmp_path / "chroma.json").write_text(json.dumps({"ids": ["a"], "documents": None}))
-    with pytest.raises(Fatal, match="not of one length"):
+    with pytest.raises(Fatal, match="differ in length"):
         FileSource(str(tmp_path / "chroma.json"))
 
 

@@ -509,22 +509,22 @@ DAMAGES: Mapping[str, tuple[Damage, Found, str]] = {
     "a decision is cut short": (
         lambda store: store.set_value(MERGED, store.value(MERGED)[:-100]),
         {"log": {"cut-short": 1}},
-        "memory.decisions/0/2 is no decision",
+        "memory.decisions/0/2 is not a decision",
     ),
     "a decision is empty": (
         lambda store: store.set_value(MERGED, b""),
         {"log": {"cut-short": 1}},
-        "memory.decisions/0/2 is no decision",
+        "memory.decisions/0/2 is not a decision",
     ),
     "a byte is flipped": (
         lambda store: store.set_value(MERGED, flipped(store.value(MERGED), 30)),
         {"log": {"damaged": 1}},
-        "memory.decisions/0/2 is no decision",
+        "memory.decisions/0/2 is not a decision",
     ),
     "a byte of the last decision is flipped": (
         lambda store: store.set_value(CELLAR, flipped(store.value(CELLAR), 30)),
         {"log": {"damaged": 1}},
-        "memory.decisions/0/8 is no decision",
+        "memory.decisions/0/8 is not a decision",
     ),
     "a text is another": (
         another_text,
