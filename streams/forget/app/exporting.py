@@ -1,6 +1,6 @@
 """Export of everything a log holds on a tenant, for example before it is forgotten."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from streams.model.ports import Unusable
 from streams.model.scope import tenant
 from streams.stage.core.ledger import fold
 from streams.store.app.reading import StoreReader
+
+_UNFINISHED = ".unfinished"
 
 
 @dataclass(frozen=True)
@@ -39,19 +41,30 @@ async def export(reader: StoreReader, wanted: str, directory: Path) -> Exported 
     if not decisions:
         return None
     memories = sorted(state.values(), key=lambda stored: (stored.memory.scope, stored.memory.id))
-    _write(directory, "decisions.jsonl", map(DECISION.encode, decisions))
-    lines = (stored.memory.model_dump_json().encode() for stored in memories)
-    _write(directory, "memories.jsonl", lines)
+    files = {
+        "decisions.jsonl": map(DECISION.encode, decisions),
+        "memories.jsonl": (stored.memory.model_dump_json().encode() for stored in memories),
+    }
+    _write(directory, files)
     return Exported(directory, len(memories), len(decisions))
 
 
-def _write(directory: Path, name: str, lines: Iterable[bytes]) -> None:
-    """Write a new file. Raises Unusable if it exists or cannot be written."""
+def _write(directory: Path, files: Mapping[str, Iterable[bytes]]) -> None:
+    """Write new files, all or none. Raises Unusable if one exists or cannot be written.
+
+    A process that is killed leaves a file with the ending `_UNFINISHED`; the next one starts over.
+    """
+    unfinished = {name: directory / (name + _UNFINISHED) for name in files}
+    interrupted = any(file.exists() for file in unfinished.values())
+    there = [directory / name for name in files if (directory / name).exists()]
+    if there and not interrupted:
+        raise Unusable(f"{there[0]} already exists: name another --out")
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with (directory / name).open("xb") as file:
-            file.writelines(line + b"\n" for line in lines)
-    except FileExistsError as error:
-        raise Unusable(f"{directory / name} already exists: name another --out") from error
+        for name, lines in files.items():
+            with unfinished[name].open("wb") as file:
+                file.writelines(line + b"\n" for line in lines)
+        for name, file in unfinished.items():
+            file.replace(directory / name)
     except OSError as error:
-        raise Unusable(f"{directory / name} cannot be written: {error.strerror}") from error
+        raise Unusable(f"{directory}: nothing can be written there: {error.strerror}") from error

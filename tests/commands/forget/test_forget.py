@@ -249,6 +249,18 @@ def test_a_tenant_is_exported_and_then_forgotten(memsieve: Memsieve, tmp_path: P
     healthy(memsieve)
 
 
+def test_an_export_that_was_killed_is_written_anew(memsieve: Memsieve, tmp_path: Path) -> None:
+    assert memsieve("run", rows(tmp_path / "a.jsonl", VAULT, TEA), "--store", "store").code == 0
+    export = ("store", "export", "--tenant", "acme", "--out", "out", "--store", "store")
+    assert memsieve(*export).code == 0
+    out = tmp_path / "out"
+    whole = {file.name: file.read_bytes() for file in out.iterdir()}
+    (out / "memories.jsonl").rename(out / "memories.jsonl.unfinished")
+    (out / "memories.jsonl.unfinished").write_bytes(whole["memories.jsonl"][:40])
+    assert memsieve(*export).code == 0
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == whole
+
+
 def test_a_scope_is_forgotten_and_its_neighbours_are_not(
     memsieve: Memsieve, tmp_path: Path
 ) -> None:
