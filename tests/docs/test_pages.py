@@ -189,7 +189,7 @@ def _run(command: str, directory: Path, variables: Mapping[str, str] | None = No
 def _start(command: str, directory: Path, variables: Mapping[str, str]) -> subprocess.Popen[str]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # noqa: TID251
     return subprocess.Popen(
-        ["bash", "-c", f"exec {command}" if "2>" in command else command],
+        ["bash", "-c", f"exec {command}" if re.match(r"memsieve .*2>", command) else command],
         cwd=directory,
         env={**os.environ, "PATH": path, **variables},  # noqa: TID251
         stdout=subprocess.PIPE,

@@ -225,7 +225,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("remember", {"scope": ["a"], "text": TEA}, "scope: should be a valid string"),
     ("remember", {"scope": ANA, "text": " "}, "text: is empty or only white space"),
     ("remember", {"scope": ANA, "text": "a\0b"}, "text: contains the character U+0000"),
-    ("remember", {"scope": ANA, "text": "x" * 70_000}, "text: String should have at most 65536"),
+    ("remember", {"scope": ANA, "text": "x" * 70_000}, "text: should have at most 65536"),
     ("remember", {"scope": ANA, "text": TEA, "importance": 7}, "importance: should be less than"),
     (
         "remember",
@@ -236,7 +236,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"scope": ANA, "query": ""}, "query: is empty"),
     ("recall", {"scope": ANA, "budget": 1}, "budget: is 1, and a block takes "),
     ("explain", {"id": "nothing"}, "nothing in your scopes has the id nothing"),
-    ("explain", {"id": ""}, "id: String should have at least 1 character"),
+    ("explain", {"id": ""}, "id: should have at least 1 character"),
     ("history", {"memory_id": "a\nb"}, "memory_id: contains the character U+000A"),
     ("forget", {"memory_id": "nothing"}, "nothing in your scopes has the id nothing"),
     ("undo", {"decision_id": "nothing"}, "nothing in your scopes has the id nothing"),

@@ -168,7 +168,7 @@ async def test_deduplicator_and_writer_come_to_the_same_memories_as_an_embedded_
         await settled(shared, 22)
         deduplicator.wait_until_ready()
         writer.wait_until_ready()
-        assert deduplicator.metric("memsieve_decisions_total", kind="insert") == 9
+        assert deduplicator.metric("memsieve_decisions_total", kind="insert") == 8
         assert (deduplicator.stop(), writer.stop()) == (0, 0)
     assert shared.json("memory", "list", "--retired") == await memories_of_a_run(
         EXAMPLES, shared, tmp_path
