@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from functools import cache
 
 from streams.model.ports import Handled, Process, Record
+from streams.model.wrapping import WrappedProcess
 
 
 @contextmanager
@@ -16,36 +17,19 @@ def timed(took: Callable[[float], None]) -> Generator[None]:
     took(time.perf_counter() - started)
 
 
-class TimedProcess:
+class TimedProcess(WrappedProcess):
     """Implements ports.Process over a process, and reports how long each batch was handled.
 
     Appending and committing afterwards do not count.
     """
 
     def __init__(self, process: Process, took: Callable[[float], None]) -> None:
-        self._process = process
+        super().__init__(process)
         self._took = took
-
-    @property
-    def topic(self) -> str:
-        return self._process.topic
-
-    @property
-    def group(self) -> str:
-        return self._process.group
-
-    async def claim(self, partition: int) -> int:
-        return await self._process.claim(partition)
 
     async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
         with timed(self._took):
             return await self._process.handle(partition, records)
-
-    async def settle(self, partition: int) -> None:
-        await self._process.settle(partition)
-
-    def release(self, partition: int) -> None:
-        self._process.release(partition)
 
 
 def time_limit(seconds: float) -> Callable[[], bool]:

@@ -11,6 +11,7 @@ from functools import partial
 
 from schemas.topics import DECISIONS, EVENTS
 from streams.model.ports import Handled, Outgoing, Process, Record
+from streams.model.wrapping import WrappedProcess
 from streams.stage.flow.decisions import (
     DECISION_ID_HEADER,
     EVENT_ID_HEADER,
@@ -35,7 +36,7 @@ class Messaging:
     named: Callable[[str], str]
 
 
-class TracedProcess:
+class TracedProcess(WrappedProcess):
     """Implements ports.Process over a process, and traces what it makes of each record.
 
     A step lasts from the batch's beginning until the log has acknowledged what was made. A batch
@@ -46,21 +47,10 @@ class TracedProcess:
         self, process: Process, tracing: Tracing, messaging: Messaging, operation: str
     ) -> None:
         """`operation` is what the process does, in a word."""
-        self._process = process
+        super().__init__(process)
         self._tracing = tracing
         self._messaging = messaging
         self._operation = operation
-
-    @property
-    def topic(self) -> str:
-        return self._process.topic
-
-    @property
-    def group(self) -> str:
-        return self._process.group
-
-    async def claim(self, partition: int) -> int:
-        return await self._process.claim(partition)
 
     async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
         since = self._tracing.now()
@@ -81,12 +71,6 @@ class TracedProcess:
 
         outgoing = [_carrying(one, steps) for one in handled.outgoing]
         return replace(handled, outgoing=outgoing, appended=appended)
-
-    async def settle(self, partition: int) -> None:
-        await self._process.settle(partition)
-
-    def release(self, partition: int) -> None:
-        self._process.release(partition)
 
     def _step(self, record: Record, made: Sequence[Outgoing], since: int, batch: int) -> Step:
         name = f"{self._operation} {self._messaging.named(self.topic)}"
