@@ -25,6 +25,16 @@ _HTTP_SECONDS = 30.0
 _END_SECONDS = 60.0
 
 
+def over_rest(url: str, collection_prefix: str) -> dict[str, str]:
+    """Return the settings of an installation that shares a Qdrant server, over REST."""
+    return {
+        "index__kind": "qdrant",
+        "qdrant__url": url,
+        "qdrant__prefer_grpc": "false",
+        "qdrant__collection_prefix": collection_prefix,
+    }
+
+
 @dataclass(frozen=True)
 class Installation:
     """A cluster, a prefix of our own in it, and the settings that all our processes share."""

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.support.models import models_dir
-from tests.support.services import Installation, Running
+from tests.support.services import Installation, Running, over_rest
 from tests.support.waiting import wait_until
 
 CROWDED = [
@@ -91,10 +91,7 @@ def test_beside_the_services_it_publishes_to_kafka_and_searches_qdrant(
         tmp_path,
         kafka_bootstrap,
         topic_prefix,
-        index__kind="qdrant",
-        qdrant__url=qdrant_url,
-        qdrant__prefer_grpc="false",
-        qdrant__collection_prefix=collection_prefix,
+        **over_rest(qdrant_url, collection_prefix),
         api__tokens=tokens(tmp_path),
         api__port="0",
         policy=APART,

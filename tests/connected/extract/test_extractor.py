@@ -17,7 +17,7 @@ from streams.model.scope import partition_of
 from tests.builders import later, turn
 from tests.connected.services.test_services import log_of
 from tests.standin.llm import Asked, LlmServer, Reply, said
-from tests.support.services import Installation
+from tests.support.services import Installation, over_rest
 from tests.support.waiting import wait_until
 
 PARTITIONS = 3
@@ -153,10 +153,7 @@ async def test_killed_in_mid_batch_nothing_is_lost_and_nothing_decided_twice(
             tmp_path,
             kafka_bootstrap,
             topic_prefix,
-            index__kind="qdrant",
-            qdrant__url=qdrant_url,
-            qdrant__prefer_grpc="false",
-            qdrant__collection_prefix=collection_prefix,
+            **over_rest(qdrant_url, collection_prefix),
             llm__base_url=server.url,
             llm__model="tiny",
             llm__requests_per_minute_tenant="1000",

@@ -33,7 +33,7 @@ from tests.builders import DIMENSION, MODEL, identity, stored, unit
 from tests.standin.process import StandIn
 from tests.support.kafka import free_port
 from tests.support.qdrant import rest_client
-from tests.support.services import Installation
+from tests.support.services import Installation, over_rest
 
 NAME = collection_name("test", MODEL, DIMENSION)
 OTHER = f"{NAME}.2"
@@ -417,10 +417,7 @@ def test_doctor_compares_the_collection_with_the_log(
         tmp_path,
         kafka_bootstrap,
         topic_prefix,
-        index__kind="qdrant",
-        qdrant__url=qdrant_url,
-        qdrant__prefer_grpc="false",
-        qdrant__collection_prefix=collection_prefix,
+        **over_rest(qdrant_url, collection_prefix),
     )
     installation.memsieve("service", "topics", "create", "--partitions", "1")
     assert "is gone: start memsieve" in installation.memsieve("check", code=3)

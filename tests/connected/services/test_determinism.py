@@ -22,7 +22,7 @@ from tests.chaos.outcome import Sorted, alone, duplicated, kinds, otherwise, sor
 from tests.chaos.stream import SECRET, Stream
 from tests.support import services
 from tests.support.models import default_embedder
-from tests.support.services import Installation
+from tests.support.services import Installation, over_rest
 
 PARTITIONS = 3
 EVENTS_COUNT = 240
@@ -116,10 +116,7 @@ def installed(
             kafka_bootstrap,
             topic_prefix,
             forget__key=SECRET,
-            index__kind="qdrant",
-            qdrant__url=qdrant_url,
-            qdrant__prefer_grpc="false",
-            qdrant__collection_prefix=collection_prefix,
+            **over_rest(qdrant_url, collection_prefix),
             service__session_seconds="6",
             service__batch_records=f"{batch_records}",
         )

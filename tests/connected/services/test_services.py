@@ -25,7 +25,7 @@ from tests.builders import event
 from tests.standin.process import StandIn
 from tests.support.kafka import NativeKafka
 from tests.support.kafka_topics import administered
-from tests.support.services import Installation, Running
+from tests.support.services import Installation, Running, over_rest
 from tests.support.stores import run
 from tests.support.waiting import wait_until
 
@@ -57,10 +57,7 @@ def on_qdrant(path: Path, kafka: str, prefix: str, url: str, collections: str) -
         path,
         kafka,
         prefix,
-        index__kind="qdrant",
-        qdrant__url=url,
-        qdrant__prefer_grpc="false",
-        qdrant__collection_prefix=collections,
+        **over_rest(url, collections),
         service__session_seconds="6",
     )
 

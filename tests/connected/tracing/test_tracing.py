@@ -14,7 +14,7 @@ from streams.log.kafka.log import KafkaLog
 from streams.model.ports import Record
 from tests.builders import event
 from tests.support.otlp import Collector, Sent
-from tests.support.services import Installation
+from tests.support.services import Installation, over_rest
 from tests.support.waiting import wait_until
 
 TURNS = Path(__file__).parents[3] / "examples" / "lighthouse-turns.jsonl"
@@ -98,10 +98,7 @@ def traced(
         tmp_path,
         kafka_bootstrap,
         topic_prefix,
-        index__kind="qdrant",
-        qdrant__url=qdrant_url,
-        qdrant__prefer_grpc="false",
-        qdrant__collection_prefix=collection_prefix,
+        **over_rest(qdrant_url, collection_prefix),
     )
     installation.memsieve("service", "topics", "create", "--partitions", "1")
     return installation

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.asking import asking
 from tests.support.models import models_dir
-from tests.support.services import Installation, Running
+from tests.support.services import Installation, Running, over_rest
 from tests.support.waiting import wait_until
 from tests.support.web import REVIEW, csrf_of, said_by
 
@@ -84,10 +84,7 @@ def test_beside_the_services_answers_are_published_and_their_log_is_read(
         tmp_path,
         kafka_bootstrap,
         topic_prefix,
-        index__kind="qdrant",
-        qdrant__url=qdrant_url,
-        qdrant__prefer_grpc="false",
-        qdrant__collection_prefix=collection_prefix,
+        **over_rest(qdrant_url, collection_prefix),
         api__tokens=tokens(tmp_path),
         web__port="0",
         policy=str(asking(tmp_path)),
