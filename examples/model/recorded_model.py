@@ -30,6 +30,8 @@ from typing import Any
 _EXAMPLES = Path(__file__).parents[1]
 ANSWERS = _EXAMPLES / "game" / "answers.jsonl"
 FACTS = _EXAMPLES / "load" / "facts.jsonl"
+REQUESTS_PER_MINUTE = "6000"
+"""Played-back answers cost nothing, so the command need not wait for its budget."""
 NOTHING: dict[str, Any] = {
     "should_remember": False,
     "category": "",
@@ -47,7 +49,12 @@ def main() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
     Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/v1"
-    settings = {"MEMSIEVE_LLM__BASE_URL": url, "MEMSIEVE_LLM__MODEL": "recorded"}
+    settings = {
+        "MEMSIEVE_LLM__BASE_URL": url,
+        "MEMSIEVE_LLM__MODEL": "recorded",
+        "MEMSIEVE_LLM__REQUESTS_PER_MINUTE": REQUESTS_PER_MINUTE,
+        "MEMSIEVE_LLM__REQUESTS_PER_MINUTE_TENANT": REQUESTS_PER_MINUTE,
+    }
     environment = {**os.environ, **settings}  # noqa: TID251 - what a process is started with
     done = subprocess.run(sys.argv[1:], env=environment, check=False)  # noqa: S603 - our own call
     server.shutdown()

@@ -6,7 +6,9 @@ findings.
 """
 
 import asyncio
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -38,6 +40,9 @@ _KEPT = 4_096
 """The cache size for opinions, at about 1.5 KB each: enough for a batch of rows that is decided on
 under several policies, which ask about the same pairs."""
 
+_AT_ONCE = 1_024
+"""Pairs that are read side by side; fewer than the caches hold."""
+
 _LONGEST = 2_000
 """The longest text that is judged, in characters: the models were trained on sentences, and the
 cost grows with the product of both lengths."""
@@ -58,29 +63,60 @@ class BuiltInVerifier:
         self._readings = readings
         self._folder = folder
         self._prepared = lru_cache(_PREPARED)(self._prepare)
+        self._compared = lru_cache(_KEPT)(self._compare)
+        self._read = lru_cache(_KEPT)(self._read_both)
         self._kept = lru_cache(_KEPT)(self._judge)
+        self._readers = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="judge")
 
     async def verify(self, pairs: Sequence[Pair]) -> list[Opinion | NoAnswer]:
+        asked = [_Read.of(pair) for pair in pairs]
         opinions: list[Opinion | NoAnswer] = []
-        for pair in pairs:
-            opinions.append(self._kept(_Read.of(pair)))
-            await asyncio.sleep(0)  # reading takes milliseconds: let other tasks run
+        for start in range(0, len(asked), _AT_ONCE):
+            some = asked[start : start + _AT_ONCE]
+            await self._read_open(some)
+            opinions += map(self._kept, some)
         return opinions
 
     async def close(self) -> None:
+        self._readers.shutdown(wait=False, cancel_futures=True)
         await asyncio.sleep(0)
 
+    async def _read_open(self, pairs: Sequence["_Read"]) -> None:
+        """Let the cross-encoder read what is open, a pair per core, while this thread compares words."""
+        loop = asyncio.get_running_loop()
+        reading: list[asyncio.Future[Row | None]] = []
+        for pair in dict.fromkeys(pairs):
+            if self._is_open(pair):
+                reading.append(
+                    loop.run_in_executor(self._readers, self._read, pair.event, pair.memory)
+                )
+            await asyncio.sleep(0)  # a comparison takes a part of a millisecond: let others run
+        await asyncio.gather(*reading)
+
     def _judge(self, pair: "_Read") -> Opinion:
-        if max(len(pair.event), len(pair.memory)) > _LONGEST:
+        if pair.is_long:
             return Opinion(Verdict.UNSURE, self.name)
-        decision = cheap(self._folder).decision
-        told = Told(pair.similarity, self._trees(pair), None, pair.findings)
-        probabilities = decision.cheap.probabilities(told)
-        if pair.deep and _is_open(probabilities):
-            cross = self._cross_encoder.logits(pair.event, pair.memory)
-            if cross is not None:
-                probabilities = decision.deep.probabilities(replace(told, cross=cross))
+        told, probabilities = self._compared(pair)
+        cross = self._read(pair.event, pair.memory) if self._is_open(pair) else None
+        if cross is not None:
+            deep = cheap(self._folder).decision.deep
+            probabilities = deep.probabilities(replace(told, cross=cross))
         return _opinion(probabilities)
+
+    def _is_open(self, pair: "_Read") -> bool:
+        """Return whether the cheap models leave open that a pair is one memory, or contradicts."""
+        if pair.is_long or not pair.deep:
+            return False
+        probabilities = self._compared(pair).probabilities
+        contradicts = float(probabilities[RELATIONS.index(Verdict.CONTRADICTS)])
+        return one_memory(probabilities) >= _OPEN or contradicts >= _OUTDATED
+
+    def _compare(self, pair: "_Read") -> "_Compared":
+        told = Told(pair.similarity, self._trees(pair), None, pair.findings)
+        return _Compared(told, cheap(self._folder).decision.cheap.probabilities(told))
+
+    def _read_both(self, event: str, memory: str) -> Row | None:
+        return self._cross_encoder.logits(event, memory)
 
     def _trees(self, pair: "_Read") -> Row:
         event, memory = self._prepared(pair.event), self._prepared(pair.memory)
@@ -110,11 +146,17 @@ class _Read(NamedTuple):
     def of(cls, pair: Pair) -> Self:
         return cls(pair.event.text, pair.memory.text, pair.similarity, pair.findings, pair.deep)
 
+    @property
+    def is_long(self) -> bool:
+        """Whether a text is too long to be judged."""
+        return max(len(self.event), len(self.memory)) > _LONGEST
 
-def _is_open(probabilities: Row) -> bool:
-    """Return whether the cheap models leave open that a pair is one memory, or contradicts."""
-    contradicts = float(probabilities[RELATIONS.index(Verdict.CONTRADICTS)])
-    return one_memory(probabilities) >= _OPEN or contradicts >= _OUTDATED
+
+class _Compared(NamedTuple):
+    """What the cheap models say of a pair, and the probabilities that follow."""
+
+    told: Told
+    probabilities: Row
 
 
 def _opinion(row: Row) -> Opinion:

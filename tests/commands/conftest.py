@@ -99,6 +99,10 @@ def start_holding(store: str, *arguments: object, cwd: Path) -> subprocess.Popen
     return process
 
 
+SHALLOW = "default {judges.deep = false}"
+"""For tests of many alike texts, in which it does not matter what is decided: nothing is read deeply."""
+
+
 def write_events(path: Path, *texts: str, scope: str = "acme/ana") -> Path:
     """Write a file of rows with a text, a scope and a time."""
     times = {"occurred_at": "2026-03-01T09:00:00Z"}

@@ -38,7 +38,6 @@ from schemas.memories import Memory
 from schemas.outcomes import DeadLetter, Review, Stage
 from streams.model.embedding import (
     NEAR_TIE,
-    SIMILARITY_DECIMALS,
     Embedded,
     Vector,
     nowhere,
@@ -52,9 +51,10 @@ from streams.model.identity import (
     memory_id,
 )
 from streams.model.merge import keep_better
-from streams.model.neighbours import Neighbour, Stored, rank
-from streams.model.policy import Nominate, Policy, Rules
+from streams.model.neighbours import Neighbour, Stored
+from streams.model.policy import Policy
 from streams.model.ports import Decided, Embedder, Fatal, Index, Poison, Query, Transient
+from streams.model.verdict import Judgement
 from streams.model.wordings import texts_of, with_vectors
 from streams.stage.core.case import Case, Encoded, PendingMerge
 from streams.stage.core.consolidation import Proposal, Related, consolidate, measured, unchanged
@@ -93,8 +93,10 @@ from streams.stage.flow.decisions import fitting
 from streams.stage.flow.incoming import Elsewhere, Received, Withheld, time_of
 from streams.stage.flow.judging import Judging, Question
 from streams.stage.flow.merging import Made, Merging
+from streams.stage.flow.nominating import expected, floor_of, ranked
 from streams.stage.flow.seen import (
     Asked,
+    Judged,
     Seen,
     addressed_memory,
     as_held,
@@ -235,7 +237,8 @@ class Deduplicator:
         to_judge = (
             e for e in embedded if not e.supersedes and addressed_memory(e, seen, fork) is None
         )
-        await self._foresee(list(to_judge), seen)
+        asked = expected(list(to_judge), self.policy, seen, fork)
+        await self._judge(asked, seen)  # what fails is judged again, each event by itself
         return seen
 
     async def _forgotten(self, events: Sequence[Event]) -> Mapping[ScopeName, Sequence[Stored]]:
@@ -243,21 +246,11 @@ class Deduplicator:
         scopes = list(dict.fromkeys(e.scope for e in events if isinstance(e, Remember)))
         return await self.index.forgotten(scopes) if scopes else {}
 
-    async def _foresee(self, events: Sequence[Remember], seen: Seen) -> None:
-        """Judge the index's nominations in one call; those from the batch itself come later."""
-        asked: list[Question] = []
-        for event in events:
-            rules = self.policy.rules(event.scope)
-            vector, hits = seen.encoded[event.text].vector, seen.hits[event.scope, event.text]
-            near = _ranked(event, vector, hits, rules)
-            asked += [Question(event, neighbour, rules) for neighbour in near]
-        await self._judge(asked, seen)  # what fails is judged again, each event by itself
-
     async def _judge(self, asked: Sequence[Question], seen: Seen) -> bool:
         """Judge what was not judged yet; tell whether that has failed, and may."""
-        new = {key: one for one in asked if (key := _asked(one)) not in seen.judgements}
+        new = [one for one in asked if _judgement(one, seen) is None]
         try:
-            judged = await self.judging.judge(list(new.values()))
+            judged = await self.judging.judge(new)
         except (Transient, Fatal, Poison):
             raise
         except Exception as error:
@@ -265,7 +258,8 @@ class Deduplicator:
                 raise
             seen.silent[_JUDGE] = f"{type(error).__name__} while judging"
             return False
-        seen.judgements.update(zip(new, judged, strict=True))
+        for one, judgement in zip(new, judged, strict=True):
+            seen.judged[_asked(one)] = Judged(one.neighbour.memory, judgement)
         return True
 
     async def _outcome(self, item: Received, seen: Seen, fork: Fork) -> Decision | DeadLetter:
@@ -429,7 +423,7 @@ class Deduplicator:
         questions_on = [Question(case.event, neighbour, case.rules) for neighbour in near]
         if not await self._judge(questions_on, seen):
             return let_through(case, encoded, f"{_JUDGE}: failed")
-        judgements = [seen.judgements[_asked(question)] for question in questions_on]
+        judgements = [seen.judged[_asked(question)].judgement for question in questions_on]
         outcome = decide(case, encoded, near, judgements)
         known = {n.memory.id: n.stored.wordings for n in near if n.stored is not None}
         if isinstance(outcome, PendingMerge):
@@ -482,19 +476,21 @@ class Deduplicator:
         limit = wanted + _OVERFETCH
         while True:
             candidates = fork.near(event.scope, vector, hits, wanted)
-            near = _ranked(event, vector, candidates, case.rules)
+            near = ranked(event, vector, candidates, case.rules)
             if parts := [n.memory.id for n in near if n.stored and not n.stored.is_whole]:
                 # Their other wordings are only in the index, which did not find those near.
                 held = await self.index.get(parts)
                 whole = (fork.current(event.scope, stored) for stored in held.values())
                 candidates = with_whole(candidates, whole)
-                near = _ranked(event, vector, candidates, case.rules)
+                near = ranked(event, vector, candidates, case.rules)
             least = near[-1].similarity if len(near) == wanted else floor
             if len(hits) < limit or _similarity(vector, hits[-1]) + NEAR_TIE < least:
                 return near
             # More hits as near may follow the last one: many were retired, or they tie.
             limit *= 2
-            [hits] = await self.index.search([Query(event.scope, vector, limit, _least(nominate))])
+            [hits] = await self.index.search(
+                [Query(event.scope, vector, limit, floor_of(nominate))]
+            )
 
     async def _encoded(self, text: str, seen: Seen) -> Encoded:
         """Return a text's embedding; compute it now if the batch did not."""
@@ -545,7 +541,7 @@ class Deduplicator:
         for scope, text in asked:
             nominate = self.policy.rules(scope).nominate
             limit = nominate.neighbours_max + _OVERFETCH
-            queries.append(Query(scope, seen.encoded[text].vector, limit, _least(nominate)))
+            queries.append(Query(scope, seen.encoded[text].vector, limit, floor_of(nominate)))
         if queries:
             seen.hits.update(zip(asked, await self.index.search(queries), strict=True))
 
@@ -558,27 +554,15 @@ def _lacks_vector(memory: Memory) -> bool:
     return memory.live and memory.unchecked == "not-embedded"
 
 
-def _ranked(
-    event: Remember, vector: Vector, candidates: Sequence[Stored], rules: Rules
-) -> list[Neighbour]:
-    return rank(
-        vector,
-        candidates,
-        bands=rules.bands,
-        floor=rules.nominate.similarity_min,
-        limit=rules.nominate.neighbours_max,
-        title=event.title if rules.nominate.same_title else None,
-    )
+def _judgement(question: Question, seen: Seen) -> Judgement | None:
+    """Return what was judged of a pair; None if the memory has turned out different."""
+    known = seen.judged.get(_asked(question))
+    return known.judgement if known and known.memory == question.neighbour.memory else None
 
 
 def _asked(question: Question) -> Asked:
     event, memory = question.event, question.neighbour.memory
     return event.scope, event.event_id, event.text, memory.id, memory.version
-
-
-def _least(nominate: Nominate) -> float:
-    """Return the similarity floor for the index: rounding may lift a hit up to the minimum."""
-    return nominate.similarity_min - 10.0**-SIMILARITY_DECIMALS
 
 
 def _telling_masked(

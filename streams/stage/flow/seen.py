@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from schemas.base import ContentKey, DecisionId, EventId, MemoryId, ModelId, ScopeName
 from schemas.events import Answer, Consolidate, Event, Forget, Pin, Rate, Remember, Retire, Undo
@@ -18,6 +18,13 @@ from streams.stage.core.overlay import Fork
 
 Asked: TypeAlias = tuple[ScopeName, EventId, str, MemoryId, int]
 """The key of a judgement: an event, by id and text, and a version of a memory."""
+
+
+class Judged(NamedTuple):
+    """A judgement, and the memory as it was judged: not always what it turns out to be."""
+
+    memory: Memory
+    judgement: Judgement
 
 
 @dataclass
@@ -36,7 +43,7 @@ class Seen:
     hits: dict[tuple[ScopeName, str], list[Stored]] = field(
         default_factory=dict[tuple[ScopeName, str], list[Stored]]
     )
-    judgements: dict[Asked, Judgement] = field(default_factory=dict[Asked, Judgement])
+    judged: dict[Asked, Judged] = field(default_factory=dict[Asked, Judged])
     reviews: dict[DecisionId, list[Review]] = field(default_factory=dict[DecisionId, list[Review]])
     titles: dict[MemoryId, str] = field(default_factory=dict[MemoryId, str])
     waits: bool = True

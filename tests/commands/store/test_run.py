@@ -20,7 +20,14 @@ from streams.log.local_broker import LocalBroker
 from streams.model.ports import UNFOLLOWED, Fatal, Transient
 from streams.stage.flow.apply import apply
 from streams.stage.flow.decisions import INDEXED, DecisionsReader
-from tests.commands.conftest import COMMAND, Memsieve, start, start_holding, write_events
+from tests.commands.conftest import (
+    COMMAND,
+    SHALLOW,
+    Memsieve,
+    start,
+    start_holding,
+    write_events,
+)
 from tests.support.waiting import wait_until
 
 TEXTS = ("Ana likes tea.", "Bo works in Lisbon.", "The printer is out of toner.")
@@ -405,7 +412,7 @@ def test_a_damaged_archive_keeps_what_was_read_before_the_damage(
     rows = write_events(tmp_path / "rows", *(f"Fact {n} is known." for n in range(2_000)))
     packed = gzip.compress(rows.read_bytes())
     (tmp_path / "facts.jsonl.gz").write_bytes(packed[: len(packed) // 2])
-    result = memsieve("run", "facts.jsonl.gz", "--store", "store")
+    result = memsieve("run", "facts.jsonl.gz", "--policy", SHALLOW, "--store", "store")
     assert result.code == 6
     said = result.err.splitlines()[-1]
     assert said.startswith("memsieve: facts.jsonl.gz cannot be read: Compressed file ended")
@@ -556,10 +563,10 @@ def test_two_runs_on_one_store_do_not_meet(memsieve: Memsieve, tmp_path: Path) -
 def test_an_interrupted_run_goes_on_where_it_was(
     stop: signal.Signals, memsieve: Memsieve, tmp_path: Path
 ) -> None:
-    facts = [f"Sensor {n} is in room {n * 7}." for n in range(600)]
+    facts = [f"Sensor {n} is in room {n * 7}." for n in range(200)]
     write_events(tmp_path / "facts.jsonl", *facts)
     (tmp_path / "memsieve.toml").write_text("[run]\nbatch_records = 16\n", encoding="utf-8")
-    run = ("run", "facts.jsonl", "--store", "store")
+    run = ("run", "facts.jsonl", "--policy", SHALLOW, "--store", "store")
     process = start(*run, cwd=tmp_path)
     _wait_for_decisions(tmp_path / "store" / "log.sqlite3", process, 64)
     process.send_signal(stop)
@@ -567,7 +574,7 @@ def test_an_interrupted_run_goes_on_where_it_was(
     assert process.returncode == (130 if stop is signal.SIGINT else -signal.SIGKILL)
     assert stop is signal.SIGKILL or "interrupted; run the same command again" in err
     assert memsieve(*run).code == 0
-    memsieve("run", "facts.jsonl", "--store", "whole")
+    memsieve("run", "facts.jsonl", "--policy", SHALLOW, "--store", "whole")
     assert kinds(memsieve) == kinds(memsieve, "whole")
     resumed, whole = (
         memsieve("memory", "list", "--store", s, "--json") for s in ("store", "whole")
@@ -580,16 +587,26 @@ def test_an_interrupted_run_with_a_wrong_column_is_read_again_with_the_right_one
 ) -> None:
     rows = [
         {"scope": "acme/ana", "wrong": f"row {n}", "note": f"Sensor {n} is in room {n * 7}."}
-        for n in range(200)
+        for n in range(80)
     ]
     (tmp_path / "facts.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     (tmp_path / "memsieve.toml").write_text("[run]\nbatch_records = 4\n", encoding="utf-8")
-    process = start("run", "facts.jsonl", "--store", "store", "--text-field", "wrong", cwd=tmp_path)
+    process = start(
+        "run",
+        "facts.jsonl",
+        "--policy",
+        SHALLOW,
+        "--store",
+        "store",
+        "--text-field",
+        "wrong",
+        cwd=tmp_path,
+    )
     _wait_for_lock(tmp_path / "store" / "lock")
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
-    memsieve("run", "facts.jsonl", "--store", "store", "--text-field", "note")
-    assert {f"Sensor {n} is in room {n * 7}." for n in range(200)} <= set(texts(memsieve))
+    memsieve("run", "facts.jsonl", "--policy", SHALLOW, "--store", "store", "--text-field", "note")
+    assert {f"Sensor {n} is in room {n * 7}." for n in range(80)} <= set(texts(memsieve))
 
 
 def test_a_run_that_waits_for_its_input_can_be_interrupted(tmp_path: Path) -> None:

@@ -5,18 +5,24 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from schemas.base import DecisionId, Position
-from schemas.decisions import Decision, Insert, Merge, Reinforce, Reject
+from schemas.decisions import Decision, Insert, Merge, Reinforce, Reject, Verdict
 from schemas.events import Remember
 from streams.index.exact import ExactIndex
+from streams.judges.lexicons import english
 from streams.model.embedding import Embedded
 from streams.model.neighbours import Known, Stored
-from streams.model.ports import Fatal, Query
+from streams.model.ports import Fatal, NoAnswer, Query
+from streams.model.verdict import Opinion, Pair
 from streams.stage.core.overlay import Overlay
 from streams.stage.flow.apply import apply
 from streams.stage.flow.decisions import Logged
-from streams.stage.flow.deduplicate import Deduplicator
+from streams.stage.flow.deduplicate import Decisions, Deduplicator
 from streams.stage.flow.incoming import Received
+from streams.stage.flow.judging import Judging
+from streams.store.app import policies
+from streams.text.reading import TextAnalyzer
 from tests.builders import at_cosine, event, judging, policy, record, unit
+from tests.fakes.judges import ScriptedVerifier
 from tests.fakes.sentences import SentenceEmbedder
 
 TABLE = {
@@ -130,3 +136,56 @@ async def test_a_store_without_what_a_decision_builds_on_stops_the_writer() -> N
     with pytest.raises(Fatal, match=r"memory.decisions/0/0.*delete the index"):
         await apply(window([again]), index=empty)
     assert empty.writes == []
+
+
+class CallByCall(ScriptedVerifier):
+    """Remembers the pairs of texts it was asked about, call by call."""
+
+    def __init__(self, script: Mapping[tuple[str, str], Verdict]) -> None:
+        super().__init__(script, name="built-in")
+        self.calls: list[list[tuple[str, str]]] = []
+
+    async def verify(self, pairs: Sequence[Pair]) -> list[Opinion | NoAnswer]:
+        if pairs:
+            self.calls.append([(pair.event.text, pair.memory.text) for pair in pairs])
+        return await super().verify(pairs)
+
+
+TEA, LIKES_TEA, TEA_AT_DAWN = "Ana drinks tea.", "Ana is fond of tea.", "Ana has tea at dawn."
+NEAR = {TEA: unit(1), LIKES_TEA: at_cosine(0.96), TEA_AT_DAWN: at_cosine(0.93)}
+
+
+async def _judged(verdicts: Mapping[tuple[str, str], Verdict]) -> tuple[Decisions, CallByCall]:
+    verifier = CallByCall(verdicts)
+    judges = Judging(TextAnalyzer(english()), {"built-in": verifier})
+    embedder = SentenceEmbedder(NEAR, characters_max=200)
+    deduplicator = Deduplicator(
+        embedder, ExactIndex(), NothingBefore(), policies.load("default"), judges
+    )
+    batch = [
+        Received(record(b"", number), event(text, event_id=str(number)))
+        for number, text in enumerate(NEAR)
+    ]
+    return await deduplicator.deduplicate(batch, Overlay().fork()), verifier
+
+
+async def test_all_pairs_of_a_batch_are_judged_in_one_call() -> None:
+    pairs = [(LIKES_TEA, TEA), (TEA_AT_DAWN, TEA), (TEA_AT_DAWN, LIKES_TEA)]
+    made, verifier = await _judged(dict.fromkeys(pairs, Verdict.DISTINCT))
+    assert [type(decision) for decision in made.decisions] == [Insert] * 3
+    [asked] = verifier.calls
+    assert sorted(asked) == sorted(pairs)
+
+
+async def test_what_an_event_was_expected_to_become_is_judged_again_when_it_becomes_another() -> (
+    None
+):
+    said = {
+        (LIKES_TEA, TEA): Verdict.REFINES,
+        (TEA_AT_DAWN, TEA): Verdict.DISTINCT,
+        (TEA_AT_DAWN, LIKES_TEA): Verdict.DISTINCT,
+    }
+    made, verifier = await _judged(said)
+    assert [type(decision) for decision in made.decisions] == [Insert, Merge, Insert]
+    _, *again = verifier.calls
+    assert again, "the memory that the merge made has another wording than the event alone"
