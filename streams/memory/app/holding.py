@@ -20,10 +20,6 @@ from streams.store.app.processes import StoreClient, embedded
 from streams.store.app.projection import memories
 from streams.store.app.reading import LogTarget, StoreReader, opened, reader_of
 
-_KEPT_EVERY = 256
-"""Decisions after which the index is flushed to disk. A flush takes 0.2 s and a decision 0.02 s, so
-flushes cost less than a tenth of the total."""
-
 
 @dataclass(frozen=True)
 class Resources:
@@ -50,25 +46,20 @@ async def holding(
     `note` and `forgets` are as for `embedded`. Raises NoStore if another process writes the store.
     """
     settings, policy, embedder = target.settings, chosen.policy, chosen.embedder
-    async with embedded(
-        settings, policy, embedder, note, forgets=forgets, kept_every=_KEPT_EVERY
-    ) as pipeline:
+    async with embedded(settings, policy, embedder, note, forgets=forgets) as pipeline:
         await pipeline.recover()
-        try:
-            async with opened(target) as log:
-                reader, judging = reader_of(log, target), pipeline.judging
-                client, remembering = StoreClient(pipeline, reader), RememberingEmbedder(embedder)
-                yield Resources(
-                    lambda: client,
-                    log,
-                    reader,
-                    Loading(client.index, remembering, judging, policy, settings.load),
-                    judging,
-                    wiring.token_counter(settings.embedder, note),
-                    asyncio.Lock(),
-                )
-        finally:
-            await pipeline.settle()
+        async with opened(target) as log:
+            reader, judging = reader_of(log, target), pipeline.judging
+            client, remembering = StoreClient(pipeline, reader), RememberingEmbedder(embedder)
+            yield Resources(
+                lambda: client,
+                log,
+                reader,
+                Loading(client.index, remembering, judging, policy, settings.load),
+                judging,
+                wiring.token_counter(settings.embedder, note),
+                asyncio.Lock(),
+            )
 
 
 @asynccontextmanager

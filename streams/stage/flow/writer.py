@@ -157,6 +157,12 @@ class Writer:
         else:
             await follower.require_index()
 
+    async def keep(self) -> None:
+        """Make the applied changes of all partitions durable."""
+        for follower in self._followers.values():
+            if follower.pending:
+                await follower.keep()
+
     async def handle(self, partition: int, records: Sequence[Record]) -> Handled:
         follower = self._followers[partition]
         reader = follower.reader

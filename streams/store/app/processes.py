@@ -65,6 +65,11 @@ _NOT_COMPARED = {
 }
 
 
+_KEPT_EVERY = 4_096
+"""Records that are applied before the index is flushed to disk, which takes .05 to .25 s. After a crash
+the next process applies them again from the log, in about a second."""
+
+
 @dataclass
 class Tally:
     """What a run has done: rows read, decisions by kind, nearest neighbours by band.
@@ -114,7 +119,7 @@ class Tally:
 class EmbeddedPipeline:
     """Takes rows in, decides on them and applies the decisions, batch by batch.
 
-    `writers` drive `writer`. `index` holds the memories, `judging` the judges.
+    `index` holds the memories, `judging` the judges.
     """
 
     def __init__(
@@ -122,7 +127,6 @@ class EmbeddedPipeline:
         log: IngestionLog,
         owners: Sequence[Consumer],
         writers: Sequence[Consumer],
-        writer: Writer,
         index: Index,
         judging: Judging,
         watched: "_Watched",
@@ -135,7 +139,6 @@ class EmbeddedPipeline:
         self._log = log
         self._owners = owners
         self._writers = writers
-        self._writer = writer
         self._batch_records = batch_records
         self._require_space = require_space
         self._clock = clock
@@ -193,11 +196,6 @@ class EmbeddedPipeline:
         if not on.keys() >= set(places):
             raise Fatal("an event was not decided on: please report this, with the store")
         return [on[place] for place in places]
-
-    async def settle(self) -> None:
-        """Flush applied decisions of the index to disk: until then only the log has all of them."""
-        for partition in range(len(self._writers)):
-            await self._writer.settle(partition)
 
     async def seed(self, decided: Sequence[tuple[Record, Decision]], token: str) -> None:
         """Copy events together with another log's decisions on them.
@@ -312,14 +310,12 @@ async def embedded(
     report: Callable[[str], None],
     *,
     forgets: bool = False,
-    kept_every: int = 1,
     judging: Judging | None = None,
 ) -> AsyncGenerator[EmbeddedPipeline]:
     """Open the store for writing, bring it level with its log, and yield its pipeline.
 
     `forgets`: the pipeline may be asked to forget, so the store gets a secret if it has none.
-    `kept_every` is as for the Writer; if it is above 1, call `settle` before the end. Without
-    `judging` the judges of the settings are opened.
+    Without `judging` the judges of the settings are opened.
     """
     directory, manifest = StoreDirectory(settings.store), _manifest(settings, embedder)
     require_space = partial(directory.require_space, settings.run.free_disk_bytes_min)
@@ -355,13 +351,12 @@ async def embedded(
             warn=report,
             screener=wiring.screener(policy),
         )
-        writer = Writer(index, broker, report, sinks=sinks, kept_every=kept_every)
+        writer = Writer(index, broker, report, sinks=sinks, kept_every=_KEPT_EVERY)
         consumers = partial(_consumers, broker, manifest.partitions, wiring.retry(settings.retry))
-        yield EmbeddedPipeline(
+        pipeline = EmbeddedPipeline(
             broker,
             consumers(traced(TimedProcess(owner, watched.took), "decide"), watched.failed),
             consumers(traced(writer, "apply"), report),
-            writer,
             index,
             judging,
             watched,
@@ -370,6 +365,10 @@ async def embedded(
             clock=SystemClock(),
             foresight=Prefetcher(remembering, index, decided),
         )
+        try:
+            yield pipeline
+        finally:
+            await writer.keep()
 
 
 def _manifest(settings: Settings, embedder: Embedder) -> Manifest:
