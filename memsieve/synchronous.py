@@ -127,8 +127,7 @@ class Memory:
         """Give a live memory a new text, and return the decision.
 
         A memory that `add` created, or an event with a `memory_id`, keeps its id, and its history
-        shows both texts. Any other memory is replaced by a new one, if the policy allows it
-        (`supersede.named_max`). A pinned memory is refused.
+        shows both texts. Any other memory is replaced by a new one. A pinned memory is refused.
         """
         return self._loop.run(self._memory.update(memory_id, text, **fields))
 

@@ -29,6 +29,8 @@ from streams.store.core.columns import Guess, Named
 
 _WIDTH = 120
 """Characters of a text that are shown; `--json` has all of them."""
+_OTHER_FORMATS = frozenset([".csv", ".tsv", ".json", ".parquet", ".gz"])
+"""Suffixes of formats that can be read, and in which a copy is not written."""
 
 
 def dedupe(
@@ -133,6 +135,10 @@ def dedupe(
         raise UsageError("--out and --collection are two places: give one of them")
     if out is not None and out.exists():
         raise UsageError(f"--out {out} already exists: name another file")
+    if out is not None and out.suffix.lower() in _OTHER_FORMATS:
+        raise UsageError(
+            f"--out {out}: the copy is JSON Lines; name it {out.with_suffix('.jsonl')}"
+        )
     if collection is not None and not _is_server(source):
         raise UsageError("--collection is for the server of a URL: write the copy with --out FILE")
     if from_collection is not None and _is_file(source):

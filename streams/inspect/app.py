@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from schemas.base import MemoryId
 from schemas.decisions import Change, Decision, Ignore, Marker, Revision
 from schemas.memories import Memory
-from streams.changes.core.history import Version, differences, said_by
+from streams.changes.core.history import Version, differences, said_by, standing
 from streams.stage.core.explain import explain, outcome, why
 from streams.stage.core.ledger import touched
 from streams.store.app.reading import Entry, StoreReader
@@ -111,7 +111,7 @@ async def _memory(
             yield f"           and {memory.folded:,} more wordings, kept only in the log"
         yield f"version    {memory.version}, seen {memory.observation_count}x"
         if memory.superseded:
-            yield f"retired    superseded by {memory.superseded.by}: {memory.superseded.reason}"
+            yield f"retired    {standing(memory)}"
         yield ""
     yield "its decisions, oldest first; explain one by its id:"
     for entry in entries:

@@ -138,6 +138,11 @@ CHANGE: Table = {
                 "Unpin a memory: it may be merged, replaced and retired again.",
                 "3f2a",
             ),
+            "update": Entry(
+                "changes.cli.requests:update",
+                "Give a memory a new text.",
+                "3f2a 'Ana lives in Porto.'",
+            ),
             "retire": Entry(
                 "changes.cli.requests:retire",
                 "Retire memories without replacing them.",

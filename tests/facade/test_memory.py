@@ -229,8 +229,12 @@ def test_threads_share_a_store_and_each_call_has_its_own_decision(
     assert len(decisions(tmp_path / "store")) == 48
 
 
-def test_a_memory_without_a_name_is_replaced_only_where_the_policy_allows_it(
-    tmp_path: Path,
+NAMED = "default-hashing {supersede.named_max = 1}"
+
+
+@pytest.mark.parametrize("policy", ["default-hashing", NAMED])
+def test_a_memory_without_a_name_is_replaced_whatever_an_event_may_retire(
+    tmp_path: Path, policy: str
 ) -> None:
     store = tmp_path / "store"
     with opened(store) as memory:
@@ -242,9 +246,7 @@ def test_a_memory_without_a_name_is_replaced_only_where_the_policy_allows_it(
             memory.update(new.memory_id, LYON)
         merged = memory.undo(memory.update(old.memory_id, PARIS).id)
         [beside] = [one for one in memory.memories(ANA) if one.id != merged.memory_id]
-        with pytest.raises(InvalidRequest, match=r"supersede\.named_max = 1"):
-            memory.update(beside.id, "Ana lives in Nice.")
-    with opened(store, policy="default-hashing {supersede.named_max = 1}") as memory:
+    with opened(store, policy=policy) as memory:
         made = memory.update(beside.id, "Ana lives in Nice.")
         assert made.kind == "replace"
         superseded = memory.get(beside.id).superseded

@@ -1,18 +1,24 @@
-"""`memsieve memory pin`, `unpin`, `retire`, `rate`: requests to change a memory."""
+"""`memsieve memory pin`, `unpin`, `update`, `retire`, `rate`: requests to change a memory."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Annotated, Any, get_args
 
 import typer
+from pydantic import ValidationError
 
 from schemas.decisions import Decision, Marker
-from schemas.events import MEMBERS_MAX, Ended, Event, Pin, Rate, Retire
+from schemas.events import MEMBERS_MAX, Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
+from streams.changes.app.updating import renewing
 from streams.changes.core.history import standing
+from streams.clock.system import SystemClock
+from streams.model.identity import request_id
+from streams.model.observed import believed
 from streams.stage.core.decide import target_of
 from streams.stage.core.explain import outcome, why
+from streams.store.app import policies
 from streams.store.app.client import (
     Response,
     decisions_of,
@@ -41,6 +47,18 @@ def pin(identity: Identity, *, note_: options.Note = "", asking: options.Asking)
 def unpin(identity: Identity, *, note_: options.Note = "", asking: options.Asking) -> None:
     """Unpin a memory: it may be merged, replaced and retired again."""
     _pin(identity, note_, asking, pinned=False)
+
+
+def update(
+    identity: Identity,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What it says from now on.")],
+    *,
+    asking: options.Asking,
+) -> None:
+    """Give a memory a new text, without comparing it. The old one stays in the history."""
+    source = asking.source()
+    author = author_of(source.settings, asking.author)
+    ask(source, asyncio.run(_renewing(source, identity, text, author)), asking)
 
 
 def retire(
@@ -142,6 +160,29 @@ def _pin(identity: str, note_: str, asking: options.Asking, *, pinned: bool) -> 
     wish = {"memory_id": memory.id, "pinned": pinned}
     asked = request(Pin, memory.scope, memory.id, author=who, note=note_, **wish)
     ask(source, [asked], asking)
+
+
+async def _renewing(source: LogTarget, identity: str, text: str, author: str) -> list[Event]:
+    """Return the events that give a live memory a text."""
+    async with reading(source) as reader:
+        memory = await _live(reader, identity)
+        now = SystemClock().now()
+
+        def event(fields: Mapping[str, object]) -> Remember:
+            said = {
+                "event_id": request_id(memory.scope, "update", author, now, memory.id),
+                "scope": memory.scope,
+                "text": text,
+                "occurred_at": max(now, believed(memory.last_seen_at, now)),
+            }
+            return Remember.model_validate({**said, **fields})
+
+        try:
+            policy = policies.load(source.settings.policy)
+            return await renewing(reader, memory, policy, author, event)
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_input=False)[0]
+            raise options.UsageError(f"TEXT: {problem['msg']}") from error
 
 
 async def _memories(source: LogTarget, identities: Sequence[str]) -> list[Memory]:

@@ -13,15 +13,16 @@ from typing import Literal
 
 from schemas.base import DecisionId, MemoryId, ScopeName
 from schemas.decisions import Decision, Marker, Reinforce, Reject
-from schemas.events import Answer, Ended, Event, Pin, Remember, Retire, Seen
+from schemas.events import Ended, Event, Pin, Remember, Retire, Seen
 from schemas.memories import Memory, Standing
 from streams.changes.app.lineages import History, IncompleteUndo, history, planned
+from streams.changes.app.updating import stands
 from streams.changes.core.history import standing
 from streams.forget.app.forgetting import Means, Unknown, Wanted, plans
 from streams.forget.core import Plan as ForgetPlan
 from streams.inspect.app import story
 from streams.memory.app.queueing import Deciding, Told
-from streams.model.identity import answer_id, content_key, decision_id, memory_id, review_id
+from streams.model.identity import content_key, decision_id, memory_id
 from streams.model.ports import Clock, SearchableLog, Unusable
 from streams.recall.app.loading import Loading
 from streams.recall.app.recalling import Asked, recalled
@@ -182,14 +183,14 @@ class Lifecycle:
         if memory.superseded is None or memory.superseded.by != made:  # else it is a retry
             require_free(memory)
         new = Seen(memory_id=made, content_key=content_key(event.scope, event.text))
-        first, second = await self.deciding.decide([event, _stands(event, new, memory, author)])
+        first, second = await self.deciding.decide([event, stands(event, new, memory, author)])
         decision = first.decision
         if first.refused or isinstance(decision, Marker) or _changes(decision, memory):
             return [first]
         if isinstance(decision, Reinforce) and decision.memory.id != made:  # the text is known
             known = decision.memory
             new = Seen(memory_id=known.id, content_key=known.content_key)
-            [second] = await self.deciding.decide([_stands(event, new, memory, author)])
+            [second] = await self.deciding.decide([stands(event, new, memory, author)])
         if second.decision is not None and not _changes(second.decision, memory):
             raise changed(memory.id)
         return [first, second]
@@ -328,21 +329,6 @@ def scope_of(decision: Decision) -> ScopeName | None:
     if isinstance(decision, Reject):
         return None
     return decision.scope if isinstance(decision, Marker) else decision.event.scope
-
-
-def _stands(event: Remember, new: Seen, memory: Memory, author: str) -> Answer:
-    """Return the answer that a new memory stands in place of an older one."""
-    review = review_id(decision_id(event.scope, event.event_id), memory.id)
-    return Answer(
-        event_id=answer_id(review, f"contradicts {new.memory_id}", author),
-        scope=event.scope,
-        review_id=review,
-        newer=new,
-        older=Seen(memory_id=memory.id, content_key=memory.content_key),
-        verdict="contradicts",
-        author=author,
-        occurred_at=event.occurred_at,
-    )
 
 
 def _changes(decision: Decision | None, memory: Memory) -> bool:

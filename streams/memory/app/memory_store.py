@@ -10,10 +10,11 @@ from pydantic import Field
 
 from schemas.base import DecisionId, Label, MemoryId, Record, ScopeName
 from schemas.codec import EVENT
-from schemas.decisions import Ignore, Marker, Reason, Reject
+from schemas.decisions import Ignore, Reason, Reject
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
 from streams.changes.app.lineages import history, undo
+from streams.changes.app.updating import renewing
 from streams.changes.core.history import standing
 from streams.clock.system import SystemClock
 from streams.dead_letters.app import why_set_aside
@@ -30,7 +31,6 @@ from streams.forget.app.scrubbing import scrub
 from streams.inspect.app import Told, ToldVersion, explained, told, told_version
 from streams.memory.app.holding import Resources
 from streams.memory.app.lifecycle import scope_of
-from streams.model.identity import named_memory_id
 from streams.model.observed import believed
 from streams.model.ports import Index, NoStore
 from streams.recall.app import loading, recalling
@@ -322,32 +322,16 @@ class MemoryStore:
 
     async def _update(self, identity: str, said: Mapping[str, object]) -> Told:
         async with self._changing() as held:
-            memory = _unpinned(await self._live(identity))
-            addressed = await self._addressed(memory)
+            memory = await self._live(identity)
             now = SystemClock().now()
             now = max(now, believed(memory.last_seen_at, now))
-            event = self.event({"occurred_at": now, **said, **addressed, "scope": memory.scope})
-            [decided] = await self._told(await held.client().submit([event]))
-            return decided
 
-    async def _addressed(self, memory: Memory) -> dict[str, object]:
-        """Return the fields by which an event updates a memory or supersedes it.
+            def event(fields: Mapping[str, object]) -> Remember:
+                return self.event({"occurred_at": now, **said, **fields, "scope": memory.scope})
 
-        Raises UsageError if the policy allows neither.
-        """
-        for decision in await self._held.reader.on_memories([memory.id]):
-            event = None if isinstance(decision, Marker) else decision.event
-            name = event.memory_id if isinstance(event, Remember) else None
-            if name is not None and named_memory_id(memory.scope, name) == memory.id:
-                return {"memory_id": name}
-        policy = self._chosen.policy
-        if not policy.rules(memory.scope).supersede.named_max:
-            raise UsageError(
-                f"memory {memory.id} has no name of its producer's, and policy {policy.name} lets "
-                "no event take its place: undo its decision and add the new text, or use a policy "
-                "with supersede.named_max = 1"
-            )
-        return {"supersedes": [memory.id]}
+            policy, author = self._chosen.policy, author_of(self._target.settings, None)
+            events = await renewing(self._held.reader, memory, policy, author, event)
+            return (await self._told(await held.client().submit(events)))[-1]
 
     async def _ask(self, identity: str, asked: Callable[[Memory], Event]) -> Told:
         """Have a request decided on that is about a live memory; again if that has changed."""

@@ -161,6 +161,11 @@ def _written(name: str) -> str:
     except UnicodeDecodeError as error:
         raise InvalidPolicy(f"policy {name}: the file is not text in UTF-8") from error
     except OSError as error:
+        if "{" in name:
+            raise InvalidPolicy(
+                f"policy {name}: the closing }} of its keys is missing; write "
+                "'NAME {bands.match = 0.97}'"
+            ) from error
         raise InvalidPolicy(
             f"policy {name}: there is no such policy or file{_nearest(name)}; policies here: "
             f"{', '.join(names())}"

@@ -193,6 +193,7 @@ def test_a_collection_of_a_server_is_copied_into_a_new_one(
         (["bad.json"], "bad.json: no row can be read, such as line 1: not JSON"),
         (["good.jsonl", "--out", "good.jsonl"], "already exists"),
         (["good.jsonl", "--out", "a", "--collection", "b"], "two places"),
+        (["good.jsonl", "--out", "a.csv"], "the copy is JSON Lines; name it a.jsonl"),
         (["good.jsonl", "--collection", "b"], "--out FILE"),
         (["good.jsonl", "--upper", "0.8", "--lower", "0.9"], "--upper and --lower"),
         (["http://127.0.0.1:9"], "does not answer"),

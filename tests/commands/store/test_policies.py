@@ -81,6 +81,7 @@ def test_what_is_in_force_in_a_scope_is_shown_with_its_overrides(
             "policies here: adr-004, agent-memory, careful, default, default-hashing, keep",
         ),
         (("show", "default", "--scope", "acme//ana"), "--scope acme//ana: has the empty, padded"),
+        (("show", "default {bands.match = 0.9"), "the closing } of its keys is missing"),
         (("compare", "default", "none"), "policy none: there is no such policy or file"),
     ],
 )

@@ -1,0 +1,51 @@
+"""`memsieve memory update`: a memory gets a new text."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.commands.conftest import Memsieve, write_events
+
+OLD, NEW = "Ana lives in Lyon.", "Ana has moved to Porto."
+
+
+@pytest.fixture
+def identity(memsieve: Memsieve, tmp_path: Path) -> str:
+    """Make a store with one memory, and return the memory's id."""
+    write_events(tmp_path / "facts.jsonl", OLD)
+    assert memsieve("run", "facts.jsonl", "--store", "store").code == 0
+    [memory] = memsieve("memory", "list", "--store", "store", "--json").json()
+    return str(memory["id"])
+
+
+def test_the_new_text_stands_and_the_old_one_is_in_the_history(
+    memsieve: Memsieve, identity: str
+) -> None:
+    told = memsieve("memory", "update", identity[:8], NEW, "--store", "store")
+    assert told.code == 0, told.err
+    assert "replaces " + identity in told.out
+    [memory] = memsieve("memory", "list", "--store", "store", "--json").json()
+    assert memory["text"] == NEW
+    history = memsieve("memory", "history", memory["id"], "--store", "store").out
+    assert f'{identity}  "{OLD}"' in history
+
+
+def test_a_memory_that_its_producer_named_keeps_its_id(memsieve: Memsieve, tmp_path: Path) -> None:
+    named = '{"scope": "acme/ana", "text": "Ana lives in Lyon.", "memory_id": "home"}\n'
+    (tmp_path / "named.jsonl").write_text(named, encoding="utf-8")
+    memsieve("run", "named.jsonl", "--store", "store")
+    [before] = memsieve("memory", "list", "--store", "store", "--json").json()
+    assert memsieve("memory", "update", before["id"], NEW, "--store", "store").code == 0
+    [after] = memsieve("memory", "list", "--store", "store", "--json").json()
+    assert (after["id"], after["text"]) == (before["id"], NEW)
+
+
+def test_a_pinned_memory_and_a_text_that_says_nothing_are_refused_in_one_line(
+    memsieve: Memsieve, identity: str
+) -> None:
+    empty = memsieve("memory", "update", identity, " ", "--store", "store")
+    assert (empty.code, "TEXT: is empty" in empty.err) == (2, True)
+    memsieve("memory", "pin", identity, "--store", "store")
+    pinned = memsieve("memory", "update", identity, NEW, "--store", "store")
+    assert pinned.code == 2
+    assert pinned.err == f"memsieve: memory {identity} is pinned; unpin it first\n"
