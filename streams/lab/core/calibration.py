@@ -81,8 +81,8 @@ class TooFew(ValueError):
 def fit(samples: Sequence[Sample], rules: Rules, wanted: float) -> Fit:
     """Fit thresholds that find the most duplicates with hidden facts below the wanted rate.
 
-    The upper bound of the rate's interval counts. Ties go to the strictest thresholds. Raises
-    TooFew if the sample is too small to show the rate.
+    The upper bound of the rate's interval counts. Ties go to the thresholds that `rules` have, then
+    to the strictest. Raises TooFew if the sample is too small to show the rate.
     """
     seen = Samples(samples, rules)
     if int(seen.apart.sum()) < needed(wanted):
@@ -90,6 +90,9 @@ def fit(samples: Sequence[Sample], rules: Rules, wanted: float) -> Fit:
     match = _match(seen, wanted)
     one_memory_min = _least(seen, match, wanted)
     outcome = seen.outcome(match, one_memory_min)
+    known = seen.outcome(rules.bands.match, rules.judges.one_memory_min)
+    if _upper(seen.hidden(known)) <= wanted and known[seen.one].sum() >= outcome[seen.one].sum():
+        match, one_memory_min, outcome = rules.bands.match, rules.judges.one_memory_min, known
     review = min(match, _holding(seen.similarity[seen.one & outcome]))
     bands = Bands(
         match=match,

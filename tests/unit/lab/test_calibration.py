@@ -12,6 +12,8 @@ from streams.model.verdict import Opinion, by_opinion
 from streams.store.core.toml import as_toml
 from tests.builders import policy
 
+CAREFUL = {"chain": [], "one_memory_min": 0.97}
+"""What finds less than could be found, so that thresholds are fitted."""
 JUDGED = [v for v in Verdict if v is not Verdict.UNSURE]
 
 
@@ -44,8 +46,16 @@ def test_the_threshold_lies_where_the_wanted_rate_is_still_shown() -> None:
 def test_what_a_guard_tells_apart_needs_no_threshold() -> None:
     parted = Sample(Truth.TWO, 0.9, vetoed=True, objected=True)
     samples = [*many(50, Truth.ONE, 0.55), *[parted] * 400]
-    found = fit(samples, policy(without_verdict={"match": "keep-both"}), 0.01)
+    found = fit(samples, policy(without_verdict={"match": "keep-both"}, judges=CAREFUL), 0.01)
     assert (found.one_memory_min, found.found.count) == (0.55, 50)
+
+
+def test_thresholds_that_find_as_much_stay() -> None:
+    samples = [*many(50, Truth.ONE, 0.95), *many(400, Truth.TWO, 0.1)]
+    judges = {"chain": [], "one_memory_min": 0.61}
+    found = fit(samples, policy(judges=judges), 0.01)
+    assert (found.bands.match, found.one_memory_min) == (0.95, 0.61)
+    assert (found.hidden.count, found.found.count) == (0, 50)
 
 
 def test_bands_hold_nearly_all_that_is_found() -> None:
@@ -55,7 +65,7 @@ def test_bands_hold_nearly_all_that_is_found() -> None:
         *many(20, Truth.ONE, 0.1, similarity=0.511),
         *many(400, Truth.TWO, 0.1, similarity=0.7),
     ]
-    bands = fit(samples, policy(), 0.01).bands
+    bands = fit(samples, policy(judges=CAREFUL), 0.01).bands
     assert (bands.match, bands.review, bands.log) == (0.71, 0.71, 0.51)
 
 
