@@ -1,4 +1,4 @@
-"""The routes about memories: add, read, search, correct, pin, retire, forget."""
+"""The routes about memories: add, read, search, correct, pin, retire, rate, forget."""
 
 from http import HTTPStatus
 from typing import Annotated
@@ -23,6 +23,7 @@ from streams.api.app.records import (
     Memories,
     Noted,
     Outcome,
+    Rating,
     Recall,
     Result,
     Results,
@@ -180,6 +181,15 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
         memory = await desk.memory(request, "write", memory_id)
         asked = why or Retiring()
         told = await life.retire(memory, desk.author(request), asked.note, asked.reason)
+        return _all(told, response)
+
+    @app.post(f"{_ONE}/rate", summary="Rate", responses=errors)
+    async def rate(
+        memory_id: MemoryName, rating: Rating, request: Request, response: Response
+    ) -> Changes:
+        """Record how often a memory helped, misled or was read since the last call."""
+        memory = await desk.memory(request, "write", memory_id)
+        told = await life.rate(memory, desk.author(request), rating.note, rating.counts)
         return _all(told, response)
 
     @app.post(f"{_ONE}/forget", summary="Forget", responses=responses(404, 409, 501))

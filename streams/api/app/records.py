@@ -1,7 +1,7 @@
 """The requests and answers of the API."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, JsonValue, SkipValidation, model_validator
 
@@ -37,12 +37,19 @@ from streams.stage.core.ledger import touched
 from streams.stage.core.reviewing import Question
 from streams.stage.flow.dead_letters import oversized
 from streams.stage.flow.incoming import CLOCK_SKEW_MAX
+from streams.store.app.client import is_again
 from streams.store.app.conflicts import KeptMemory
 
 LISTED = 100
 LISTED_MAX = 1_000
 
 Note = Annotated[str, Field(max_length=2_000)]
+
+
+Kind: TypeAlias = Literal[
+    "insert", "replace", "merge", "reinforce", "revise", "erase", "ignore", "block"
+]
+"""The kinds of the decisions that lie with their scope."""
 
 
 class Fresh(Remember):
@@ -129,6 +136,24 @@ class Retiring(Noted):
     reason: Ended = "invalid"
 
 
+class Rating(Noted):
+    """How often a memory helped, misled or was read since it was rated last."""
+
+    helpful: Count = 0
+    harmful: Count = 0
+    accessed: Count = 0
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not any(self.counts.values()):
+            raise ValueError("nothing to record: give helpful, harmful or accessed")
+        return self
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"helpful": self.helpful, "harmful": self.harmful, "accessed": self.accessed}
+
+
 class Settling(Noted):
     """The newer memory's relation to the older one of a question."""
 
@@ -142,6 +167,15 @@ class Listed(Record):
     limit: Annotated[int, Field(ge=1, le=LISTED_MAX)] = LISTED
     after: Annotated[str, Field(max_length=2_000)] | None = None
     retired: bool = False
+
+
+class ListedDecisions(Record):
+    """Which decisions on a scope: of one kind, or all; `after` is where the last answer ended."""
+
+    scope: Scope
+    kind: Kind | None = None
+    limit: Annotated[int, Field(ge=1, le=LISTED_MAX)] = LISTED
+    after: Count | None = None
 
 
 class ListedQuestions(Record):
@@ -238,12 +272,24 @@ class Block(Record):
     memories: tuple[dict[str, JsonValue], ...]
 
 
-class Explained(Outcome):
-    """A decision: what the event said, what it was compared with, and its story, line by line."""
+class Decided(Outcome):
+    """A decision, and what its event said; `repeated` if that came again and changed nothing."""
 
     scope: Scope
     happened_at: Moment | None
     text: str | None
+
+
+class Decisions(Record):
+    """Decisions on a scope, the newest first; if `after` is given, there are more."""
+
+    decisions: tuple[Decided, ...]
+    after: Count | None
+
+
+class Explained(Decided):
+    """A decision with what it was compared with, and its story, line by line."""
+
     compared: tuple[Compared, ...]
     story: tuple[str, ...]
 
@@ -338,18 +384,22 @@ def _facts(decision: Decision) -> dict[str, Any]:
     }
 
 
-def explained(decision: Decision, scope: Scope, story: list[str]) -> Explained:
+def decided(decision: Decision, scope: Scope) -> Decided:
     event = None if isinstance(decision, Marker) else decision.event
     named = getattr(decision, "event_id", "") if event is None else event.event_id
-    return Explained(
+    return Decided(
         event_id=EventId(named),
         scope=scope,
         happened_at=None if event is None else event.occurred_at,
         text=None if event is None else event.text,
-        compared=() if isinstance(decision, Marker) else decision.evidence.neighbours,
-        story=tuple(story),
+        repeated=is_again(decision),
         **_facts(decision),
     )
+
+
+def explained(decision: Decision, scope: Scope, story: list[str]) -> Explained:
+    near = () if isinstance(decision, Marker) else decision.evidence.neighbours
+    return Explained(**dict(decided(decision, scope)), compared=near, story=tuple(story))
 
 
 def version_told(version: Version) -> VersionTold:

@@ -5,7 +5,7 @@ Authorization is not checked here: the caller has checked the scope of each requ
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -13,7 +13,7 @@ from typing import Literal
 
 from schemas.base import DecisionId, MemoryId, ScopeName
 from schemas.decisions import Decision, Marker, Reinforce, Reject
-from schemas.events import Answer, Ended, Event, Pin, Remember, Retire, Seen
+from schemas.events import Answer, Ended, Event, Pin, Rate, Remember, Retire, Seen
 from schemas.memories import Memory, Standing
 from streams.changes.app.lineages import History, IncompleteUndo, history, planned
 from streams.changes.core.history import standing
@@ -34,7 +34,7 @@ from streams.stage.core.lineage import Plan as UndoPlan
 from streams.stage.core.reviewing import Question
 from streams.store.app.client import is_out_of_date
 from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
-from streams.store.app.reading import StoreReader
+from streams.store.app.reading import Entry, StoreReader
 from streams.store.app.requests import request
 
 
@@ -160,6 +160,15 @@ class Lifecycle:
             raise unknown("decision", identity)
         return found[identity]
 
+    async def decisions(
+        self, scope: ScopeName, kind: str | None, limit: int, after: int | None
+    ) -> tuple[list[Entry], int | None]:
+        """Return a page of the decisions on a scope, the newest first; the next is behind `after`."""
+        reader = self.past("list decisions").reader
+        found = await reader.newest_of(scope, kind, after, limit + 1)
+        part = found[:limit]
+        return part, part[-1].offset if len(found) > limit else None
+
     async def story(self, decision: Decision) -> list[str]:
         """Tell a decision in plain words, line by line."""
         return await story(self.past("explain a decision").reader, decision)
@@ -206,6 +215,15 @@ class Lifecycle:
         require_free(memory)
         wish = {"memories": (target_of(memory),), "reason": reason}
         asked = request(Retire, memory.scope, memory.id, author=author, note=note, **wish)
+        return await self._asked(memory.id, asked)
+
+    async def rate(
+        self, memory: Memory, author: str, note: str, counts: Mapping[str, int]
+    ) -> list[Told]:
+        """Add to how often a memory was accessed, helpful or harmful."""
+        require_live(memory)
+        wish = {"memory_id": memory.id, **counts}
+        asked = request(Rate, memory.scope, memory.id, author=author, note=note, **wish)
         return await self._asked(memory.id, asked)
 
     async def undo(self, identity: DecisionId, author: str, note: str) -> Undone:

@@ -108,6 +108,17 @@ def test_the_whole_life_of_a_memory(memory: HttpMemory) -> None:
         memory.retire(kept.id, reason="unused")
     assert refused.value.field == "memory_id"
     memory.unpin(kept.id)
+    memory.rate(kept.id, helpful=2, note="it was asked for")
+    feedback = memory.get(kept.id).feedback
+    assert feedback is not None
+    assert feedback.helpful == 2
+    newest = memory.decisions(scope=scope, limit=2)
+    assert [one.why for one in newest.decisions] == [
+        "feedback was recorded: how often it was read, helped or misled",
+        "a request unpinned it",
+    ]
+    older = memory.decisions(scope=scope, kind="insert", after=newest.after).decisions
+    assert [one.text for one in older] == [OSLO, ROME]
     memory.retire(kept.id, reason="unused")
     assert memory.memories(scope=scope).memories == ()
     assert memory.forget(kept.id, note="asked by phone").forgotten == (kept.id,)
@@ -152,6 +163,7 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
     (lambda m: m.get("nothing?y#z"), NotFound, "no memory in your scopes has the id nothing?y#z"),
     (lambda m: m.get("../reviews"), NotFound, "nothing has the id ../reviews"),
     (lambda m: m.get(""), InvalidRequest, "memory_id: is empty"),
+    (lambda m: m.rate("nothing"), InvalidRequest, "nothing to record: give helpful, harmful or"),
     (lambda m: m.undo("nothing"), NotFound, "no decision in your scopes has the id nothing"),
     (lambda m: m.answer("nothing", "same"), NotFound, "no question in your scopes has the id"),
 ]
