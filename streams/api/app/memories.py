@@ -200,13 +200,11 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
         await desk.any_memory(request, "write", memory_id)
         note = (noted or Noted()).note
         done = await life.forget(memory_id, desk.author(request), note)
-        gone = {identity for plan in done.plans for identity in plan.kin.gone}
-        every = {identity for plan in done.plans for identity in plan.kin.every}
         return Forgotten(
             decisions=tuple(map(outcome_of, done.told)),
-            forgotten=tuple(sorted(gone)),
-            decided_anew=tuple(sorted(every - gone)),
-            records=sum(plan.decisions for plan in done.plans),
+            memory_ids=done.memory_ids,
+            decided_again=done.decided_again,
+            records=done.records,
         )
 
 

@@ -186,7 +186,7 @@ class ListedQuestions(Record):
 
 
 class Outcome(Record):
-    """What was decided on an event, and why, in words.
+    """What was decided on an event; `effect` and `why` say in words what was done, and why.
 
     `memory_id` is the memory that stands for it now, `changed` are all that it changed. `refused`
     are memories that it named and may not change, `reviews` the questions put to a person.
@@ -197,7 +197,7 @@ class Outcome(Record):
     event_id: EventId
     decision_id: DecisionId | None = None
     kind: str | None = None
-    outcome: str | None = None
+    effect: str | None = None
     why: str | None = None
     memory_id: MemoryId | None = None
     changed: tuple[MemoryId, ...] = ()
@@ -247,13 +247,13 @@ class Undone(Changes):
 
 
 class Forgotten(Changes):
-    """`forgotten` are the memories that are gone, `decided_anew` those that others said as well.
+    """`memory_ids` are the memories that are gone, `decided_again` events decided without them.
 
     `records` of the log are erased. The last bytes leave the files with `memsieve store scrub`.
     """
 
-    forgotten: tuple[MemoryId, ...]
-    decided_anew: tuple[MemoryId, ...]
+    memory_ids: tuple[MemoryId, ...]
+    decided_again: tuple[EventName, ...]
     records: Count
 
 
@@ -276,7 +276,7 @@ class Decided(Outcome):
     """A decision, and what its event said; `repeated` if that came again and changed nothing."""
 
     scope: Scope
-    happened_at: Moment | None
+    occurred_at: Moment | None
     text: str | None
 
 
@@ -298,7 +298,7 @@ class VersionTold(Record):
     """A version of a memory: its author, its reason, and the differences."""
 
     version: Count
-    happened_at: Moment
+    occurred_at: Moment
     decision_id: DecisionId
     event_id: EventName
     kind: str
@@ -325,10 +325,11 @@ class Life(Record):
     successors: tuple[Memory, ...]
 
 
-class QuestionTold(Record):
+class QuestionTold(Review):
     """A question to a person, and whether it is open."""
 
-    review: Review
+    model_config = ConfigDict(json_schema_extra=None)
+
     state: str
     answered_by: str | None
     verdict: str | None
@@ -375,7 +376,7 @@ def _facts(decision: Decision) -> dict[str, Any]:
     return {
         "decision_id": decision.decision_id,
         "kind": decision.kind,
-        "outcome": outcome(decision),
+        "effect": outcome(decision),
         "why": why(decision),
         "memory_id": decision.memory.id if isinstance(decision, Change) else None,
         "changed": tuple(touched(decision)),
@@ -390,7 +391,7 @@ def decided(decision: Decision, scope: Scope) -> Decided:
     return Decided(
         event_id=EventId(named),
         scope=scope,
-        happened_at=None if event is None else event.occurred_at,
+        occurred_at=None if event is None else event.occurred_at,
         text=None if event is None else event.text,
         repeated=is_again(decision),
         **_facts(decision),
@@ -406,11 +407,11 @@ def version_told(version: Version) -> VersionTold:
     decision, told = version.decision, told_version(version)
     return VersionTold(
         version=version.memory.version,
-        happened_at=decision.event.occurred_at,
+        occurred_at=decision.event.occurred_at,
         decision_id=decision.decision_id,
         event_id=decision.event.event_id,
         kind=decision.kind,
-        why=told.reason,
+        why=told.why,
         by=told.by,
         undone_by=version.undone_by,
         differences=tuple(told.differences),
@@ -421,7 +422,7 @@ def version_told(version: Version) -> VersionTold:
 def question_told(question: Question) -> QuestionTold:
     answer: Answer | None = None if question.settled is None else question.settled.answer
     return QuestionTold(
-        review=question.review,
+        **dict(question.review),
         state=question.state,
         answered_by=None if answer is None else answer.author,
         verdict=None if answer is None else answer.verdict,

@@ -17,8 +17,7 @@ from schemas.events import Answer, Ended, Event, Pin, Rate, Remember, Retire, Se
 from schemas.memories import Memory, Standing
 from streams.changes.app.lineages import History, IncompleteUndo, history, planned
 from streams.changes.core.history import standing
-from streams.forget.app.forgetting import Means, Unknown, Wanted, plans
-from streams.forget.core import Plan as ForgetPlan
+from streams.forget.app.forgetting import Means, Planned, Unknown, Wanted, plans
 from streams.inspect.app import story
 from streams.memory.app.queueing import Deciding, Told
 from streams.model.identity import answer_id, content_key, decision_id, memory_id, review_id
@@ -29,8 +28,7 @@ from streams.recall.core.recall import Block, CountTokens
 from streams.reviews.app import Reviews, answer_to
 from streams.stage.core.decide import target_of
 from streams.stage.core.ledger import touched
-from streams.stage.core.lineage import CannotUndo, Wish
-from streams.stage.core.lineage import Plan as UndoPlan
+from streams.stage.core.lineage import CannotUndo, Plan, Wish
 from streams.stage.core.reviewing import Question
 from streams.store.app.client import is_out_of_date
 from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
@@ -78,15 +76,14 @@ class Part:
 class Undone:
     """An undo and its decisions; no plan if only the rest of an earlier undo was decided on."""
 
-    plan: UndoPlan | None
+    plan: Plan | None
     told: Sequence[Told]
 
 
 @dataclass(frozen=True)
-class ForgottenNow:
-    """The plans of forgetting and their decisions; no plans if it was already forgotten."""
+class ForgottenNow(Planned):
+    """The plans of forgetting, and their decisions."""
 
-    plans: Sequence[ForgetPlan]
     told: Sequence[Told]
 
 

@@ -314,7 +314,7 @@ class MemoryStore:
             why = await why_set_aside(self._held.log, own)
             raise UsageError(f"{why}", why.field)
         if is_out_of_date(own):
-            raise UsageError(f"nothing was changed: {told(own).reason}")
+            raise UsageError(f"nothing was changed: {told(own).why}")
         if is_again(own) and first is None:
             found = await self._held.reader.on_events([own.decision_id])
             first = found.get(own.decision_id)
@@ -388,7 +388,7 @@ class MemoryStore:
             require_decided(undone[1], self._wait)
             decided = settled(undone[1])
             if isinstance(decided[0], Ignore):
-                raise UsageError(f"nothing was undone: {told(decided[0]).reason}")
+                raise UsageError(f"nothing was undone: {told(decided[0]).why}")
             return [told(one) for one in decided]
 
     async def _forget(self, wanted: Wanted, wish: Wish, *, later: bool) -> Forgot:

@@ -83,7 +83,7 @@ def test_what_does_not_fit_is_left_out_whole_and_counted(memsieve: Memsieve) -> 
     count = counter(next(models_dir().glob("*MiniLM*")))
     assert told["tokens"] == count(told["block"]) <= told["budget"] == 50
     assert told["block"].splitlines() == lines
-    assert [(one["shown"], one["why"]) for one in told["memories"]] == [
+    assert [(one["shown"], one["reason"]) for one in told["memories"]] == [
         (True, "lasting"),
         (False, "over-budget"),
         (False, "over-budget"),

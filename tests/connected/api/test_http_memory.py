@@ -121,7 +121,7 @@ def test_the_whole_life_of_a_memory(memory: HttpMemory) -> None:
     assert [one.text for one in older] == [OSLO, ROME]
     memory.retire(kept.id, reason="unused")
     assert memory.memories(scope=scope).memories == ()
-    assert memory.forget(kept.id, note="asked by phone").forgotten == (kept.id,)
+    assert memory.forget(kept.id, note="asked by phone").memory_ids == (kept.id,)
     with pytest.raises(NotFound, match="is forgotten"):
         memory.get(kept.id)
 
@@ -198,8 +198,8 @@ def test_a_question_is_listed_and_answered(tmp_path: Path) -> None:
     with api(tmp_path, "asking.toml") as url, HttpMemory(url, token="of ana") as memory:
         old, _ = memory.add(BEES, scope=ANA), memory.add(HIVES, scope=ANA)
         [asked] = memory.reviews(scope=ANA).reviews
-        assert (asked.review.older.text, asked.state) == (BEES, "open")
-        [decided] = memory.answer(asked.review.id, "same", note="one roof").decisions
+        assert (asked.older.text, asked.state) == (BEES, "open")
+        [decided] = memory.answer(asked.id, "same", note="one roof").decisions
         assert (decided.kind, decided.memory_id) == ("replace", old.memory_id)
         assert memory.reviews(scope=ANA).reviews == ()
 
