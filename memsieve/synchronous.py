@@ -162,7 +162,8 @@ class Memory:
         nearest to it. It has at most `budget` tokens: what does not fit is left out and counted.
         `across` includes the scopes below `scope`; with it, `patterns` shows what many of them state
         in similar words. A memory that contradicts another live one is marked, with both dates. The
-        block is empty if not even its heading fits.
+        block is empty if not even its heading fits. If there is no memory at all, `report`, or the
+        logger `memsieve` at level INFO, receives a line that names scopes that have some.
         """
         return self._loop.run(
             self._memory.recall(

@@ -50,6 +50,16 @@ def memory(tmp_path: Path) -> Generator[Memory]:
         yield held
 
 
+def test_a_recall_where_nothing_is_kept_says_so_beside_the_block(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory.add(LYON, scope=ANA)
+    with caplog.at_level("INFO", "memsieve"):
+        assert memory.recall(scope=BEN) == "First visit - no prior experiences"
+        assert memory.recall(scope=ANA) != ""
+    assert caplog.messages == [f"scope {BEN} has no memories; others have: {ANA}"]
+
+
 @pytest.mark.parametrize("index", ["exact", "edge"])
 def test_what_is_told_is_decided_found_explained_changed_and_forgotten(
     tmp_path: Path, index: str

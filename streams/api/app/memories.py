@@ -90,7 +90,8 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
     async def recall(asked: Recall, request: Request) -> Block:
         """Return the memories that an agent needs, as a block for its prompt."""
         desk.permit(request, "read", asked.scope, "scope")
-        return Block.model_validate((await life.recall(asked)).as_json())
+        block, hint = await life.recall(asked, desk.readable(request))
+        return Block.model_validate({**block.as_json(), "hint": hint})
 
     @app.post(
         "/v1/memories:deduplicate",

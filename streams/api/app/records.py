@@ -265,11 +265,15 @@ class Memories(Record):
 
 
 class Block(Record):
-    """A block for a prompt, its tokens, and the memories that were considered, shown or not."""
+    """A block for a prompt, its tokens, and the memories that were considered, shown or not.
+
+    `hint` says so if there is no live memory, and names scopes of the token that have some.
+    """
 
     block: str
     tokens: Count
     memories: tuple[dict[str, JsonValue], ...]
+    hint: str | None
 
 
 class Decided(Outcome):

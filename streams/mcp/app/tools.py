@@ -332,7 +332,7 @@ async def _remember(call: Call, asked: Remembering) -> Decided:
 
 async def _recall(call: Call, asked: Recalling) -> str:
     call.require("read", asked.scope)
-    block = await call.store.recall(recalling.Asked.model_validate(asked.model_dump()))
+    block, _ = await call.store.recall(recalling.Asked.model_validate(asked.model_dump()))
     if not block.text:
         least = f"a block takes {block.tokens_min} tokens; give that or more"
         raise UsageError(f"budget: is {asked.budget}, and {least}")

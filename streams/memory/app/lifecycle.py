@@ -5,7 +5,7 @@ Authorization is not checked here: the caller has checked the scope of each requ
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -23,7 +23,7 @@ from streams.memory.app.queueing import Deciding, Told
 from streams.model.identity import answer_id, content_key, decision_id, memory_id, review_id
 from streams.model.ports import Clock, SearchableLog, Unusable
 from streams.recall.app.loading import Loading
-from streams.recall.app.recalling import Asked, recalled
+from streams.recall.app.recalling import SUGGESTED_FROM_MAX, Asked, nothing, recalled
 from streams.recall.core.recall import Block, CountTokens
 from streams.reviews.app import Reviews, answer_to
 from streams.stage.core.decide import target_of
@@ -137,8 +137,10 @@ class Lifecycle:
         part = [kept(memory, known) for memory in behind[:limit]]
         return Part(part, _written(part[-1]) if len(part) < len(behind) else None)
 
-    async def recall(self, asked: Asked) -> Block:
-        """Return a block for a prompt."""
+    async def recall(
+        self, asked: Asked, named: Callable[[ScopeName], bool]
+    ) -> tuple[Block, str | None]:
+        """Return a block for a prompt, and what `nothing` says of it."""
         index = await self.loading.index()
         try:
             block = await recalled(index, asked, self.loading.vector_of, self._count)
@@ -148,7 +150,8 @@ class Lifecycle:
             least = block.tokens_min
             said = f"is {asked.budget}, and a block takes {least} tokens; give {least} or more"
             raise Declined(Why.UNFIT, said, "budget")
-        return block
+        most = SUGGESTED_FROM_MAX
+        return block, await nothing(index, block, asked, named=named, most=most)
 
     async def decision(self, identity: DecisionId) -> Decision:
         """Return the decision that has an id."""

@@ -193,12 +193,14 @@ class MemoryStore:
         async with self._gate.shared():
             return await self._held.loading.search(asked)
 
-    async def recall(self, asked: recalling.Asked) -> Block:
-        """Return a scope's block of memories for a prompt."""
+    async def recall(self, asked: recalling.Asked) -> tuple[Block, str | None]:
+        """Return a scope's block of memories for a prompt, and what `recalling.nothing` says."""
         async with self._gate.shared():
             held = self._held
             index, vector_of = await held.loading.index(), held.loading.vector_of
-            return await recalling.recalled(index, asked, vector_of, held.count)
+            block = await recalling.recalled(index, asked, vector_of, held.count)
+            most = recalling.SUGGESTED_FROM_MAX
+            return block, await recalling.nothing(index, block, asked, most=most)
 
     async def explain(self, identity: str) -> list[str]:
         """Explain a decision, an event or a memory. Raises NotFound and Ambiguous."""

@@ -408,6 +408,19 @@ async def test_a_block_for_a_prompt_is_recalled_within_its_budget(world: World) 
     assert patterns["detail"] == "patterns goes with across, and without query"
 
 
+async def test_a_recall_where_nothing_is_kept_names_scopes_of_the_token_alone(
+    world: World,
+) -> None:
+    await world.add(ROME, f"{ANA}/home")
+    await world.add(BEES, f"{BEN}/home", "ben")
+    for scope, holder in ((f"{ANA}/hom", "ana"), (f"{BEN}/hom", "ben")):
+        block = await world.done("POST", RECALL, {"scope": scope}, holder=holder)
+        assert block["block"] == "First visit - no prior experiences"
+        assert block["hint"] == f"scope {scope} has no memories; others have: {scope}e"
+    known = await world.done("POST", RECALL, {"scope": f"{ANA}/home"})
+    assert known["hint"] is None
+
+
 async def test_thirty_two_writers_at_once_are_all_answered_and_decided_on_together(
     world: World,
 ) -> None:
