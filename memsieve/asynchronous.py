@@ -175,7 +175,10 @@ class AsyncMemory:
             raise InvalidRequest("patterns: goes with across, and without a query", "patterns")
         asked = valid(recalling.Asked, fields)
         with translated():
-            return (await store.recall(asked)).text
+            block, nothing = await store.recall(asked)
+        if nothing is not None:
+            self._note(nothing)
+        return block.text
 
     async def get(self, memory_id: str) -> MemoryRecord:
         """Return a memory as it is now. See `Memory.get`."""

@@ -270,6 +270,23 @@ class HttpMemory(Caller):
             body={"note": note, "reason": reason},
         )
 
+    def rate(
+        self,
+        memory_id: str,
+        *,
+        note: str | None = None,
+        helpful: int | None = None,
+        harmful: int | None = None,
+        accessed: int | None = None,
+    ) -> records.Changes:
+        """Record how often a memory helped, misled or was read since the last call."""
+        return self._ask(
+            records.Changes,
+            "POST",
+            f"/v1/memories/{segment(memory_id=memory_id)}/rate",
+            body={"note": note, "helpful": helpful, "harmful": harmful, "accessed": accessed},
+        )
+
     def forget(self, memory_id: str, *, note: str | None = None) -> records.Forgotten:
         """Forget a memory and all that it stands for. This cannot be undone."""
         return self._ask(
@@ -282,6 +299,25 @@ class HttpMemory(Caller):
     def publish(self, events: Sequence[Mapping[str, object]]) -> records.Accepted:
         """Publish events. An event with a known id is ignored."""
         return self._ask(records.Accepted, "POST", "/v1/events", body={"events": events})
+
+    def decisions(
+        self,
+        *,
+        scope: str,
+        kind: Literal[
+            "insert", "replace", "merge", "reinforce", "revise", "erase", "ignore", "block"
+        ]
+        | None = None,
+        limit: int | None = None,
+        after: int | None = None,
+    ) -> records.Decisions:
+        """List the decisions on a scope, the newest first, page by page."""
+        return self._ask(
+            records.Decisions,
+            "GET",
+            "/v1/decisions",
+            query={"scope": scope, "kind": kind, "limit": limit, "after": after},
+        )
 
     def explain(self, decision_id: str) -> records.Explained:
         """Explain a decision: what was compared, and by which rule."""
@@ -572,6 +608,23 @@ class AsyncHttpMemory(AsyncCaller):
             body={"note": note, "reason": reason},
         )
 
+    async def rate(
+        self,
+        memory_id: str,
+        *,
+        note: str | None = None,
+        helpful: int | None = None,
+        harmful: int | None = None,
+        accessed: int | None = None,
+    ) -> records.Changes:
+        """Record how often a memory helped, misled or was read since the last call."""
+        return await self._ask(
+            records.Changes,
+            "POST",
+            f"/v1/memories/{segment(memory_id=memory_id)}/rate",
+            body={"note": note, "helpful": helpful, "harmful": harmful, "accessed": accessed},
+        )
+
     async def forget(self, memory_id: str, *, note: str | None = None) -> records.Forgotten:
         """Forget a memory and all that it stands for. This cannot be undone."""
         return await self._ask(
@@ -584,6 +637,25 @@ class AsyncHttpMemory(AsyncCaller):
     async def publish(self, events: Sequence[Mapping[str, object]]) -> records.Accepted:
         """Publish events. An event with a known id is ignored."""
         return await self._ask(records.Accepted, "POST", "/v1/events", body={"events": events})
+
+    async def decisions(
+        self,
+        *,
+        scope: str,
+        kind: Literal[
+            "insert", "replace", "merge", "reinforce", "revise", "erase", "ignore", "block"
+        ]
+        | None = None,
+        limit: int | None = None,
+        after: int | None = None,
+    ) -> records.Decisions:
+        """List the decisions on a scope, the newest first, page by page."""
+        return await self._ask(
+            records.Decisions,
+            "GET",
+            "/v1/decisions",
+            query={"scope": scope, "kind": kind, "limit": limit, "after": after},
+        )
 
     async def explain(self, decision_id: str) -> records.Explained:
         """Explain a decision: what was compared, and by which rule."""

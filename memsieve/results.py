@@ -18,19 +18,19 @@ Verdict: TypeAlias = Literal["same", "refines", "refined-by", "contradicts", "di
 
 @dataclass(frozen=True)
 class Decision:
-    """The decision on an event, and its reason.
+    """The decision on an event.
 
     `kind` is `insert` (new), `reinforce` (already known), `merge` (joined with a known memory),
     `replace` (replaced a known memory), `ignore` (this event was decided on before), `block` (must
-    not be kept) or, for a requested change, `revise`. `reason` and `effect` say in words why, and
-    what was done. `memory_id` and `text` are those of the memory concerned, as the decision left
+    not be kept) or, for a requested change, `revise`. `why` and `effect` say in words why it was
+    made, and what was done. `memory_id` and `text` are those of the memory concerned, as the decision left
     it; empty if nothing was kept. `again` are the decisions on events that had to be decided on
     again because of this one.
     """
 
-    id: str
+    decision_id: str
     kind: str
-    reason: str
+    why: str
     effect: str
     scope: str
     event_id: str
@@ -39,7 +39,7 @@ class Decision:
     again: tuple["Decision", ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.effect}, because {self.reason}"
+        return f"{self.kind}: {self.effect}, because {self.why}"
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ class Version:
     `undone_by` is the decision that reversed this one, if any.
     """
 
-    number: int
+    version: int
     text: str
     occurred_at: datetime
     kind: str
-    reason: str
+    why: str
     decision_id: str
     event_id: str
     by: str | None
@@ -120,9 +120,9 @@ def decision_of(told: Told, *again: Told) -> Decision:
         raise TypeError("a record that was set aside is not a decision on an event")
     event = made if isinstance(made, Marker) else made.event
     return Decision(
-        id=made.decision_id,
+        decision_id=made.decision_id,
         kind=made.kind,
-        reason=told.reason,
+        why=told.why,
         effect=told.effect,
         scope=event.scope,
         event_id=event.event_id,
@@ -153,11 +153,11 @@ def version_of(told: ToldVersion) -> Version:
     version = told.version
     decision = version.decision
     return Version(
-        number=version.memory.version,
+        version=version.memory.version,
         text=version.memory.text,
         occurred_at=decision.event.occurred_at,
         kind=decision.kind,
-        reason=told.reason,
+        why=told.why,
         decision_id=decision.decision_id,
         event_id=decision.event.event_id,
         by=told.by,
@@ -184,9 +184,6 @@ def review_of(question: Question) -> Review:
 
 def forgotten_of(forgot: Forgot) -> Forgotten:
     """Return what a request to forget came to."""
-    plans = forgot.plans
     return Forgotten(
-        memory_ids=tuple(sorted({one for plan in plans for one in plan.kin.gone})),
-        decided_again=tuple(event.event_id for plan in plans for event in plan.again),
-        records=sum(plan.decisions for plan in plans),
+        memory_ids=forgot.memory_ids, decided_again=forgot.decided_again, records=forgot.records
     )

@@ -28,7 +28,7 @@ class Memory:
     ```python
     with Memory("notes") as memory:
         decision = memory.add("Ana lives in Lyon.", scope="acme/ana")
-        print(decision.kind, decision.reason)
+        print(decision.kind, decision.why)
     ```
 
     `Memory(kafka="localhost:9092", index="http://localhost:6333")` works on a cluster.
@@ -98,7 +98,7 @@ class Memory:
         self.close()
 
     def add(self, text: str, *, scope: str, **fields: Unpack[EventFields]) -> Decision:
-        """Add a fact, and return the decision: its kind, its reason and the memory.
+        """Add a fact, and return the decision: its kind, why it was made and the memory.
 
         A `scope` is a path such as `tenant/user`; memories are compared only within a scope.
         `fields` are those of the `remember` event, listed in `EventFields`. A later text with the
@@ -161,7 +161,8 @@ class Memory:
         nearest to it. It has at most `budget` tokens: what does not fit is left out and counted.
         `across` includes the scopes below `scope`; with it, `patterns` shows what many of them state
         in similar words. A memory that contradicts another live one is marked, with both dates. The
-        block is empty if not even its heading fits.
+        block is empty if not even its heading fits. If there is no memory at all, `report`, or the
+        logger `memsieve` at level INFO, receives a line that names scopes that have some.
         """
         return self._loop.run(
             self._memory.recall(

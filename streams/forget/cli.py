@@ -18,15 +18,13 @@ from streams.stage.core.lineage import Wish
 from streams.store.app.client import (
     decisions_of,
     is_out_of_date,
-    places_of,
     require_decided,
-    undecided,
 )
 from streams.store.app.reading import Ambiguous, LogTarget, reading
 from streams.store.app.requests import author_of
 from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object
-from streams.store.cli.replies import heard, places
+from streams.store.cli.replies import heard, places, published
 
 _TEXT_WIDTH = 80
 
@@ -176,11 +174,10 @@ _WHAT = {True: "forget", False: "anew  "}
 
 def _json(forgot: Forgot) -> dict[str, Any]:
     return {
-        "forgotten": sorted({i for plan in forgot.plans for i in plan.kin.gone}),
-        "decided_anew": [e.event_id for plan in forgot.plans for e in plan.again],
+        "memory_ids": forgot.memory_ids,
+        "decided_again": forgot.decided_again,
         "said_it_too": [e.event_id for plan in forgot.plans for e in plan.own],
-        "records": sum(plan.decisions for plan in forgot.plans),
-        "decisions": [one.decision_id for one in decisions_of(forgot.responses)],
-        "published": places_of(forgot.responses),
-        "undecided": [one.event.event_id for one in undecided(forgot.responses)],
+        "records": forgot.records,
+        "decision_ids": [one.decision_id for one in decisions_of(forgot.responses)],
+        **published(forgot.responses),
     }

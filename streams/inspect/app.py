@@ -16,14 +16,14 @@ _AGAIN_MAX = 10
 
 @dataclass(frozen=True)
 class Told:
-    """A decision, with its reason and its effect in words.
+    """A decision, with why it was made and its effect in words.
 
     `memory` is the memory after the decision, the first if there are several; None if there is
     none.
     """
 
     decision: Decision
-    reason: str
+    why: str
     effect: str
     memory: Memory | None
 
@@ -44,7 +44,7 @@ class ToldVersion:
     """A version of a memory: why it was made, by whom, and what it changed."""
 
     version: Version
-    reason: str
+    why: str
     by: str | None
     differences: list[str]
 

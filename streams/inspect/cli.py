@@ -23,6 +23,7 @@ from streams.store.app.reading import Ambiguous, Entry, LogTarget, in_order, rea
 from streams.store.cli import options
 from streams.store.cli.conflicts import show_conflict
 from streams.store.cli.console import more, note, quoted, say, say_json
+from streams.store.cli.replies import decision_json
 
 Item = TypeVar("Item")
 
@@ -221,7 +222,7 @@ async def _fitting(
 
 def _decision_json(entry: Entry) -> dict[str, Any]:
     place = {"partition": entry.partition, "offset": entry.offset}
-    return {**place, "why": why(entry.decision), **entry.decision.model_dump(mode="json")}
+    return {**place, **decision_json(entry.decision)}
 
 
 def _show_decision(entry: Entry, letters: Mapping[str, DeadLetter]) -> None:

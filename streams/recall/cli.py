@@ -19,6 +19,7 @@ from streams.recall.app.loading import (
     ShownEntry,
     hints,
     loading,
+    nothing_in,
     thorough,
 )
 from streams.recall.core.patterns import SCOPES_MIN
@@ -197,7 +198,7 @@ def _print_block(
     asked = options.asked(
         recalling.Asked, given, {"query": "QUERY"} | ({"scope": "--across"} if across else {})
     )
-    made = asyncio.run(_recall(source, asked))
+    made, nothing = asyncio.run(_recall(source, asked))
     if not made.text:
         raise UsageError(
             f"--budget {asked.budget}: without a single memory the prompt block takes "
@@ -205,14 +206,17 @@ def _print_block(
         )
     if as_json:
         say_object({**asked.model_dump(mode="json"), **made.as_json()})
-        return
-    for line in made.text.split("\n"):
-        say(line)
+    else:
+        for line in made.text.split("\n"):
+            say(line)
+    if nothing is not None:
+        note(nothing)
 
 
-async def _recall(source: LogTarget, asked: recalling.Asked) -> Block:
+async def _recall(source: LogTarget, asked: recalling.Asked) -> tuple[Block, str | None]:
     async with recalling.recalling(source, report=note) as recaller:
-        return await recaller.recall(asked)
+        block = await recaller.recall(asked)
+        return block, await recaller.nothing(block, asked)
 
 
 def _list(
@@ -227,7 +231,7 @@ def _list(
     else:
         _show(result)
     if others:
-        note(f"scope {asked.scope} has no memories; others have: {', '.join(others)}")
+        note(nothing_in(asked.scope, others))
 
 
 async def _load(source: LogTarget, asked: Asked) -> tuple[SearchResult, list[ScopeName]]:

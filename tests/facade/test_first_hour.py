@@ -54,10 +54,10 @@ with Memory("store") as memory:
     )
     told["kinds"] = [one.kind for one in made]
     told["found"] = [one.text for one in memory.search("Is the subscription active?", scope="dana")]
-    told["explained"] = memory.explain(made[-1].id)
+    told["explained"] = memory.explain(made[-1].decision_id)
     retired = memory.get(made[0].memory_id)
     told["retired"] = [retired.text, retired.superseded.by == made[-1].memory_id]
-    memory.undo(made[-1].id)
+    memory.undo(made[-1].decision_id)
     told["undone"] = sorted(one.text for one in memory.memories("dana"))
     cello = made[1].memory_id
     memory.update(cello, "Dana plays the viola.")
@@ -152,7 +152,7 @@ def test_an_hour_by_http(python: str, tmp_path: Path) -> None:
         assert changes["decisions"][-1]["kind"] == "replace"
         assert _texts(api) == [VIOLA, ACTIVE, INACTIVE]
         gone = made[1]["memory_id"]
-        assert api.post(f"/v1/memories/{gone}/forget", json={}).json()["forgotten"] == [gone]
+        assert api.post(f"/v1/memories/{gone}/forget", json={}).json()["memory_ids"] == [gone]
         assert api.get(f"/v1/memories/{gone}").status_code == 410
 
 

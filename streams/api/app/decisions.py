@@ -1,4 +1,4 @@
-"""The routes about decisions: publish events, explain and undo decisions, answer questions."""
+"""The routes about decisions: publish events, list, explain and undo decisions, answer questions."""
 
 from http import HTTPStatus
 from typing import Annotated
@@ -11,13 +11,16 @@ from streams.api.app.problems import Refused, responses
 from streams.api.app.records import (
     Accepted,
     Changes,
+    Decisions,
     Explained,
+    ListedDecisions,
     ListedQuestions,
     Noted,
     Published,
     QuestionsTold,
     Settling,
     Undone,
+    decided,
     explained,
     outcome_of,
     question_told,
@@ -52,6 +55,14 @@ def _add_events(app: FastAPI, desk: Desk) -> None:
 
 def _add_decisions(app: FastAPI, desk: Desk) -> None:
     life = desk.life
+
+    @app.get("/v1/decisions", summary="List decisions", responses=responses(501))
+    async def decisions(asked: Annotated[ListedDecisions, Query()], request: Request) -> Decisions:
+        """List the decisions on a scope, the newest first, page by page."""
+        desk.permit(request, "read", asked.scope, "scope")
+        part, after = await life.decisions(asked.scope, asked.kind, asked.limit, asked.after)
+        told = tuple(decided(entry.decision, asked.scope) for entry in part)
+        return Decisions(decisions=told, after=after)
 
     @app.get(_ONE, summary="Explain", responses=responses(404, 501))
     async def explain(decision_id: DecisionName, request: Request) -> Explained:

@@ -1,6 +1,8 @@
 """What every route needs: the operations on memories, and their authorization."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from fastapi import Request
 
@@ -34,6 +36,10 @@ class Desk:
         self._count_foreign(grant, scope)
         if not grant.allows(right, scope):
             raise Refused.forbidden(grant, right, field)
+
+    def readable(self, request: Request) -> Callable[[ScopeName], bool]:
+        """Return what tells whether a request may read a scope."""
+        return partial(_grant(request).allows, "read")
 
     def event(self, request: Request, fresh: Fresh, within: str = "") -> Remember:
         """Return `fresh` as an event. Raises Refused if it is invalid or the request may not add it.

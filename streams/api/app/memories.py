@@ -1,4 +1,4 @@
-"""The routes about memories: add, read, search, correct, pin, retire, forget."""
+"""The routes about memories: add, read, search, correct, pin, retire, rate, forget."""
 
 from http import HTTPStatus
 from typing import Annotated
@@ -23,6 +23,7 @@ from streams.api.app.records import (
     Memories,
     Noted,
     Outcome,
+    Rating,
     Recall,
     Result,
     Results,
@@ -89,7 +90,8 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
     async def recall(asked: Recall, request: Request) -> Block:
         """Return the memories that an agent needs, as a block for its prompt."""
         desk.permit(request, "read", asked.scope, "scope")
-        return Block.model_validate((await life.recall(asked)).as_json())
+        block, hint = await life.recall(asked, desk.readable(request))
+        return Block.model_validate({**block.as_json(), "hint": hint})
 
     @app.post(
         "/v1/memories:deduplicate",
@@ -182,6 +184,15 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
         told = await life.retire(memory, desk.author(request), asked.note, asked.reason)
         return _all(told, response)
 
+    @app.post(f"{_ONE}/rate", summary="Rate", responses=errors)
+    async def rate(
+        memory_id: MemoryName, rating: Rating, request: Request, response: Response
+    ) -> Changes:
+        """Record how often a memory helped, misled or was read since the last call."""
+        memory = await desk.memory(request, "write", memory_id)
+        told = await life.rate(memory, desk.author(request), rating.note, rating.counts)
+        return _all(told, response)
+
     @app.post(f"{_ONE}/forget", summary="Forget", responses=responses(404, 409, 501))
     async def forget(
         memory_id: MemoryName, request: Request, noted: Noted | None = None
@@ -190,13 +201,11 @@ def _add_changing(app: FastAPI, desk: Desk) -> None:
         await desk.any_memory(request, "write", memory_id)
         note = (noted or Noted()).note
         done = await life.forget(memory_id, desk.author(request), note)
-        gone = {identity for plan in done.plans for identity in plan.kin.gone}
-        every = {identity for plan in done.plans for identity in plan.kin.every}
         return Forgotten(
             decisions=tuple(map(outcome_of, done.told)),
-            forgotten=tuple(sorted(gone)),
-            decided_anew=tuple(sorted(every - gone)),
-            records=sum(plan.decisions for plan in done.plans),
+            memory_ids=done.memory_ids,
+            decided_again=done.decided_again,
+            records=done.records,
         )
 
 

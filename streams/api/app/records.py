@@ -1,7 +1,7 @@
 """The requests and answers of the API."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, JsonValue, SkipValidation, model_validator
 
@@ -37,12 +37,19 @@ from streams.stage.core.ledger import touched
 from streams.stage.core.reviewing import Question
 from streams.stage.flow.dead_letters import oversized
 from streams.stage.flow.incoming import CLOCK_SKEW_MAX
+from streams.store.app.client import is_again
 from streams.store.app.conflicts import KeptMemory
 
 LISTED = 100
 LISTED_MAX = 1_000
 
 Note = Annotated[str, Field(max_length=2_000)]
+
+
+Kind: TypeAlias = Literal[
+    "insert", "replace", "merge", "reinforce", "revise", "erase", "ignore", "block"
+]
+"""The kinds of the decisions that lie with their scope."""
 
 
 class Fresh(Remember):
@@ -129,6 +136,24 @@ class Retiring(Noted):
     reason: Ended = "invalid"
 
 
+class Rating(Noted):
+    """How often a memory helped, misled or was read since it was rated last."""
+
+    helpful: Count = 0
+    harmful: Count = 0
+    accessed: Count = 0
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not any(self.counts.values()):
+            raise ValueError("nothing to record: give helpful, harmful or accessed")
+        return self
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"helpful": self.helpful, "harmful": self.harmful, "accessed": self.accessed}
+
+
 class Settling(Noted):
     """The newer memory's relation to the older one of a question."""
 
@@ -144,6 +169,15 @@ class Listed(Record):
     retired: bool = False
 
 
+class ListedDecisions(Record):
+    """Which decisions on a scope: of one kind, or all; `after` is where the last answer ended."""
+
+    scope: Scope
+    kind: Kind | None = None
+    limit: Annotated[int, Field(ge=1, le=LISTED_MAX)] = LISTED
+    after: Count | None = None
+
+
 class ListedQuestions(Record):
     """Which questions of a scope; with `every` also those that are answered, or moot."""
 
@@ -152,7 +186,7 @@ class ListedQuestions(Record):
 
 
 class Outcome(Record):
-    """What was decided on an event, and why, in words.
+    """What was decided on an event; `effect` and `why` say in words what was done, and why.
 
     `memory_id` is the memory that stands for it now, `changed` are all that it changed. `refused`
     are memories that it named and may not change, `reviews` the questions put to a person.
@@ -163,7 +197,7 @@ class Outcome(Record):
     event_id: EventId
     decision_id: DecisionId | None = None
     kind: str | None = None
-    outcome: str | None = None
+    effect: str | None = None
     why: str | None = None
     memory_id: MemoryId | None = None
     changed: tuple[MemoryId, ...] = ()
@@ -213,13 +247,13 @@ class Undone(Changes):
 
 
 class Forgotten(Changes):
-    """`forgotten` are the memories that are gone, `decided_anew` those that others said as well.
+    """`memory_ids` are the memories that are gone, `decided_again` events decided without them.
 
     `records` of the log are erased. The last bytes leave the files with `memsieve store scrub`.
     """
 
-    forgotten: tuple[MemoryId, ...]
-    decided_anew: tuple[MemoryId, ...]
+    memory_ids: tuple[MemoryId, ...]
+    decided_again: tuple[EventName, ...]
     records: Count
 
 
@@ -231,19 +265,35 @@ class Memories(Record):
 
 
 class Block(Record):
-    """A block for a prompt, its tokens, and the memories that were considered, shown or not."""
+    """A block for a prompt, its tokens, and the memories that were considered, shown or not.
+
+    `hint` says so if there is no live memory, and names scopes of the token that have some.
+    """
 
     block: str
     tokens: Count
     memories: tuple[dict[str, JsonValue], ...]
+    hint: str | None
 
 
-class Explained(Outcome):
-    """A decision: what the event said, what it was compared with, and its story, line by line."""
+class Decided(Outcome):
+    """A decision, and what its event said; `repeated` if that came again and changed nothing."""
 
     scope: Scope
-    happened_at: Moment | None
+    occurred_at: Moment | None
     text: str | None
+
+
+class Decisions(Record):
+    """Decisions on a scope, the newest first; if `after` is given, there are more."""
+
+    decisions: tuple[Decided, ...]
+    after: Count | None
+
+
+class Explained(Decided):
+    """A decision with what it was compared with, and its story, line by line."""
+
     compared: tuple[Compared, ...]
     story: tuple[str, ...]
 
@@ -252,7 +302,7 @@ class VersionTold(Record):
     """A version of a memory: its author, its reason, and the differences."""
 
     version: Count
-    happened_at: Moment
+    occurred_at: Moment
     decision_id: DecisionId
     event_id: EventName
     kind: str
@@ -279,10 +329,11 @@ class Life(Record):
     successors: tuple[Memory, ...]
 
 
-class QuestionTold(Record):
+class QuestionTold(Review):
     """A question to a person, and whether it is open."""
 
-    review: Review
+    model_config = ConfigDict(json_schema_extra=None)
+
     state: str
     answered_by: str | None
     verdict: str | None
@@ -329,7 +380,7 @@ def _facts(decision: Decision) -> dict[str, Any]:
     return {
         "decision_id": decision.decision_id,
         "kind": decision.kind,
-        "outcome": outcome(decision),
+        "effect": outcome(decision),
         "why": why(decision),
         "memory_id": decision.memory.id if isinstance(decision, Change) else None,
         "changed": tuple(touched(decision)),
@@ -338,29 +389,33 @@ def _facts(decision: Decision) -> dict[str, Any]:
     }
 
 
-def explained(decision: Decision, scope: Scope, story: list[str]) -> Explained:
+def decided(decision: Decision, scope: Scope) -> Decided:
     event = None if isinstance(decision, Marker) else decision.event
     named = getattr(decision, "event_id", "") if event is None else event.event_id
-    return Explained(
+    return Decided(
         event_id=EventId(named),
         scope=scope,
-        happened_at=None if event is None else event.occurred_at,
+        occurred_at=None if event is None else event.occurred_at,
         text=None if event is None else event.text,
-        compared=() if isinstance(decision, Marker) else decision.evidence.neighbours,
-        story=tuple(story),
+        repeated=is_again(decision),
         **_facts(decision),
     )
+
+
+def explained(decision: Decision, scope: Scope, story: list[str]) -> Explained:
+    near = () if isinstance(decision, Marker) else decision.evidence.neighbours
+    return Explained(**dict(decided(decision, scope)), compared=near, story=tuple(story))
 
 
 def version_told(version: Version) -> VersionTold:
     decision, told = version.decision, told_version(version)
     return VersionTold(
         version=version.memory.version,
-        happened_at=decision.event.occurred_at,
+        occurred_at=decision.event.occurred_at,
         decision_id=decision.decision_id,
         event_id=decision.event.event_id,
         kind=decision.kind,
-        why=told.reason,
+        why=told.why,
         by=told.by,
         undone_by=version.undone_by,
         differences=tuple(told.differences),
@@ -371,7 +426,7 @@ def version_told(version: Version) -> VersionTold:
 def question_told(question: Question) -> QuestionTold:
     answer: Answer | None = None if question.settled is None else question.settled.answer
     return QuestionTold(
-        review=question.review,
+        **dict(question.review),
         state=question.state,
         answered_by=None if answer is None else answer.author,
         verdict=None if answer is None else answer.verdict,

@@ -87,7 +87,7 @@ def _version_json(version: Version) -> dict[str, Any]:
     decision = version.decision
     return {
         "version": version.memory.version,
-        "happened_at": decision.event.occurred_at.isoformat(),
+        "occurred_at": decision.event.occurred_at.isoformat(),
         "decision_id": decision.decision_id,
         "kind": decision.kind,
         "why": why(decision),

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import typer
 from pydantic import ValidationError
@@ -23,16 +23,14 @@ from streams.store.app.client import (
     Response,
     decisions_of,
     is_out_of_date,
-    places_of,
     require_decided,
-    undecided,
 )
 from streams.store.app.cluster_client import watched
 from streams.store.app.reading import LogTarget, StoreReader, reading
 from streams.store.app.requests import author_of, open_client, request
 from streams.store.cli import options
 from streams.store.cli.console import note, say, say_object
-from streams.store.cli.replies import heard, places
+from streams.store.cli.replies import decision_json, heard, places, published
 
 Identity = Annotated[str, typer.Argument(metavar="ID", help="A memory id, or its prefix.")]
 
@@ -124,8 +122,7 @@ def ask(source: LogTarget, events: Sequence[Event], asking: options.Asking) -> N
     responses = heard(source, _submitted(source, events, asking.wait))
     decided = decisions_of(responses)
     if asking.as_json:
-        told = [{"why": why(one), **one.model_dump(mode="json")} for one in decided]
-        say_object({"decisions": told} | (_published(responses) if places_of(responses) else {}))
+        say_object({"decisions": [*map(decision_json, decided)], **published(responses)})
     else:
         for line in [*_told(decided), *places(responses)]:
             say(line)
@@ -144,13 +141,6 @@ def _told(decided: Sequence[Decision]) -> Iterator[str]:
         yield f"{one.kind}: {outcome(one)}, because {why(one)}"
         if not isinstance(one, Marker):
             yield from (f"  not {refused}" for refused in one.evidence.refused)
-
-
-def _published(responses: Sequence[Response]) -> dict[str, Any]:
-    return {
-        "published": [{"event_id": one.event.event_id, "place": one.place} for one in responses],
-        "undecided": [one.event.event_id for one in undecided(responses)],
-    }
 
 
 def _pin(identity: str, note_: str, asking: options.Asking, *, pinned: bool) -> None:

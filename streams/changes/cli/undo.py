@@ -15,13 +15,13 @@ from streams.changes.core.history import standing
 from streams.clock.system import SystemClock
 from streams.stage.core.explain import outcome, why
 from streams.stage.core.lineage import CannotUndo, Changing, Plan, Wish
-from streams.store.app.client import Response, decisions_of, places_of, require_decided, undecided
+from streams.store.app.client import Response, decisions_of, require_decided, undecided
 from streams.store.app.cluster_client import watched
 from streams.store.app.reading import Ambiguous, LogTarget, reading
 from streams.store.app.requests import author_of, open_client
 from streams.store.cli import options
 from streams.store.cli.console import note, quoted, say, say_object
-from streams.store.cli.replies import heard, places
+from streams.store.cli.replies import decision_json, heard, places, published
 
 _TEXT_WIDTH = 80
 
@@ -100,9 +100,8 @@ class _Told:
             "request": plan.request.model_dump(mode="json"),
             "republished": [event.model_dump(mode="json") for event in plan.republished],
             "to_be_looked_at": [one.decision_id for one in plan.unsettled],
-            "decisions": [one.model_dump(mode="json") for one in self.decided],
-            "published": places_of(self.responses),
-            "undecided": [one.event.event_id for one in undecided(self.responses)],
+            "decisions": [*map(decision_json, self.decided)],
+            **published(self.responses),
         }
 
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from schemas.base import MemoryId, ScopeName
+from schemas.base import EventId, MemoryId, ScopeName
 from schemas.decisions import Change, Merge, OnEvent, Verdict
 from schemas.events import Forgotten
 from schemas.memories import Standing
@@ -299,10 +299,31 @@ def _decision(record: Record, fences: Fences) -> OnEvent | None:
 
 
 @dataclass(frozen=True)
-class Forgot:
-    """The plans, and the responses to what they ask for."""
+class Planned:
+    """The plans of one request to forget; none if that was done before."""
 
     plans: Sequence[Plan]
+
+    @property
+    def memory_ids(self) -> tuple[MemoryId, ...]:
+        """The memories that are forgotten."""
+        return tuple(sorted({one for plan in self.plans for one in plan.kin.gone}))
+
+    @property
+    def decided_again(self) -> tuple[EventId, ...]:
+        """The events that are decided on again without them."""
+        return tuple(event.event_id for plan in self.plans for event in plan.again)
+
+    @property
+    def records(self) -> int:
+        """How many records of the log are erased."""
+        return sum(plan.decisions for plan in self.plans)
+
+
+@dataclass(frozen=True)
+class Forgot(Planned):
+    """The plans, and the responses to what they ask for."""
+
     responses: Sequence[Response] = ()
 
 

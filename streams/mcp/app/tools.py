@@ -168,7 +168,7 @@ class Decided(Record):
 
     decision_id: DecisionId
     kind: str
-    reason: str
+    why: str
     effect: str
     memory_id: MemoryId | None
     text: str | None
@@ -203,7 +203,7 @@ class Found(Record):
     `degraded` says who should have told whether near memories are one fact, and did not.
     """
 
-    results: tuple[Fact, ...]
+    entries: tuple[Fact, ...]
     degraded: tuple[str, ...]
 
 
@@ -228,7 +228,7 @@ class Version(Record):
     text: str
     occurred_at: Moment
     kind: str
-    reason: str
+    why: str
     by: str | None
     decision_id: DecisionId
     undone_by: DecisionId | None
@@ -247,10 +247,10 @@ class Life(Record):
 
 
 class Forgotten(Record):
-    """The memories that are gone, and how many events were decided again without them."""
+    """The memories that are gone, and the events that were decided again without them."""
 
     memory_ids: tuple[MemoryId, ...]
-    decided_again: Count
+    decided_again: tuple[EventName, ...]
 
 
 Answer: TypeAlias = Record | str
@@ -332,7 +332,7 @@ async def _remember(call: Call, asked: Remembering) -> Decided:
 
 async def _recall(call: Call, asked: Recalling) -> str:
     call.require("read", asked.scope)
-    block = await call.store.recall(recalling.Asked.model_validate(asked.model_dump()))
+    block, _ = await call.store.recall(recalling.Asked.model_validate(asked.model_dump()))
     if not block.text:
         least = f"a block takes {block.tokens_min} tokens; give that or more"
         raise UsageError(f"budget: is {asked.budget}, and {least}")
@@ -342,7 +342,7 @@ async def _recall(call: Call, asked: Recalling) -> str:
 async def _search(call: Call, asked: Searching) -> Found:
     call.require("read", asked.scope)
     found = await call.store.search(loading.Asked.model_validate(asked.model_dump()))
-    return Found(results=tuple(map(_fact, found.entries)), degraded=found.degraded)
+    return Found(entries=tuple(map(_fact, found.entries)), degraded=found.degraded)
 
 
 async def _conflicts(call: Call, asked: Disputing) -> Disputes:
@@ -371,9 +371,7 @@ async def _forget(call: Call, asked: Forgetting) -> Forgotten:
     await call.require_id("write", asked.memory_id)
     wanted = Wanted(memory=asked.memory_id)
     forgot = await call.store.forget(wanted, call.wish(asked.note), later=False)
-    gone = {identity for plan in forgot.plans for identity in plan.kin.gone}
-    again = sum(len(plan.again) for plan in forgot.plans)
-    return Forgotten(memory_ids=tuple(sorted(gone)), decided_again=again)
+    return Forgotten(memory_ids=forgot.memory_ids, decided_again=forgot.decided_again)
 
 
 async def _undo(call: Call, asked: Undoing) -> Decided:
@@ -387,7 +385,7 @@ def _decided(told: Told) -> Decided:
     return Decided(
         decision_id=told.decision.decision_id,
         kind=told.decision.kind,
-        reason=told.reason,
+        why=told.why,
         effect=told.effect,
         memory_id=None if memory is None else memory.id,
         text=None if memory is None else memory.text,
@@ -427,7 +425,7 @@ def _version(told: ToldVersion) -> Version:
         text=version.memory.text,
         occurred_at=version.decision.event.occurred_at,
         kind=version.decision.kind,
-        reason=told.reason,
+        why=told.why,
         by=told.by,
         decision_id=version.decision.decision_id,
         undone_by=version.undone_by,

@@ -5,7 +5,7 @@ Authorization is not checked here: the caller has checked the scope of each requ
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -13,29 +13,27 @@ from typing import Literal
 
 from schemas.base import DecisionId, MemoryId, ScopeName
 from schemas.decisions import Decision, Marker, Reinforce, Reject
-from schemas.events import Ended, Event, Pin, Remember, Retire, Seen
+from schemas.events import Ended, Event, Pin, Rate, Remember, Retire, Seen
 from schemas.memories import Memory, Standing
 from streams.changes.app.lineages import History, IncompleteUndo, history, planned
 from streams.changes.app.updating import stands
 from streams.changes.core.history import standing
-from streams.forget.app.forgetting import Means, Unknown, Wanted, plans
-from streams.forget.core import Plan as ForgetPlan
+from streams.forget.app.forgetting import Means, Planned, Unknown, Wanted, plans
 from streams.inspect.app import story
 from streams.memory.app.queueing import Deciding, Told
 from streams.model.identity import content_key, decision_id, memory_id
 from streams.model.ports import Clock, SearchableLog, Unusable
 from streams.recall.app.loading import Loading
-from streams.recall.app.recalling import Asked, recalled
+from streams.recall.app.recalling import SUGGESTED_FROM_MAX, Asked, nothing, recalled
 from streams.recall.core.recall import Block, CountTokens
 from streams.reviews.app import Reviews, answer_to
 from streams.stage.core.decide import target_of
 from streams.stage.core.ledger import touched
-from streams.stage.core.lineage import CannotUndo, Wish
-from streams.stage.core.lineage import Plan as UndoPlan
+from streams.stage.core.lineage import CannotUndo, Plan, Wish
 from streams.stage.core.reviewing import Question
 from streams.store.app.client import is_out_of_date
 from streams.store.app.conflicts import KeptMemory, among, conflicts_of, kept
-from streams.store.app.reading import StoreReader
+from streams.store.app.reading import Entry, StoreReader
 from streams.store.app.requests import request
 
 
@@ -79,15 +77,14 @@ class Part:
 class Undone:
     """An undo and its decisions; no plan if only the rest of an earlier undo was decided on."""
 
-    plan: UndoPlan | None
+    plan: Plan | None
     told: Sequence[Told]
 
 
 @dataclass(frozen=True)
-class ForgottenNow:
-    """The plans of forgetting and their decisions; no plans if it was already forgotten."""
+class ForgottenNow(Planned):
+    """The plans of forgetting, and their decisions."""
 
-    plans: Sequence[ForgetPlan]
     told: Sequence[Told]
 
 
@@ -141,8 +138,10 @@ class Lifecycle:
         part = [kept(memory, known) for memory in behind[:limit]]
         return Part(part, _written(part[-1]) if len(part) < len(behind) else None)
 
-    async def recall(self, asked: Asked) -> Block:
-        """Return a block for a prompt."""
+    async def recall(
+        self, asked: Asked, named: Callable[[ScopeName], bool]
+    ) -> tuple[Block, str | None]:
+        """Return a block for a prompt, and what `nothing` says of it."""
         index = await self.loading.index()
         try:
             block = await recalled(index, asked, self.loading.vector_of, self._count)
@@ -152,7 +151,8 @@ class Lifecycle:
             least = block.tokens_min
             said = f"is {asked.budget}, and a block takes {least} tokens; give {least} or more"
             raise Declined(Why.UNFIT, said, "budget")
-        return block
+        most = SUGGESTED_FROM_MAX
+        return block, await nothing(index, block, asked, named=named, most=most)
 
     async def decision(self, identity: DecisionId) -> Decision:
         """Return the decision that has an id."""
@@ -160,6 +160,15 @@ class Lifecycle:
         if identity not in found:
             raise unknown("decision", identity)
         return found[identity]
+
+    async def decisions(
+        self, scope: ScopeName, kind: str | None, limit: int, after: int | None
+    ) -> tuple[list[Entry], int | None]:
+        """Return a page of the decisions on a scope, the newest first; the next is behind `after`."""
+        reader = self.past("list decisions").reader
+        found = await reader.newest_of(scope, kind, after, limit + 1)
+        part = found[:limit]
+        return part, part[-1].offset if len(found) > limit else None
 
     async def story(self, decision: Decision) -> list[str]:
         """Tell a decision in plain words, line by line."""
@@ -207,6 +216,15 @@ class Lifecycle:
         require_free(memory)
         wish = {"memories": (target_of(memory),), "reason": reason}
         asked = request(Retire, memory.scope, memory.id, author=author, note=note, **wish)
+        return await self._asked(memory.id, asked)
+
+    async def rate(
+        self, memory: Memory, author: str, note: str, counts: Mapping[str, int]
+    ) -> list[Told]:
+        """Add to how often a memory was accessed, helpful or harmful."""
+        require_live(memory)
+        wish = {"memory_id": memory.id, **counts}
+        asked = request(Rate, memory.scope, memory.id, author=author, note=note, **wish)
         return await self._asked(memory.id, asked)
 
     async def undo(self, identity: DecisionId, author: str, note: str) -> Undone:

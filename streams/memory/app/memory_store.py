@@ -193,12 +193,14 @@ class MemoryStore:
         async with self._gate.shared():
             return await self._held.loading.search(asked)
 
-    async def recall(self, asked: recalling.Asked) -> Block:
-        """Return a scope's block of memories for a prompt."""
+    async def recall(self, asked: recalling.Asked) -> tuple[Block, str | None]:
+        """Return a scope's block of memories for a prompt, and what `recalling.nothing` says."""
         async with self._gate.shared():
             held = self._held
             index, vector_of = await held.loading.index(), held.loading.vector_of
-            return await recalling.recalled(index, asked, vector_of, held.count)
+            block = await recalling.recalled(index, asked, vector_of, held.count)
+            most = recalling.SUGGESTED_FROM_MAX
+            return block, await recalling.nothing(index, block, asked, most=most)
 
     async def explain(self, identity: str) -> list[str]:
         """Explain a decision, an event or a memory. Raises NotFound and Ambiguous."""
@@ -314,7 +316,7 @@ class MemoryStore:
             why = await why_set_aside(self._held.log, own)
             raise UsageError(f"{why}", why.field)
         if is_out_of_date(own):
-            raise UsageError(f"nothing was changed: {told(own).reason}")
+            raise UsageError(f"nothing was changed: {told(own).why}")
         if is_again(own) and first is None:
             found = await self._held.reader.on_events([own.decision_id])
             first = found.get(own.decision_id)
@@ -372,7 +374,7 @@ class MemoryStore:
             require_decided(undone[1], self._wait)
             decided = settled(undone[1])
             if isinstance(decided[0], Ignore):
-                raise UsageError(f"nothing was undone: {told(decided[0]).reason}")
+                raise UsageError(f"nothing was undone: {told(decided[0]).why}")
             return [told(one) for one in decided]
 
     async def _forget(self, wanted: Wanted, wish: Wish, *, later: bool) -> Forgot:

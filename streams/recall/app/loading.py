@@ -201,17 +201,9 @@ class Loading:
         return _result(loaded, await conflicts_of(index, ids))
 
     async def scopes_like(self, scope: ScopeName) -> list[ScopeName]:
-        """Return the scopes with live memories, those with a similar name first; at most 3.
-
-        Reads every memory. Empty if the scope itself has a live one, or none has.
-        """
-        index = await self.index()
-        known = Counter([one.memory.scope async for one in index.scan() if one.memory.live])
-        if scope in known:
-            return []
-        similar = [ScopeName(name) for name in get_close_matches(scope, known, _SCOPES, _LIKE)]
-        largest = [name for name, _ in known.most_common()]
-        return list(dict.fromkeys([*similar, *largest]))[:_SCOPES]
+        """Return what `scopes_like` does; empty if the scope itself has a live memory."""
+        known = await live_scopes(await self.index())
+        return [] if scope in known else scopes_like(scope, known)
 
     async def deduplicate(self, given: Given) -> Grouping:
         """Group what is given by fact. Raises Unknown for ids that the scope does not have."""
@@ -238,6 +230,24 @@ class Loading:
         embedded = await self._embedder.embed(given.texts)
         memories = _memories(given.scope, given.texts, embedded)
         return [Found(memory, one.vector) for memory, one in zip(memories, embedded, strict=True)]
+
+
+async def live_scopes(index: Index) -> Counter[ScopeName]:
+    """Count the live memories of each scope. Reads every memory."""
+    return Counter([one.memory.scope async for one in index.scan() if one.memory.live])
+
+
+def scopes_like(scope: ScopeName, known: Mapping[ScopeName, int]) -> list[ScopeName]:
+    """Return up to 3 of the scopes, those with a similar name first, then the largest."""
+    similar = [ScopeName(name) for name in get_close_matches(scope, known, _SCOPES, _LIKE)]
+    largest = sorted(known, key=lambda name: -known[name])
+    return list(dict.fromkeys([*similar, *largest]))[:_SCOPES]
+
+
+def nothing_in(scope: ScopeName, others: Sequence[ScopeName]) -> str:
+    """Return one line that says that a scope has no memories, and which have."""
+    named = f"; others have: {', '.join(others)}" if others else ""
+    return f"scope {scope} has no memories{named}"
 
 
 @asynccontextmanager

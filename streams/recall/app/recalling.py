@@ -16,6 +16,7 @@ from streams.model.embedding import Vector
 from streams.model.neighbours import Stored
 from streams.model.ports import Embedder, Index, Log, Query, Unusable
 from streams.model.wordings import other_than_shown
+from streams.recall.app.loading import live_scopes, nothing_in, scopes_like
 from streams.recall.core.patterns import MEMORIES_MAX, SCOPES_MIN, alike
 from streams.recall.core.recall import (
     BUDGET,
@@ -40,6 +41,9 @@ from streams.store.app.embedding import settings_of
 from streams.store.app.projection import LogProjection
 from streams.store.app.reading import LogTarget, opened
 from streams.store.core.conflicts import conflicts
+
+SUGGESTED_FROM_MAX = 3_000
+"""Memories that a server reads to suggest scopes: at 30 µs each (index/edge.py), a tenth of a second."""
 
 VectorOf: TypeAlias = Callable[[str], Awaitable[Vector]]
 """Embeds a query with the model of the searched memories."""
@@ -88,6 +92,10 @@ class Recaller:
         """Return the block. Raises NoStore if the decisions do not add up."""
         return await recalled(await self._following.index(), asked, self._embedded, self._count)
 
+    async def nothing(self, block: Block, asked: Asked) -> str | None:
+        """Do as the function `nothing`, however many memories there are."""
+        return await nothing(await self._following.index(), block, asked)
+
     async def _embedded(self, query: str) -> Vector:
         await require_model(self._log, self._embedder.model)
         [embedded] = await self._embedder.embed([query])
@@ -120,6 +128,30 @@ async def recalled(index: Index, asked: Asked, vector_of: VectorOf, count: Count
     if asked.across:
         return block_of_several(asked.scope, chosen, count=count, budget=asked.budget)
     return block_of_scope(asked.scope, memories, chosen, count=count, budget=asked.budget)
+
+
+async def nothing(
+    index: Index,
+    block: Block,
+    asked: Asked,
+    *,
+    named: Callable[[ScopeName], bool] = lambda _: True,
+    most: int | None = None,
+) -> str | None:
+    """Return one line that says that what is asked for has no live memory; None if it has one.
+
+    It suggests scopes that have some, of those that may be `named`, unless there are more memories
+    than `most`: it would read them all.
+    """
+    if any(one.memory.live for one in block.recalled):
+        return None
+    if most is not None and await index.count() > most:
+        return None if asked.across else nothing_in(asked.scope, ())
+    known = await live_scopes(index)
+    if any(map(asked.has, known)):
+        return None
+    fit = {scope: count for scope, count in known.items() if named(scope)}
+    return nothing_in(asked.scope, scopes_like(asked.scope, fit))
 
 
 async def _similarities(

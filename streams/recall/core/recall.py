@@ -399,7 +399,7 @@ def _as_json(one: Recalled) -> dict[str, Any]:
         "id": memory.id,
         "scope": memory.scope,
         "shown": one.shown,
-        "why": one.why.value,
+        "reason": one.why.value,
         "tokens": one.tokens,
         "similarity": one.similarity,
         "scopes": list(one.scopes),

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from schemas.decisions import Decision, Marker, Merge, Replace
+from schemas.decisions import Marker, Merge, Replace
 from streams.replay.core import Difference, Differences
 from streams.stage.core.explain import outcome, why
 from streams.store.cli.console import quoted, say
+from streams.store.cli.replies import decision_json
 
 _TEXT_WIDTH = 100
 
@@ -63,8 +64,5 @@ def as_json(differences: Differences) -> dict[str, Any]:
 
 
 def one_as_json(difference: Difference) -> dict[str, Any]:
-    return {"before": _told(difference.before), "after": _told(difference.after)}
-
-
-def _told(decision: Decision) -> dict[str, Any]:
-    return {"why": why(decision), **decision.model_dump(mode="json")}
+    before, after = decision_json(difference.before), decision_json(difference.after)
+    return {"before": before, "after": after}

@@ -190,9 +190,32 @@ class StoreReader:
         partition = partition_of(scope, await self._log.partitions(DECISIONS.name))
         reader, found = DecisionsReader(), list[Decision]()
         async for page in pages(self._log, DECISIONS.name, partition):
-            own = [r for r in page if scope_of(r) == scope or FENCE_HEADER in dict(r.headers)]
-            found += [logged.decision for logged in reader.window(own)]
+            found += [logged.decision for logged in reader.window(_of_scope(page, scope))]
         return found
+
+    async def newest_of(
+        self, scope: ScopeName, kind: str | None, before: int | None, limit: int
+    ) -> list[Entry]:
+        """Return up to `limit` decisions on the events of a scope, the newest first.
+
+        Only those of a kind, if one is named, and those before an offset of the scope's partition.
+        """
+        partition = partition_of(scope, await self._log.partitions(DECISIONS.name))
+        end, back = await self._log.end(DECISIONS.name, partition), _PAGE
+        end = end if before is None else min(end, before)
+        while True:
+            start = max(0, end - back)
+            reader = DecisionsReader(Reached(start, await epoch_at(self._log, partition, start)))
+            found = list[Entry]()
+            async for page in pages(self._log, DECISIONS.name, partition, start):
+                for logged in reader.window([r for r in _of_scope(page, scope) if r.offset < end]):
+                    if kind in {None, logged.decision.kind}:
+                        found.append(Entry(partition, logged.position.offset, logged.decision))
+                if page[-1].offset >= end:
+                    break
+            if len(found) >= limit or not start:
+                return found[-limit:][::-1]
+            back *= 4
 
     async def on_events(self, ids: Sequence[DecisionId]) -> dict[DecisionId, Decision]:
         """Return the decisions with these ids; of several on one event, the one that holds.
@@ -312,6 +335,11 @@ def _own_policy(settings: Settings, identity: PolicyId) -> Policy | None:
     """Return a configured or shipped policy, since a cluster stores none; None if unknown."""
     loaded = (policies.load(name) for name in dict.fromkeys([settings.policy, *policies.names()]))
     return next((policy for policy in loaded if policy.id == identity), None)
+
+
+def _of_scope(page: Sequence[Record], scope: ScopeName) -> list[Record]:
+    """Return the records that belong to a scope, with the fences, which say which of them count."""
+    return [r for r in page if scope_of(r) == scope or FENCE_HEADER in dict(r.headers)]
 
 
 def _by_value(found: Sequence[Record], header: str, beginning: str) -> dict[str, list[Record]]:

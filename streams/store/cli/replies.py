@@ -5,6 +5,8 @@ import signal
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
+from schemas.decisions import Decision
+from streams.stage.core.explain import why
 from streams.store.app.client import Response, undecided
 from streams.store.app.reading import LogTarget
 
@@ -16,6 +18,20 @@ def heard(source: LogTarget, asking: Coroutine[Any, Any, _Result]) -> _Result:
     if not source.embedded:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     return asyncio.run(asking)
+
+
+def decision_json(decision: Decision) -> dict[str, Any]:
+    """Return a decision for programs: its record, and in words why it was made."""
+    return {"why": why(decision), **decision.model_dump(mode="json")}
+
+
+def published(responses: Sequence[Response]) -> dict[str, Any]:
+    """Return for programs which events were published where, and which are not decided on yet."""
+    placed = ((one.event.event_id, one.place) for one in responses if one.place is not None)
+    return {
+        "published": [{"event_id": identity, "place": place} for identity, place in placed],
+        "undecided": [one.event.event_id for one in undecided(responses)],
+    }
 
 
 def places(responses: Sequence[Response]) -> Iterator[str]:

@@ -70,8 +70,14 @@ def test_a_scope_is_printed_as_a_block(memsieve: Memsieve) -> None:
 
 @pytest.mark.covers("S3.36")
 def test_an_unknown_scope_is_a_first_visit(memsieve: Memsieve) -> None:
-    result = memsieve("search", "--block", "--scope", "coast/cave", "--store", "store")
+    asked = ("search", "--block", "--scope", "coast/lighthous", "--store", "store")
+    result = memsieve(*asked)
     assert (result.code, result.out) == (0, "First visit - no prior experiences\n")
+    assert result.err.startswith("scope coast/lighthous has no memories; others have: coast/light")
+    told = memsieve(*asked, "--json")
+    assert told.json()["block"] == result.out.strip()
+    assert told.err == result.err
+    assert memsieve(*asked[:3], "coast/lighthouse", *asked[4:]).err == ""
 
 
 @pytest.mark.covers("S3.37")
@@ -83,7 +89,7 @@ def test_what_does_not_fit_is_left_out_whole_and_counted(memsieve: Memsieve) -> 
     count = counter(next(models_dir().glob("*MiniLM*")))
     assert told["tokens"] == count(told["block"]) <= told["budget"] == 50
     assert told["block"].splitlines() == lines
-    assert [(one["shown"], one["why"]) for one in told["memories"]] == [
+    assert [(one["shown"], one["reason"]) for one in told["memories"]] == [
         (True, "lasting"),
         (False, "over-budget"),
         (False, "over-budget"),

@@ -108,9 +108,20 @@ def test_the_whole_life_of_a_memory(memory: HttpMemory) -> None:
         memory.retire(kept.id, reason="unused")
     assert refused.value.field == "memory_id"
     memory.unpin(kept.id)
+    memory.rate(kept.id, helpful=2, note="it was asked for")
+    feedback = memory.get(kept.id).feedback
+    assert feedback is not None
+    assert feedback.helpful == 2
+    newest = memory.decisions(scope=scope, limit=2)
+    assert [one.why for one in newest.decisions] == [
+        "feedback was recorded: how often it was read, helped or misled",
+        "a request unpinned it",
+    ]
+    older = memory.decisions(scope=scope, kind="insert", after=newest.after).decisions
+    assert [one.text for one in older] == [OSLO, ROME]
     memory.retire(kept.id, reason="unused")
     assert memory.memories(scope=scope).memories == ()
-    assert memory.forget(kept.id, note="asked by phone").forgotten == (kept.id,)
+    assert memory.forget(kept.id, note="asked by phone").memory_ids == (kept.id,)
     with pytest.raises(NotFound, match="is forgotten"):
         memory.get(kept.id)
 
@@ -152,6 +163,7 @@ REFUSED: list[tuple[Callable[[Any], object], type[MemsieveError], str]] = [
     (lambda m: m.get("nothing?y#z"), NotFound, "no memory in your scopes has the id nothing?y#z"),
     (lambda m: m.get("../reviews"), NotFound, "nothing has the id ../reviews"),
     (lambda m: m.get(""), InvalidRequest, "memory_id: is empty"),
+    (lambda m: m.rate("nothing"), InvalidRequest, "nothing to record: give helpful, harmful or"),
     (lambda m: m.undo("nothing"), NotFound, "no decision in your scopes has the id nothing"),
     (lambda m: m.answer("nothing", "same"), NotFound, "no question in your scopes has the id"),
 ]
@@ -186,8 +198,8 @@ def test_a_question_is_listed_and_answered(tmp_path: Path) -> None:
     with api(tmp_path, "asking.toml") as url, HttpMemory(url, token="of ana") as memory:
         old, _ = memory.add(BEES, scope=ANA), memory.add(HIVES, scope=ANA)
         [asked] = memory.reviews(scope=ANA).reviews
-        assert (asked.review.older.text, asked.state) == (BEES, "open")
-        [decided] = memory.answer(asked.review.id, "same", note="one roof").decisions
+        assert (asked.older.text, asked.state) == (BEES, "open")
+        [decided] = memory.answer(asked.id, "same", note="one roof").decisions
         assert (decided.kind, decided.memory_id) == ("replace", old.memory_id)
         assert memory.reviews(scope=ANA).reviews == ()
 

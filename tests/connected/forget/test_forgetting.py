@@ -149,8 +149,8 @@ async def test_what_has_changed_since_it_was_planned_is_forgotten_all_the_same(
             assert service.stop() == 0
     assert "1 of 1 refused: its memories have changed since it was planned" in said
     done = json.loads(told)
-    assert (done["forgotten"], done["undecided"]) == ([gone], [])
-    assert len(done["decisions"]) == len(done["published"]) == 1
+    assert (done["memory_ids"], done["undecided"]) == ([gone], [])
+    assert len(done["decision_ids"]) == len(done["published"]) == 1
     assert set(live(installation)) == {TEA}
     assert [kinds(installation).count(one) for one in ("erase", "ignore")] == [1, 2]
     assert "every reject has its dead letter" in installation.memsieve("check", "--full")
@@ -182,7 +182,7 @@ async def test_what_comes_again_while_it_is_asked_for_is_asked_for_too(
             assert "forgotten already" in installation.memsieve("forget", gone)
             assert service.stop() == 0
     done = json.loads(told)
-    assert (done["forgotten"], done["undecided"]) == ([gone], [])
+    assert (done["memory_ids"], done["undecided"]) == ([gone], [])
     assert [kinds(installation).count(one) for one in ("ignore", "erase")] == [1, 2]
     assert set(live(installation)) == {TEA}
     installation.memsieve("check", "--full")

@@ -121,16 +121,16 @@ async def test_an_agent_remembers_finds_asks_why_undoes_and_forgets(
     async with WAYS[way](installation(tmp_path)) as agent:
         first = await agent.call("remember", scope=ANA, text=LYON, source="Ana", tags=["home"])
         assert (first["kind"], first["text"]) == ("insert", LYON)
-        assert first["reason"] == "no memory of this scope is similar"
+        assert first["why"] == "no memory of this scope is similar"
         again = await agent.call("remember", scope=ANA, text=LYON)
         assert (again["kind"], again["memory_id"]) == ("reinforce", first["memory_id"])
-        assert again["reason"] == "a memory of this scope has the same words"
+        assert again["why"] == "a memory of this scope has the same words"
 
         found = await agent.call("search", scope=ANA, query="where does Ana live?")
-        assert [(one["text"], one["memory_id"]) for one in found["results"]] == [
+        assert [(one["text"], one["memory_id"]) for one in found["entries"]] == [
             (LYON, first["memory_id"])
         ]
-        assert await agent.call("search", scope=BEN, query="Ana") == {"results": [], "degraded": []}
+        assert await agent.call("search", scope=BEN, query="Ana") == {"entries": [], "degraded": []}
         block = await agent.call("recall", scope=ANA)
         assert block.splitlines()[1:] == [f"- {LYON} (seen 2x)"]
 
@@ -151,7 +151,7 @@ async def test_an_agent_remembers_finds_asks_why_undoes_and_forgets(
         gone = await agent.call("forget", memory_id=first["memory_id"], note="she asked for it")
         assert gone["memory_ids"] == [first["memory_id"]]
         assert await agent.call("search", scope=ANA, query="Lyon") == {
-            "results": [],
+            "entries": [],
             "degraded": [],
         }
         blocked = await agent.call("remember", scope=ANA, text=LYON)
@@ -181,7 +181,7 @@ async def test_an_agent_is_told_what_contradicts_what_and_which_is_the_newer(
         assert await agent.call("conflicts", scope=BEN) == nothing
         assert (await agent.refused("conflicts", scope=ANA, limit=0)).startswith("limit: ")
 
-        found = (await agent.call("search", scope=ANA, query=NINE))["results"]
+        found = (await agent.call("search", scope=ANA, query=NINE))["entries"]
         assert {one["text"]: one["conflicts"] for one in found} == {
             NINE: [told[EIGHT]],
             EIGHT: [told[NINE]],
@@ -189,7 +189,7 @@ async def test_an_agent_is_told_what_contradicts_what_and_which_is_the_newer(
 
         await agent.call("forget", memory_id=eight["memory_id"])
         assert await agent.call("conflicts", scope=ANA) == nothing
-        found = (await agent.call("search", scope=ANA, query=NINE))["results"]
+        found = (await agent.call("search", scope=ANA, query=NINE))["entries"]
         assert [one["conflicts"] for one in found] == [[]]
 
 
@@ -255,7 +255,7 @@ async def test_what_cannot_be_done_is_told_in_one_line_and_the_server_goes_on(
         reused = await agent.refused("remember", scope=ANA, text=LYON, event_id="1")
         assert "event_id was used before in this scope for another" in reused
         found = await agent.call("search", scope=ANA, query="tea")
-        assert [one["memory_id"] for one in found["results"]] == [made["memory_id"]]
+        assert [one["memory_id"] for one in found["entries"]] == [made["memory_id"]]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -263,7 +263,7 @@ async def test_hostile_text_is_kept_as_it_is_and_breaks_no_answer(tmp_path: Path
     async with WAYS[way](installation(tmp_path)) as agent:
         told = await agent.call("remember", scope=ANA, text=HOSTILE)
         assert told["text"] == HOSTILE
-        [found] = (await agent.call("search", scope=ANA, query=HOSTILE))["results"]
+        [found] = (await agent.call("search", scope=ANA, query=HOSTILE))["entries"]
         assert found["text"] == HOSTILE
         block = await agent.call("recall", scope=ANA)
         assert len(block.splitlines()) == 2  # it cannot pass for a line of its own
@@ -299,7 +299,7 @@ async def test_with_a_scope_of_its_own_a_server_reaches_no_other(tmp_path: Path)
         undone = await agent.refused("undo", decision_id=foreign["decision_id"])
         assert undone.startswith(unknown)
     async with over_stdio(here) as agent:
-        [kept] = (await agent.call("search", scope=BEN, query="tea"))["results"]
+        [kept] = (await agent.call("search", scope=BEN, query="tea"))["entries"]
         assert kept["memory_id"] == foreign["memory_id"]
 
 
@@ -309,11 +309,11 @@ async def test_a_search_may_want_what_is_one_fact_otherwise(tmp_path: Path) -> N
         for text in (LYON, "Ana lives in Lyon now."):
             assert (await agent.call("remember", scope=ANA, text=text))["kind"] == "insert"
         asked = {"scope": ANA, "query": "Lyon", "verify": "none"}
-        [together] = (await agent.call("search", **asked, threshold=0.6))["results"]
+        [together] = (await agent.call("search", **asked, threshold=0.6))["entries"]
         assert len(together["memory_ids"]) == 2
-        strict = (await agent.call("search", **asked, threshold=1.0))["results"]
+        strict = (await agent.call("search", **asked, threshold=1.0))["entries"]
         assert len(strict) == 2
-        assert len((await agent.call("search", **asked, deduplicate=False))["results"]) == 2
+        assert len((await agent.call("search", **asked, deduplicate=False))["entries"]) == 2
         nobody = await agent.call("search", scope=ANA, query="Lyon", verify="llm")
         assert nobody["degraded"] == ["llm: not configured"]
 
@@ -362,7 +362,7 @@ async def test_over_http_a_token_is_for_its_scopes(tmp_path: Path) -> None:
             foreign = await agent.refused("search", scope=BEN, query="x")
             assert foreign == "scope: you may not read this scope"
         async with connected(url, "legacy", authorization="Bearer of reader") as agent:
-            [found] = (await agent.call("search", scope=ANA, query="Lyon"))["results"]
+            [found] = (await agent.call("search", scope=ANA, query="Lyon"))["entries"]
             assert found["memory_id"] == told["memory_id"]
             refused = await agent.refused("remember", scope=ANA, text=TEA)
             assert refused == "scope: you may not write this scope"

@@ -430,11 +430,13 @@ async def test_beside_a_cluster_it_is_told_what_is_not_decided_yet_and_what_is_n
         assert (await http.patch(here, json=asked)).status_code == 202
         for path in (f"{here}/pin", f"{here}/unpin", f"{here}/retire"):
             assert (await http.post(path)).status_code == 202
+        assert (await http.post(f"{here}/rate", json={"helpful": 1})).status_code == 202
         kinds = [json.loads(record.value)["kind"] for record in world.published]
-        assert kinds == ["remember", "remember", "answer", "pin", "pin", "retire"]
+        assert kinds == ["remember", "remember", "answer", "pin", "pin", "retire", "rate"]
         for method, path in (
             ("GET", f"{here}/history"),
             ("POST", f"{here}/forget"),
+            ("GET", f"/v1/decisions?scope={ANA}"),
             ("GET", "/v1/decisions/1"),
             ("POST", "/v1/decisions/1/undo"),
             ("GET", f"/v1/reviews?scope={ANA}"),

@@ -6,17 +6,18 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import httpx
 import pytest
 from starlette.routing import Route
 
-from schemas.decisions import Insert
+from schemas.decisions import KINDS, Insert
 from schemas.topics import EVENTS
 from streams.api.app.access import Access, Grant
 from streams.api.app.application import build, described
 from streams.api.app.guard import OPEN
+from streams.api.app.records import Kind
 from streams.clock.system import SystemClock
 from streams.dead_letters.app import opened as opened_letters
 from streams.memory.app.lifecycle import Lifecycle
@@ -161,12 +162,12 @@ async def _a_whole_life(world: World) -> None:
     assert await world.texts() == [ROME]
 
     gone = await world.done("POST", f"{LIST}/{rome}/forget", {"note": "she asked for it"})
-    assert rome in gone["forgotten"]
+    assert rome in gone["memory_ids"]
     assert await world.texts() == []
     assert problem(await world.ask("GET", f"{LIST}/{rome}"))["status"] == 410
     assert (await world.add(ROME))["kind"] == "block"
     again = await world.done("POST", f"{LIST}/{rome}/forget")
-    assert (again["forgotten"], again["decisions"]) == ([], [])
+    assert (again["memory_ids"], again["decisions"]) == ([], [])
 
 
 async def test_an_event_needs_neither_id_nor_time_and_with_one_of_its_own_comes_once(
@@ -271,6 +272,52 @@ async def test_what_is_pinned_stays_until_it_is_unpinned(world: World) -> None:
     assert gone["detail"].endswith("ended: invalid; undo its retirement first")
 
 
+async def test_what_a_memory_was_good_for_adds_up_as_long_as_it_is_live(world: World) -> None:
+    identity = (await world.add(ROME))["memory_id"]
+    rate = f"{LIST}/{identity}/rate"
+    await world.done("POST", f"{LIST}/{identity}/pin")
+    for counts in ({"helpful": 2}, {"helpful": 1, "accessed": 4, "note": "for a letter"}):
+        [decision] = (await world.done("POST", rate, counts))["decisions"]
+        assert (decision["kind"], decision["memory_id"]) == ("revise", None)
+    feedback = (await world.done("GET", f"{LIST}/{identity}"))["feedback"]
+    assert feedback == {"accessed": 4, "helpful": 3, "harmful": 0}
+    await world.done("POST", f"{LIST}/{identity}/unpin")
+    await world.done("POST", f"{LIST}/{identity}/retire")
+    late = problem(await world.ask("POST", rate, {"harmful": 1}))
+    assert (late["status"], late["field"]) == (409, "memory_id")
+
+
+async def test_the_newest_decisions_on_a_scope_come_first_part_by_part(world: World) -> None:
+    """Between them lie more of another scope than are read at once."""
+    first = await world.add(ROME, event_id="1")
+    others = [{"scope": f"{ANA}/work", "text": f"Box {at}."} for at in range(512)]
+    for at in range(0, len(others), 256):
+        await world.done("POST", BATCH, {"memories": others[at : at + 256]})
+    second = await world.add(TEA)
+    await world.add(ROME, event_id="1")  # a repeat, which is decided on as well
+    here = f"/v1/decisions?scope={ANA}"
+    told = (await world.done("GET", here))["decisions"]
+    assert [one["kind"] for one in told] == ["ignore", "insert", "insert"]
+    assert [one["repeated"] for one in told] == [True, False, False]
+    assert [one["text"] for one in told] == [ROME, TEA, ROME]
+    assert {name: told[2][name] for name in first} == first
+
+    seen, after = list[str](), ""
+    while after is not None:
+        part = await world.done("GET", f"{here}&limit=1&kind=insert{after}")
+        seen += [one["decision_id"] for one in part["decisions"]]
+        after = None if part["after"] is None else f"&after={part['after']}"
+    assert seen == [second["decision_id"], first["decision_id"]]
+    assert (await world.done("GET", f"{here}&after={10**15}"))["decisions"] == told
+    for none in ("kind=merge", "after=0"):
+        empty = await world.done("GET", f"{here}&{none}")
+        assert (empty["decisions"], empty["after"]) == ([], None)
+
+
+def test_the_kinds_to_list_are_those_that_lie_with_a_scope() -> None:
+    assert {*get_args(Kind)} == {*KINDS} - {"reject", "forward"}
+
+
 async def test_an_update_keeps_what_it_does_not_name_and_may_be_sent_again(world: World) -> None:
     added = await world.add(ROME, category="home", tags=["city"], importance=0.5)
     here = f"{LIST}/{added['memory_id']}"
@@ -297,8 +344,8 @@ async def test_a_question_is_listed_and_answered_once(world: World) -> None:
     for text in (BEES, HIVES):
         await world.add(text, BEN, "ben")
     [question] = (await world.done("GET", f"/v1/reviews?scope={BEN}", holder="ben"))["reviews"]
-    assert question["review"]["newer"]["text"] == HIVES
-    path = f"/v1/reviews/{question['review']['id']}/answer"
+    assert question["newer"]["text"] == HIVES
+    path = f"/v1/reviews/{question['id']}/answer"
     await world.done("POST", path, {"verdict": "same"}, holder="ben")
     assert await world.texts(BEN, "ben") == [BEES]
     late = problem(await world.ask("POST", path, {"verdict": "same"}, holder="ben"))
@@ -359,6 +406,19 @@ async def test_a_block_for_a_prompt_is_recalled_within_its_budget(world: World) 
     assert (small["status"], small["field"]) == (422, "budget")
     patterns = problem(await world.ask("POST", RECALL, {"scope": ANA, "patterns": True}))
     assert patterns["detail"] == "patterns goes with across, and without query"
+
+
+async def test_a_recall_where_nothing_is_kept_names_scopes_of_the_token_alone(
+    world: World,
+) -> None:
+    await world.add(ROME, f"{ANA}/home")
+    await world.add(BEES, f"{BEN}/home", "ben")
+    for scope, holder in ((f"{ANA}/hom", "ana"), (f"{BEN}/hom", "ben")):
+        block = await world.done("POST", RECALL, {"scope": scope}, holder=holder)
+        assert block["block"] == "First visit - no prior experiences"
+        assert block["hint"] == f"scope {scope} has no memories; others have: {scope}e"
+    known = await world.done("POST", RECALL, {"scope": f"{ANA}/home"})
+    assert known["hint"] is None
 
 
 async def test_thirty_two_writers_at_once_are_all_answered_and_decided_on_together(
@@ -440,7 +500,9 @@ ATTEMPTS: Mapping[Way, Attempt] = {
     ("POST", "/v1/memories/{memory_id}/pin"): _nothing,
     ("POST", "/v1/memories/{memory_id}/unpin"): _nothing,
     ("POST", "/v1/memories/{memory_id}/retire"): _nothing,
+    ("POST", "/v1/memories/{memory_id}/rate"): lambda _: {"helpful": 1},
     ("POST", "/v1/memories/{memory_id}/forget"): _nothing,
+    ("GET", "/v1/decisions"): _nothing,
     ("GET", "/v1/decisions/{decision_id}"): _nothing,
     ("POST", "/v1/decisions/{decision_id}/undo"): _nothing,
     ("GET", "/v1/reviews"): _nothing,
@@ -460,7 +522,7 @@ def routes() -> list[Way]:
 def path_of(route: Way, held: Held) -> str:
     """Return where a request goes; a list names its scope there."""
     path = route[1].format(memory_id=held.memory, decision_id=held.decision, review_id=held.review)
-    return f"{path}?scope={BEN}" if route in {("GET", LIST), ("GET", "/v1/reviews")} else path
+    return f"{path}?scope={BEN}" if route[0] == "GET" and "{" not in route[1] else path
 
 
 def writes(route: Way) -> bool:
@@ -577,6 +639,17 @@ async def test_a_token_that_may_only_read_or_write_does_only_that(world: World, 
         ("PATCH", f"{LIST}/none", {"text": "x"}, 404, "memory_id", "has the id none"),
         ("POST", "/v1/decisions/none/undo", None, 404, "decision_id", "has the id none"),
         ("POST", "/v1/reviews/none/answer", {"verdict": "no"}, 422, "verdict", "should be 'same'"),
+        (
+            *("POST", f"{LIST}/none/rate", {"note": "x"}, 422),
+            *("body", "nothing to record: give helpful, harmful or accessed"),
+        ),
+        (
+            *("POST", f"{LIST}/none/rate", {"helpful": -1}, 422, "helpful"),
+            "helpful should be greater than or equal to 0, but it is -1",
+        ),
+        ("GET", "/v1/decisions", None, 422, "scope", "scope is missing; add it"),
+        ("GET", f"/v1/decisions?scope={ANA}&kind=x", None, 422, "kind", "should be 'insert'"),
+        ("GET", f"/v1/decisions?scope={ANA}&after=x", None, 422, "after", "a valid integer"),
         ("DELETE", f"{LIST}/none", None, 405, None, "DELETE is not a method of this path"),
         ("GET", "/v1/none", None, 404, None, "is not a path of the API; the page / lists all"),
     ],

@@ -12,7 +12,7 @@ from streams.model.verdict import Opinion, by_opinion
 from streams.store.core.toml import as_toml
 from tests.builders import policy
 
-CAREFUL = {"chain": [], "one_memory_min": 0.97}
+CAREFUL: dict[str, Any] = {"chain": [], "one_memory_min": 0.97}
 """What finds less than could be found, so that thresholds are fitted."""
 JUDGED = [v for v in Verdict if v is not Verdict.UNSURE]
 
@@ -52,8 +52,7 @@ def test_what_a_guard_tells_apart_needs_no_threshold() -> None:
 
 def test_thresholds_that_find_as_much_stay() -> None:
     samples = [*many(50, Truth.ONE, 0.95), *many(400, Truth.TWO, 0.1)]
-    judges = {"chain": [], "one_memory_min": 0.61}
-    found = fit(samples, policy(judges=judges), 0.01)
+    found = fit(samples, policy(judges=CAREFUL | {"one_memory_min": 0.61}), 0.01)
     assert (found.bands.match, found.one_memory_min) == (0.95, 0.61)
     assert (found.hidden.count, found.found.count) == (0, 50)
 

@@ -336,7 +336,7 @@ def test_a_block_tells_programs_what_became_of_each_memory() -> None:
     told = block_of([of(1), of(2, category="danger"), retired(3)]).as_json()
     assert told["block"].startswith("Memory of acme/ana")
     assert told["tokens"] == count_words(told["block"])
-    assert [(one["id"], one["shown"], one["why"]) for one in told["memories"]] == [
+    assert [(one["id"], one["shown"], one["reason"]) for one in told["memories"]] == [
         (identity(2), True, "lasting"),
         (identity(1), True, "recent"),
         (identity(3), False, "superseded"),

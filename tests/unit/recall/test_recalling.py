@@ -1,5 +1,6 @@
 """Recalling from a log whose vectors a test has chosen."""
 
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -7,13 +8,16 @@ import pytest
 from schemas.base import Position, ScopeName
 from schemas.codec import DECISION
 from schemas.decisions import Change, Evidence, Insert, Reason, Reinforce
-from schemas.memories import Memory, Target
+from schemas.memories import Memory, Standing, Superseded, Target
 from schemas.topics import DECISIONS
+from streams.index.exact import ExactIndex
 from streams.log.memory_log import MemoryLog
 from streams.model.embedding import Vector, pack
 from streams.model.fences import Epoch
+from streams.model.neighbours import Stored
 from streams.model.ports import Fatal, NoStore
-from streams.recall.app.recalling import Asked, Recaller
+from streams.recall.app.recalling import Asked, Recaller, nothing
+from streams.recall.app.recalling import recalled as of_index
 from streams.recall.core.recall import Block
 from streams.stage.core.decide import target_of
 from streams.stage.core.survivorship import seen_again
@@ -107,6 +111,49 @@ async def test_a_memory_is_found_by_another_wording_and_shown_by_its_text() -> N
     assert (one.memory.text, one.similarity, one.wording) == ("A dinghy.", 1.0, "A little boat.")
     assert block.text.split("\n") == ["Memory of acme/ana", "- A dinghy. (seen 2x)"]
     assert block.as_json()["memories"][0]["wording"] == "A little boat."
+
+
+async def index_of(*known: tuple[Memory, Vector]) -> ExactIndex:
+    index = ExactIndex()
+    await index.write([Stored(kept, vector) for kept, vector in known])
+    return index
+
+
+def nobody(query: str) -> Awaitable[Vector]:
+    raise AssertionError(query)
+
+
+@pytest.mark.parametrize(
+    ("asked", "most", "told"),
+    [
+        ({"scope": ANA}, None, None),
+        ({"scope": "acme", "across": True}, None, None),  # they share nothing, but there are some
+        ({"scope": "acme/anna"}, None, "; others have: acme/ana, acme, acmeship"),
+        ({"scope": "acme/anna"}, 5, "; others have: acme/ana, acme, acmeship"),
+        ({"scope": "acme/anna"}, 4, ""),
+        ({"scope": "zeta", "across": True}, None, "; others have: acme/ana, acme, acmeship"),
+        ({"scope": "zeta", "across": True}, 4, None),
+    ],
+)
+async def test_where_nothing_is_kept_the_nearest_scopes_are_named_apart_from_the_block(
+    asked: dict[str, Any], most: int | None, told: str | None
+) -> None:
+    wanted = Asked.model_validate(asked)
+    index = await index_of(*KNOWN)
+    block = await of_index(index, wanted, nobody, words)
+    said = await nothing(index, block, wanted, named=lambda one: one != BEN, most=most)
+    assert said == (None if told is None else f"scope {wanted.scope} has no memories{told}")
+    assert said is None or said not in block.text
+
+
+async def test_a_scope_of_retired_memories_alone_has_none_and_nor_has_any_other() -> None:
+    gone = Superseded(by=None, at=later(1), reason="expired")
+    retired = memory(
+        "A raft.", id=identity(1), scope=ANA, status=Standing.SUPERSEDED, superseded=gone
+    )
+    index = await index_of((retired, unit(1)))
+    block = await of_index(index, Asked(scope=ANA), nobody, words)
+    assert await nothing(index, block, Asked(scope=ANA)) == f"scope {ANA} has no memories"
 
 
 async def test_where_nothing_is_kept_no_model_is_asked_for() -> None:
