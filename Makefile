@@ -6,6 +6,9 @@ READY := .venv/.ready
 DEMO := .demo
 GAME := .demo-game
 
+# Tests wait for brokers and processes a third of the time: three of them share two cores.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((3 * (os.cpu_count() or 1) + 1) // 2)' 2>/dev/null || echo auto)
+
 # Python keeps what it has compiled: some images switch that off, and then each process of the tests
 # compiles memsieve, and each worker all tests, once more.
 unexport PYTHONDONTWRITEBYTECODE
@@ -90,7 +93,7 @@ unit: $(READY) ## Run the tests that need only Python: no process, broker or mod
 	@$(BIN)/pytest -q -n auto --dist worksteal -m "not process" tests/unit tests/schemas
 
 suite: $(READY) ## Run every test
-	@$(BIN)/pytest -q -n auto --dist worksteal $(if $(SLICE),$(wildcard tests/*/$(SLICE)))
+	@$(BIN)/pytest -q -n $(WORKERS) --dist worksteal $(if $(SLICE),$(wildcard tests/*/$(SLICE)))
 
 sim: $(READY) ## Simulate crashes, takeovers and lost answers for three minutes, differently each time
 	@$(BIN)/python -m tests.simulation --seconds 90

@@ -1,19 +1,22 @@
-"""Incoming records: whether they can be used, and which partition they belong to."""
+"""Incoming records: whether they can be used and kept, and which partition they belong to."""
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from schemas.base import EventId, ScopeName
-from schemas.codec import Codec, Unreadable
-from schemas.events import Event
+from schemas.codec import EVENT, Codec, Unreadable
+from schemas.events import Event, Remember
 from schemas.topics import EVENTS, Topic
 from schemas.turns import Turn
-from streams.model.ports import Outgoing, Poison, Record
+from streams.model.policy import Policy
+from streams.model.ports import Outgoing, Poison, Record, Screener
 from streams.model.scope import partition_of
-from streams.stage.flow.dead_letters import oversized
+from streams.model.screening import screened
+from streams.stage.flow.dead_letters import ATTEMPTS_HEADER, oversized
 
 FORWARDED_HEADER = "memsieve-forwarded"
 """The original position of a republished record: TOPIC/PARTITION/OFFSET."""
@@ -150,3 +153,44 @@ class Received:
     event: Event | Elsewhere | Withheld | Poison
     masked: tuple[str, ...] = ()
     erasable: bool = True
+
+
+def screen(item: Received, policy: Policy, screener: Screener | None) -> Received:
+    """Screen an event and treat the findings as the policy of its scope says.
+
+    An event that a person has reviewed and requeued is not set aside again.
+    """
+    event = item.event
+    if screener is None or not isinstance(event, Remember):
+        return item
+    rule = policy.rules(event.scope).privacy
+    if not rule.screens:
+        return item
+    found = screened(event, rule, partial(screener.spot, region=rule.region))
+    if found.event is not None:
+        return _masked(item, found.event, found.found) if found.found else item
+    if not found.asks:
+        return replace(item, event=Withheld(event.event_id, event.scope, found.found))
+    if ATTEMPTS_HEADER in dict(item.record.headers):
+        return item
+    kinds = ", ".join(found.found)
+    return replace(
+        item,
+        event=Poison(
+            f"may hold: {kinds}; check it, then requeue it unchanged or corrected, or drop it",
+            "text",
+        ),
+    )
+
+
+def _masked(item: Received, event: Remember, found: tuple[str, ...]) -> Received:
+    """Return a masked event, or Poison if the masks made it too long."""
+    value = EVENT.encode(event)
+    poison = oversized(value)
+    try:
+        EVENT.decode(value, likely="remember")
+    except Unreadable as error:
+        poison = Poison(str(error), error.field)
+    if poison is None:
+        return Received(replace(item.record, value=value), event, found)
+    return replace(item, event=Poison(f"with {', '.join(found)} masked: {poison}", poison.field))

@@ -35,8 +35,15 @@ from streams.stage.flow.decided import DecidedInPartition
 from streams.stage.flow.decisions import DecisionsReader, decision_record
 from streams.stage.flow.deduplicate import Decisions, Deduplicator
 from streams.stage.flow.forgetting import NOTHING, Looked, looked_at, published_anew
-from streams.stage.flow.incoming import Elsewhere, Received, Withheld, forwarded, misrouted, read
-from streams.stage.flow.screening import screen
+from streams.stage.flow.incoming import (
+    Elsewhere,
+    Received,
+    Withheld,
+    forwarded,
+    misrouted,
+    read,
+    screen,
+)
 from streams.stage.flow.takeover import DEDUPLICATOR_GROUP, Claim, applied, take_over
 
 _PAGE = 500

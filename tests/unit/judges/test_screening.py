@@ -8,8 +8,7 @@ from schemas.events import Remember
 from streams.judges.screening import TextScreener
 from streams.model.policy import Policy
 from streams.model.ports import Poison
-from streams.stage.flow.incoming import Received
-from streams.stage.flow.screening import screen
+from streams.stage.flow.incoming import Received, screen
 from streams.store.app import policies
 from tests.builders import event, record
 
