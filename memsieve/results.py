@@ -28,7 +28,7 @@ class Decision:
     again because of this one.
     """
 
-    decision_id: str
+    id: str
     kind: str
     why: str
     effect: str
@@ -120,7 +120,7 @@ def decision_of(told: Told, *again: Told) -> Decision:
         raise TypeError("a record that was set aside is not a decision on an event")
     event = made if isinstance(made, Marker) else made.event
     return Decision(
-        decision_id=made.decision_id,
+        id=made.decision_id,
         kind=made.kind,
         why=told.why,
         effect=told.effect,

@@ -97,12 +97,12 @@ class TestMemory:
             assert memory.recall(scope=ANA).splitlines()[1:] == [f"- {LYON} (seen 2x)"]
             assert memory.get(first.memory_id).sources == ("Cleo",)
             assert memory.get(first.memory_id[:12]).id == first.memory_id
-            assert f'it says    "{LYON}"' in memory.explain(first.decision_id)
+            assert f'it says    "{LYON}"' in memory.explain(first.id)
 
             moved = memory.update(first.memory_id, PARIS)
             assert (moved.kind, moved.memory_id) == ("replace", first.memory_id)
             assert [one.text for one in memory.history(first.memory_id)] == [LYON, LYON, PARIS]
-            undone = memory.undo(moved.decision_id, author="Cleo", note="she did not")
+            undone = memory.undo(moved.id, author="Cleo", note="she did not")
             assert undone.text == LYON
             assert {one.text for one in memory.memories(ANA)} == {LYON, PARIS}
 
@@ -129,7 +129,7 @@ class TestMemory:
             assert [one.id for one in memory.memories(BEN, retired=True)] == [identity]
             with pytest.raises(InvalidRequest, match="is not live: ended"):
                 memory.pin(identity, author="Cleo")
-            memory.undo(retired.decision_id, author="Cleo")
+            memory.undo(retired.id, author="Cleo")
             assert [one.text for one in memory.memories(BEN)] == [TEA]
 
     def test_many_are_decided_on_in_order_and_a_repeated_event_names_its_memory(
@@ -145,7 +145,7 @@ class TestMemory:
                 scope=BEN,
             )
             assert (first.kind, again.kind) == ("insert", "ignore")
-            assert again.decision_id == first.decision_id
+            assert again.id == first.id
             later = memory.add(LYON, scope=ANA, event_id="e1", occurred_at=THEN)
             assert (later.kind, later.memory_id) == ("ignore", first.memory_id)
             assert [one.text for one in memory.memories()] == [LYON, TEA]

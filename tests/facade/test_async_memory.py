@@ -24,10 +24,10 @@ async def test_every_call_can_be_awaited(tmp_path: Path) -> None:
         assert (first.kind, again.kind) == ("insert", "reinforce")
         assert [one.text for one in await memory.search("Lyon", scope=SCOPE)] == [LYON]
         assert LYON in await memory.recall(scope=SCOPE)
-        assert f'it says    "{LYON}"' in await memory.explain(first.decision_id)
+        assert f'it says    "{LYON}"' in await memory.explain(first.id)
         renewed = await memory.update(first.memory_id, PARIS)
         assert [one.text for one in await memory.history(first.memory_id)] == [LYON, LYON, PARIS]
-        assert (await memory.undo(renewed.decision_id, author="Ana")).text == LYON
+        assert (await memory.undo(renewed.id, author="Ana")).text == LYON
         assert (await memory.get(first.memory_id)).text == LYON
         await memory.pin(first.memory_id, author="Ana")
         await memory.rate(first.memory_id, helpful=1, author="Ana")
@@ -35,7 +35,7 @@ async def test_every_call_can_be_awaited(tmp_path: Path) -> None:
         assert (kept.pinned, kept.feedback and kept.feedback.helpful) == (True, 1)
         await memory.unpin(first.memory_id, author="Ana")
         retired = await memory.retire(first.memory_id, author="Ana")
-        await memory.undo(retired.decision_id, author="Ana")
+        await memory.undo(retired.id, author="Ana")
         assert await memory.reviews(SCOPE) == []
         gone = await memory.forget(first.memory_id, later=True, author="Ana")
         assert first.memory_id in gone.memory_ids
@@ -53,7 +53,7 @@ async def test_calls_overlap_and_a_forget_waits_for_them(tmp_path: Path) -> None
             memory.forget(first.memory_id, author="Ana"),
         )
         assert gone.memory_ids == (first.memory_id,)
-        assert len({one.decision_id for one in made}) == 10
+        assert len({one.id for one in made}) == 10
         assert await memory.memories(SCOPE) == []
 
 

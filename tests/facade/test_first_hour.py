@@ -54,10 +54,10 @@ with Memory("store") as memory:
     )
     told["kinds"] = [one.kind for one in made]
     told["found"] = [one.text for one in memory.search("Is the subscription active?", scope="dana")]
-    told["explained"] = memory.explain(made[-1].decision_id)
+    told["explained"] = memory.explain(made[-1].id)
     retired = memory.get(made[0].memory_id)
     told["retired"] = [retired.text, retired.superseded.by == made[-1].memory_id]
-    memory.undo(made[-1].decision_id)
+    memory.undo(made[-1].id)
     told["undone"] = sorted(one.text for one in memory.memories("dana"))
     cello = made[1].memory_id
     memory.update(cello, "Dana plays the viola.")

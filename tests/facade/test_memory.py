@@ -78,7 +78,7 @@ def test_what_is_told_is_decided_found_explained_changed_and_forgotten(
         assert memory.recall(scope=ANA).splitlines()[1:] == [f"- {LYON} (seen 2x)"]
         assert LYON in memory.recall("where does Ana live?", scope="acme", across=True)
 
-        assert f'it says    "{LYON}"' in memory.explain(first.decision_id)
+        assert f'it says    "{LYON}"' in memory.explain(first.id)
         assert f"memory     {first.memory_id}" in memory.explain(first.memory_id[:12])
         assert memory.get(first.memory_id).sources == ("Ben",)
 
@@ -86,11 +86,11 @@ def test_what_is_told_is_decided_found_explained_changed_and_forgotten(
         assert (renewed.memory_id, renewed.text) == (first.memory_id, PARIS)
         versions = memory.history(first.memory_id)
         assert [one.text for one in versions] == [LYON, LYON, PARIS]
-        assert (versions[0].by, versions[0].decision_id) == ("Ben", first.decision_id)
+        assert (versions[0].by, versions[0].decision_id) == ("Ben", first.id)
 
-        undone = memory.undo(renewed.decision_id, author="Ana", note="she did not move")
+        undone = memory.undo(renewed.id, author="Ana", note="she did not move")
         assert (undone.kind, undone.text) == ("revise", LYON)
-        assert memory.history(first.memory_id)[2].undone_by == undone.decision_id
+        assert memory.history(first.memory_id)[2].undone_by == undone.id
         assert memory.get(first.memory_id).text == LYON
 
         forgotten = memory.forget(first.memory_id, author="Ana")
@@ -128,7 +128,7 @@ def test_a_memory_that_is_pinned_stays_until_it_is_unpinned(memory: Memory) -> N
     assert (ended.by, ended.reason) == (None, "expired")
     with pytest.raises(InvalidRequest, match="is not live: ended"):
         memory.pin(told.memory_id, author="Ana")
-    memory.undo(retired.decision_id, author="Ana")
+    memory.undo(retired.id, author="Ana")
     assert [one.text for one in memory.memories(ANA)] == [LYON]
 
 
@@ -171,7 +171,7 @@ def test_what_was_told_is_there_for_the_next_that_opens_the_store(tmp_path: Path
 def test_an_event_that_comes_again_changes_nothing_and_names_its_memory(memory: Memory) -> None:
     first = memory.add(LYON, scope=ANA, event_id="e1", occurred_at=THEN)
     again = memory.add(LYON, scope=ANA, event_id="e1", occurred_at=THEN)
-    assert (again.kind, again.decision_id) == ("ignore", first.decision_id)
+    assert (again.kind, again.id) == ("ignore", first.id)
     assert (again.memory_id, again.text) == (first.memory_id, LYON)
     with pytest.raises(InvalidRequest, match="event_id was used before in this scope") as refused:
         memory.add(PARIS, scope=ANA, event_id="e1")
@@ -235,7 +235,7 @@ def test_threads_share_a_store_and_each_call_has_its_own_decision(
     assert sorted(one.kind for one in same) == ["insert"] + ["reinforce"] * 7
     assert memory.get(same[0].memory_id).observation_count == 8
     memory.close()
-    assert len({one.decision_id for one in (*made, *same)}) == 48
+    assert len({one.id for one in (*made, *same)}) == 48
     assert len(decisions(tmp_path / "store")) == 48
 
 
@@ -250,11 +250,11 @@ def test_a_memory_without_a_name_is_replaced_whatever_an_event_may_retire(
     with opened(store) as memory:
         old = memory.add(LYON, scope=ANA, memory_id="home")
         new = memory.add(PARIS, scope=ANA)
-        undone = memory.undo(new.decision_id)  # what it said stays out: the decision did not hold
+        undone = memory.undo(new.id)  # what it said stays out: the decision did not hold
         assert undone.kind == "revise"
         with pytest.raises(InvalidRequest, match="is not live: ended"):
             memory.update(new.memory_id, LYON)
-        merged = memory.undo(memory.update(old.memory_id, PARIS).decision_id)
+        merged = memory.undo(memory.update(old.memory_id, PARIS).id)
         [beside] = [one for one in memory.memories(ANA) if one.id != merged.memory_id]
     with opened(store, policy=policy) as memory:
         made = memory.update(beside.id, "Ana lives in Nice.")
@@ -388,7 +388,7 @@ def test_a_close_lets_each_call_end_or_be_refused(tmp_path: Path) -> None:
 
     def tell(number: int) -> bool:
         try:
-            return bool(memory.add(f"Key {number} opens door {number}.", scope=ANA).decision_id)
+            return bool(memory.add(f"Key {number} opens door {number}.", scope=ANA).id)
         except StoreError:
             return False
 
