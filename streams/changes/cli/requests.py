@@ -53,7 +53,7 @@ def update(
     *,
     asking: options.Asking,
 ) -> None:
-    """Give a memory a new text, without comparing it. The old one stays in the history."""
+    """Give a memory a new text. It is not compared; the old one stays in the history."""
     source = asking.source()
     author = author_of(source.settings, asking.author)
     ask(source, asyncio.run(_renewing(source, identity, text, author)), asking)

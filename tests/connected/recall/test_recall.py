@@ -27,7 +27,9 @@ def test_a_cluster_recalls_what_a_store_recalls(served: Installation, tmp_path: 
     expected = served.memsieve(*asked, "--store", str(tmp_path / "embedded"))
     with served.running("serve") as service:
         service.wait_until_ready()
-        assert served.memsieve(*asked) == "First visit - no prior experiences\n"
+        assert served.memsieve(*asked) == (
+            "First visit - no prior experiences\nscope dungeon/cellar has no memories\n"
+        )
         served.memsieve("publish", str(EXAMPLE))
         wait_until(lambda: served.memsieve(*asked) == expected, "the cluster recalls as much")
         nearest = served.memsieve(*asked, "a way out", "--lasting", "0")
