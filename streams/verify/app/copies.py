@@ -229,9 +229,10 @@ class MemoriesMdCopy:
         level, text = read_level(self.file), self.file.read()
         if level is None or read_level(self.file) != level:
             raise Transient(f"{self.place} is being written: verify once more")
-        if text is None:
+        first = level.coming is not None and not level.memories  # announced, and not yet written
+        if text is None and not first:
             raise NoStore(f"{self.place} is gone: restore it from a backup")
-        return text, level
+        return text or "", level
 
 
 class _FeedLevel(BaseModel):
