@@ -71,7 +71,7 @@ class Installation:
     def json(self, *arguments: str) -> Any:
         """Run a command with --json; return what it says."""
         done = self._run(*arguments, "--json")
-        assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stderr}"
+        assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stderr}{done.stdout}"
         return json.loads(done.stdout)
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -229,8 +229,7 @@ class MemoriesMdCopy:
         level, text = read_level(self.file), self.file.read()
         if level is None or read_level(self.file) != level:
             raise Transient(f"{self.place} is being written: verify once more")
-        first = level.coming is not None and not level.memories  # announced, and not yet written
-        if text is None and not first:
+        if text is None and level.memories:
             raise NoStore(f"{self.place} is gone: restore it from a backup")
         return text or "", level
 

@@ -1,9 +1,11 @@
-"""A kept Memories.md, read while its first entries are being written."""
+"""A kept Memories.md, read before it has an entry, and when it is gone."""
 
 from pathlib import Path
 
 import pytest
 
+from schemas.base import MemoryId
+from streams.memories_md.core.keeping import Placed
 from streams.memories_md.world.file import MemoriesFile
 from streams.memories_md.world.level import Coming, Level, LevelFile, digest
 from streams.store.app.failures import NoStore
@@ -16,13 +18,18 @@ def _kept(path: Path, level: Level) -> MemoriesMdCopy:
     return MemoriesMdCopy(file, "skerry")
 
 
-async def test_a_file_that_is_announced_and_not_yet_written_holds_nothing(tmp_path: Path) -> None:
-    coming = Coming(before=digest(""), after=digest("# Memories\n"), memories={})
+@pytest.mark.parametrize(
+    "coming", [None, Coming(before=digest(""), after=digest("# Memories\n"), memories={})]
+)
+async def test_a_file_without_a_memory_yet_holds_nothing(
+    tmp_path: Path, coming: Coming | None
+) -> None:
     copy = _kept(tmp_path / "Kept.md", Level(coming=coming))
     assert [told async for told in copy.scan(1)] == []
 
 
 async def test_a_file_that_was_there_and_is_gone_is_told(tmp_path: Path) -> None:
-    copy = _kept(tmp_path / "Kept.md", Level())
+    entry = Placed(1, location=6, title="Door", called="Door", words="", text="")
+    copy = _kept(tmp_path / "Kept.md", Level(memories={MemoryId("door"): entry}))
     with pytest.raises(NoStore, match="is gone: restore it from a backup"):
         _ = [told async for told in copy.scan(1)]
