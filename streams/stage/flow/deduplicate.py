@@ -248,9 +248,9 @@ class Deduplicator:
 
     async def _judge(self, asked: Sequence[Question], seen: Seen) -> bool:
         """Judge what was not judged yet; tell whether that has failed, and may."""
-        new = [one for one in asked if _judgement(one, seen) is None]
+        new = {_asked(one): one for one in asked if _judgement(one, seen) is None}
         try:
-            judged = await self.judging.judge(new)
+            judged = await self.judging.judge(list(new.values()))
         except (Transient, Fatal, Poison):
             raise
         except Exception as error:
@@ -258,8 +258,8 @@ class Deduplicator:
                 raise
             seen.silent[_JUDGE] = f"{type(error).__name__} while judging"
             return False
-        for one, judgement in zip(new, judged, strict=True):
-            seen.judged[_asked(one)] = Judged(one.neighbour.memory, judgement)
+        for (key, one), judgement in zip(new.items(), judged, strict=True):
+            seen.judged[key] = Judged(one.neighbour.memory, judgement)
         return True
 
     async def _outcome(self, item: Received, seen: Seen, fork: Fork) -> Decision | DeadLetter:

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import compress
 
 import numpy as np
 
@@ -44,20 +43,19 @@ def expected(events: Sequence[Remember], policy: Policy, seen: Seen, fork: Fork)
     judged when its turn comes: the decisions are the same.
     """
     questions: list[Question] = []
-    for event, siblings in _with_siblings(events, policy, seen):
+    for event, coming in _with_siblings(events, policy, seen, fork):
         rules, vector = policy.rules(event.scope), seen.encoded[event.text].vector
         hits = seen.hits[event.scope, event.text]
         known = fork.near(event.scope, vector, hits, rules.nominate.neighbours_max)
-        coming = [_as_memory(one, seen, fork) for one in siblings]
         near = ranked(event, vector, [*known, *coming], rules)
         questions += [Question(event, neighbour, rules) for neighbour in near]
     return questions
 
 
 def _with_siblings(
-    events: Sequence[Remember], policy: Policy, seen: Seen
-) -> Iterator[tuple[Remember, list[Remember]]]:
-    """Yield each event with those before it in the batch that are near it, in the same scope."""
+    events: Sequence[Remember], policy: Policy, seen: Seen, fork: Fork
+) -> Iterator[tuple[Remember, list[Stored]]]:
+    """Yield each event with the memories of those before it that are near it, in the same scope."""
     by_scope = defaultdict[ScopeName, list[Remember]](list)
     for event in events:
         by_scope[event.scope].append(event)
@@ -67,9 +65,11 @@ def _with_siblings(
             yield from ((event, []) for event in some)
             continue
         vectors = np.stack([seen.encoded[event.text].vector for event in some])
-        near = vectors @ vectors.T >= floor_of(rules.nominate)
-        for at, event in enumerate(some):
-            yield event, list(compress(some[:at], near[at, :at].tolist()))
+        near = np.tril(vectors @ vectors.T >= floor_of(rules.nominate), -1)
+        meant = np.flatnonzero(near.any(axis=0)).tolist()
+        memories = {at: _as_memory(some[at], seen, fork) for at in meant}
+        for event, row in zip(some, near, strict=True):
+            yield event, [memories[at] for at in np.flatnonzero(row).tolist()]
 
 
 def _as_memory(event: Remember, seen: Seen, fork: Fork) -> Stored:
