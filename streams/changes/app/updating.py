@@ -1,10 +1,12 @@
 """How an event gives a live memory a new text: by its name, by superseding it, or by an answer."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 
 from schemas.decisions import Marker
 from schemas.events import Answer, Event, Remember, Seen
 from schemas.memories import Memory
+from streams.clock.system import SystemClock
 from streams.model.identity import (
     answer_id,
     content_key,
@@ -13,6 +15,7 @@ from streams.model.identity import (
     named_memory_id,
     review_id,
 )
+from streams.model.observed import believed
 from streams.model.policy import Policy
 from streams.store.app.failures import UsageError
 from streams.store.app.reading import StoreReader
@@ -22,25 +25,34 @@ async def renewing(
     reader: StoreReader,
     memory: Memory,
     policy: Policy,
-    author: str,
+    author: Callable[[], str],
     event: Callable[[Mapping[str, object]], Remember],
 ) -> list[Event]:
     """Return the events that let a memory say something else.
 
     `event` makes the event from the fields that address the memory: its producer's name, or else its
-    id as superseded. Where the policy lets no event supersede, `author` answers that the new memory
-    stands in place of the old one. Raises UsageError if the memory is pinned.
+    id as superseded. Where the policy lets no event supersede, `author` is asked for, who answers that
+    the new memory stands in place of the old one. Raises UsageError if the memory is pinned.
     """
-    if memory.pinned:
-        raise UsageError(f"memory {memory.id} is pinned; unpin it first")
-    if (name := await _name(reader, memory)) is not None:
+    if (name := await _name(reader, unpinned(memory))) is not None:
         return [event({"memory_id": name})]
     said = event({"supersedes": [memory.id], "memory_id": None})
     if policy.rules(memory.scope).supersede.named_max:
         return [said]
-    made = memory_id(decision_id(said.scope, said.event_id))
-    new = Seen(memory_id=made, content_key=content_key(said.scope, said.text))
-    return [said, stands(said, new, memory, author)]
+    return [said, stands(said, memory, author())]
+
+
+def unpinned(memory: Memory) -> Memory:
+    """Return a memory that may change. Raises UsageError if it is pinned."""
+    if memory.pinned:
+        raise UsageError(f"memory {memory.id} is pinned; unpin it first")
+    return memory
+
+
+def told_after(memory: Memory) -> datetime:
+    """Return the time of an event that corrects a memory: now, and not before it was seen last."""
+    now = SystemClock().now()
+    return max(now, believed(memory.last_seen_at, now))
 
 
 async def _name(reader: StoreReader, memory: Memory) -> str | None:
@@ -53,9 +65,18 @@ async def _name(reader: StoreReader, memory: Memory) -> str | None:
     return None
 
 
-def stands(event: Remember, new: Seen, memory: Memory, author: str) -> Answer:
-    """Return the answer that a new memory stands in place of an older one."""
-    review = review_id(decision_id(event.scope, event.event_id), memory.id)
+def stands(event: Remember, memory: Memory, author: str, known: Memory | None = None) -> Answer:
+    """Return the answer that a new memory stands in place of an older one.
+
+    The new one is what the event made, or the memory that was known to say the same.
+    """
+    made = decision_id(event.scope, event.event_id)
+    review = review_id(made, memory.id)
+    new = (
+        Seen(memory_id=memory_id(made), content_key=content_key(event.scope, event.text))
+        if known is None
+        else Seen(memory_id=known.id, content_key=known.content_key)
+    )
     return Answer(
         event_id=answer_id(review, f"contradicts {new.memory_id}", author),
         scope=event.scope,

@@ -11,11 +11,9 @@ from pydantic import ValidationError
 from schemas.decisions import Decision, Marker
 from schemas.events import MEMBERS_MAX, Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
-from streams.changes.app.updating import renewing
+from streams.changes.app.updating import renewing, told_after
 from streams.changes.core.history import standing
-from streams.clock.system import SystemClock
 from streams.model.identity import request_id
-from streams.model.observed import believed
 from streams.stage.core.decide import target_of
 from streams.stage.core.explain import outcome, why
 from streams.store.app import policies
@@ -55,8 +53,8 @@ def update(
 ) -> None:
     """Give a memory a new text. It is not compared; the old one stays in the history."""
     source = asking.source()
-    author = author_of(source.settings, asking.author)
-    ask(source, asyncio.run(_renewing(source, identity, text, author)), asking)
+    who = author_of(source.settings, asking.author)
+    ask(source, asyncio.run(_renewing(source, identity, text, who)), asking)
 
 
 def retire(
@@ -152,24 +150,24 @@ def _pin(identity: str, note_: str, asking: options.Asking, *, pinned: bool) -> 
     ask(source, [asked], asking)
 
 
-async def _renewing(source: LogTarget, identity: str, text: str, author: str) -> list[Event]:
+async def _renewing(source: LogTarget, identity: str, text: str, who: str) -> list[Event]:
     """Return the events that give a live memory a text."""
     async with reading(source) as reader:
         memory = await _live(reader, identity)
-        now = SystemClock().now()
+        at = told_after(memory)
 
         def event(fields: Mapping[str, object]) -> Remember:
             said = {
-                "event_id": request_id(memory.scope, "update", author, now, memory.id),
+                "event_id": request_id(memory.scope, "update", who, at, memory.id),
                 "scope": memory.scope,
                 "text": text,
-                "occurred_at": max(now, believed(memory.last_seen_at, now)),
+                "occurred_at": at,
             }
             return Remember.model_validate({**said, **fields})
 
         try:
             policy = policies.load(source.settings.policy)
-            return await renewing(reader, memory, policy, author, event)
+            return await renewing(reader, memory, policy, lambda: who, event)
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
             raise options.UsageError(f"TEXT: {problem['msg']}") from error

@@ -13,7 +13,7 @@ from typing import Literal
 
 from schemas.base import DecisionId, MemoryId, ScopeName
 from schemas.decisions import Decision, Marker, Reinforce, Reject
-from schemas.events import Ended, Event, Pin, Rate, Remember, Retire, Seen
+from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory, Standing
 from streams.changes.app.lineages import History, IncompleteUndo, history, planned
 from streams.changes.app.updating import stands
@@ -21,7 +21,7 @@ from streams.changes.core.history import standing
 from streams.forget.app.forgetting import Means, Planned, Unknown, Wanted, plans
 from streams.inspect.app import story
 from streams.memory.app.queueing import Deciding, Told
-from streams.model.identity import content_key, decision_id, memory_id
+from streams.model.identity import decision_id, memory_id
 from streams.model.ports import Clock, SearchableLog, Unusable
 from streams.recall.app.loading import Loading
 from streams.recall.app.recalling import SUGGESTED_FROM_MAX, Asked, nothing, recalled
@@ -191,15 +191,13 @@ class Lifecycle:
         made = memory_id(decision_id(event.scope, event.event_id))
         if memory.superseded is None or memory.superseded.by != made:  # else it is a retry
             require_free(memory)
-        new = Seen(memory_id=made, content_key=content_key(event.scope, event.text))
-        first, second = await self.deciding.decide([event, stands(event, new, memory, author)])
+        first, second = await self.deciding.decide([event, stands(event, memory, author)])
         decision = first.decision
         if first.refused or isinstance(decision, Marker) or _changes(decision, memory):
             return [first]
         if isinstance(decision, Reinforce) and decision.memory.id != made:  # the text is known
-            known = decision.memory
-            new = Seen(memory_id=known.id, content_key=known.content_key)
-            [second] = await self.deciding.decide([stands(event, new, memory, author)])
+            answer = stands(event, memory, author, decision.memory)
+            [second] = await self.deciding.decide([answer])
         if second.decision is not None and not _changes(second.decision, memory):
             raise changed(memory.id)
         return [first, second]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from itertools import count
 from typing import Annotated, Any, TypeVar
 
@@ -14,7 +15,7 @@ from schemas.decisions import Ignore, Reason, Reject
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
 from streams.changes.app.lineages import history, undo
-from streams.changes.app.updating import renewing
+from streams.changes.app.updating import renewing, told_after, unpinned
 from streams.changes.core.history import standing
 from streams.clock.system import SystemClock
 from streams.dead_letters.app import why_set_aside
@@ -31,7 +32,6 @@ from streams.forget.app.scrubbing import scrub
 from streams.inspect.app import Told, ToldVersion, explained, told, told_version
 from streams.memory.app.holding import Resources
 from streams.memory.app.lifecycle import scope_of
-from streams.model.observed import believed
 from streams.model.ports import Index, NoStore
 from streams.recall.app import loading, recalling
 from streams.recall.app.loading import SearchResult
@@ -166,7 +166,7 @@ class MemoryStore:
 
         def asked(memory: Memory) -> Event:
             return _asked(
-                Retire, _unpinned(memory), wish, memories=(target_of(memory),), reason=reason
+                Retire, unpinned(memory), wish, memories=(target_of(memory),), reason=reason
             )
 
         return await self._change(self._ask(identity, asked))
@@ -325,14 +325,13 @@ class MemoryStore:
     async def _update(self, identity: str, said: Mapping[str, object]) -> Told:
         async with self._changing() as held:
             memory = await self._live(identity)
-            now = SystemClock().now()
-            now = max(now, believed(memory.last_seen_at, now))
+            given = {"occurred_at": told_after(memory), **said}
 
             def event(fields: Mapping[str, object]) -> Remember:
-                return self.event({"occurred_at": now, **said, **fields, "scope": memory.scope})
+                return self.event({**given, **fields, "scope": memory.scope})
 
-            policy, author = self._chosen.policy, author_of(self._target.settings, None)
-            events = await renewing(self._held.reader, memory, policy, author, event)
+            author = partial(author_of, self._target.settings, None)
+            events = await renewing(self._held.reader, memory, self._chosen.policy, author, event)
             return (await self._told(await held.client().submit(events)))[-1]
 
     async def _ask(self, identity: str, asked: Callable[[Memory], Event]) -> Told:
@@ -414,12 +413,6 @@ class MemoryStore:
 
     async def _index(self) -> Index:
         return await self._held.loading.index()
-
-
-def _unpinned(memory: Memory) -> Memory:
-    if memory.pinned:
-        raise UsageError(f"memory {memory.id} is pinned; unpin it first")
-    return memory
 
 
 class _Asking(Record):
