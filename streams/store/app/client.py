@@ -93,11 +93,6 @@ def settled(responses: Sequence[Response]) -> list[OnEvent]:
     return [one.on_event for one in responses]
 
 
-def places_of(responses: Sequence[Response]) -> list[str]:
-    """Return where the events were published, of those that were."""
-    return [one.place for one in responses if one.place is not None]
-
-
 def is_out_of_date(decision: Decision | None) -> bool:
     """Return whether a request was refused because its memories had changed before its turn."""
     return isinstance(decision, Ignore) and decision.evidence.reason is Reason.OUT_OF_DATE
