@@ -321,12 +321,14 @@ def _revised(
 
 
 def _contradicted(decision: Change) -> tuple[tuple[MemoryId, int], ...]:
-    """Return the memories that a decision found to be contradicted, and left alone."""
-    changed = set(touched(decision))
+    """Return the memories that a decision found to be contradicted.
+
+    A memory that it retires is in no conflict until an undo restores it.
+    """
     found = (
         (near.memory_id, near.version)
         for near in decision.evidence.neighbours
-        if near.verdict is Verdict.CONTRADICTS and near.memory_id not in changed
+        if near.verdict is Verdict.CONTRADICTS and near.memory_id != decision.memory.id
     )
     return tuple(found)[:CONTRADICTED_MAX]
 

@@ -3,9 +3,19 @@
 import pytest
 
 from schemas.base import EventId, MemoryId, Position
-from schemas.decisions import Band, Compared, Evidence, Insert, Reason, Reinforce, Revise, Verdict
+from schemas.decisions import (
+    Band,
+    Compared,
+    Evidence,
+    Insert,
+    Reason,
+    Reinforce,
+    Replace,
+    Revise,
+    Verdict,
+)
 from schemas.events import Answer, Seen
-from schemas.memories import Memory, Superseded
+from schemas.memories import Memory, Superseded, Target
 from streams.model.embedding import pack
 from streams.model.neighbours import CONTRADICTED_MAX, Stored
 from streams.stage.core import survivorship
@@ -127,6 +137,17 @@ def test_it_ends_where_either_is_retired_and_is_back_where_that_is_undone(gone: 
     fold(state, revised(survivorship.retired(gone, ended)))
     assert texts(state) == {}
     fold(state, revised(gone.model_copy(update={"version": 3})))
+    assert texts(state) == BOTH
+
+
+def test_undoing_a_replacement_leaves_both_in_conflict() -> None:
+    state: dict[MemoryId, Stored] = {}
+    fold(state, insert(NINE, Evidence(reason=Reason.NOTHING_NEAR)))
+    targets = (Target(memory_id=NINE.id, version=NINE.version),)
+    made_of = dict(insert(EIGHT, evidence(NINE))) | {"kind": "replace", "targets": targets}
+    fold(state, Replace.model_validate(made_of))
+    assert texts(state) == {}
+    fold(state, revised(NINE.model_copy(update={"version": 3})))
     assert texts(state) == BOTH
 
 
