@@ -23,10 +23,12 @@ from schemas.decisions import (
     Revise,
     Verdict,
 )
+from schemas.events import Answer
 from schemas.memories import Memory, Standing
 from streams.model.policy import Act, Policy, Rules
 from streams.model.verdict import FOREIGN, of_one_memory
 from streams.model.wordings import other_than_shown
+from streams.text.guards.registry import may_be_of_two
 from streams.text.judge.weighing import ONE_MEMORY
 
 _WHY = {
@@ -35,7 +37,7 @@ _WHY = {
     Reason.UNSURE: "a memory is similar, but not surely the same fact; both are kept",
     Reason.KEPT_FOR_REVIEW: "a memory is similar, and a reviewer decides what they are to each "
     "other; until then both are kept",
-    Reason.CONTRADICTS_KNOWN: "it contradicts a memory, and the policy keeps both",
+    Reason.CONTRADICTS_KNOWN: "it contradicts a memory, not surely enough to replace it; both are kept",
     Reason.BRAKED: "it would have replaced a memory, but too many were replaced or merged "
     "recently: the brake is on, and both are kept",
     Reason.SWITCHED_OFF: "its scope is not deduplicated",
@@ -53,8 +55,6 @@ _WHY = {
     Reason.BETTER_THAN_KNOWN: "the policy's quality rule prefers it to the memory",
     Reason.NO_BETTER_THAN_KNOWN: "the policy's quality rule prefers the memory",
     Reason.SUPERSEDES_BY_NAME: "the event named the memories that it replaces",
-    Reason.ANSWERED: "a reviewer answered",
-    Reason.ANSWERED_TOO_LATE: "a reviewer answered, but the memories have changed since",
     Reason.ENDED: "a request retired it",
     Reason.PINNED: "a request pinned it",
     Reason.UNPINNED: "a request unpinned it",
@@ -100,8 +100,24 @@ def why(decision: Decision) -> str:
         return f"it says what memory {decision.memory_id} said, and that is forgotten"
     if isinstance(decision, Forward):
         return f"scope {decision.scope} belongs to partition {decision.partition}"
+    if isinstance(decision.event, Answer):
+        return _answered(decision.event, decision.evidence.reason)
     return _WHY[decision.evidence.reason] + _sure(decision)
 
+
+def _answered(event: Answer, reason: Reason) -> str:
+    """Return who answered what about two memories, and whether that came too late."""
+    late = ", but the memories have changed since" if reason is Reason.ANSWERED_TOO_LATE else ""
+    return f"{event.author} answered that {_ANSWER[event.verdict]}{late}"
+
+
+_ANSWER: Mapping[str, str] = {
+    "same": "both say the same",
+    "refines": "the newer says more",
+    "refined-by": "the older says more",
+    "contradicts": "the newer contradicts the older",
+    "distinct": "they state different facts",
+}
 
 def _sure(decision: OnEvent) -> str:
     """Return how sure a judge was of the joined memory; empty if it gave no probability."""
@@ -194,7 +210,10 @@ def explain(
     if decision.evidence.degraded:
         lines.append(f"did not answer: {', '.join(decision.evidence.degraded)}.")
     rules = None if policy is None else policy.rules(event.scope)
-    lines += _missing(decision.evidence.neighbours, rules)
+    if rules is not None:
+        lines += _missing(decision.evidence.neighbours, rules)
+    if rules is not None and decision.evidence.reason is Reason.CONTRADICTS_KNOWN:
+        lines += _not_replaced(decision.evidence.neighbours, rules)
     return [*lines, "", *_policy(decision.policy_id, rules)]
 
 
@@ -232,10 +251,8 @@ def _compared(
     return lines
 
 
-def _missing(neighbours: tuple[Compared, ...], rules: Rules | None) -> list[str]:
+def _missing(neighbours: tuple[Compared, ...], rules: Rules) -> list[str]:
     """Return how far the likeliest pair kept apart was from `one_memory_min`, if it was close."""
-    if rules is None:
-        return []
     told = (
         of_one_memory(near.probabilities)
         for near in neighbours
@@ -246,6 +263,26 @@ def _missing(neighbours: tuple[Compared, ...], rules: Rules | None) -> list[str]
         return []
     least = rules.judges.one_memory_min
     return [f"kept apart: {nearest:.1%} sure of one memory, judges.one_memory_min is {least:.0%}."]
+
+
+def _not_replaced(neighbours: tuple[Compared, ...], rules: Rules) -> list[str]:
+    """Return why the event replaces none of the memories that it contradicts, a line for each."""
+    if rules.with_verdict.contradicts == "keep-both":
+        return ["not replaced: with_verdict.contradicts is keep-both."]
+    contradicted = (near for near in neighbours if near.verdict is Verdict.CONTRADICTS)
+    return [f"not replaced: {near.memory_id}, {_too_unsure(near, rules)}." for near in contradicted]
+
+
+def _too_unsure(near: Compared, rules: Rules) -> str:
+    """Return what kept a contradicted memory from being replaced."""
+    for finding in near.findings:
+        if may_be_of_two([finding]):
+            return f"another {finding.what} may name another thing"
+    least = rules.judges.supersede_min
+    sure = None if near.probabilities is None else near.probabilities.get(Verdict.CONTRADICTS, 0.0)
+    if sure is not None and sure < least:
+        return f"{sure:.1%} sure of a contradiction, judges.supersede_min is {least:.0%}"
+    return "the event's time is unlikely, so neither is the newer"
 
 
 def opinions(near: Compared) -> list[str]:

@@ -100,7 +100,7 @@ def test_an_answer_is_decided_and_applied_at_once(memsieve: Memsieve) -> None:
     assert result.code == 0
     assert result.out == (
         f"answered  {identity}  same\n"
-        f"replace: memory {older} replaces {newer}, because a reviewer answered\n"
+        f"replace: memory {older} replaces {newer}, because cleo answered that both say the same\n"
     )
     assert live(memsieve) == {BEES, GOATS, SHEEP}
     assert len(listed(memsieve)) == 1

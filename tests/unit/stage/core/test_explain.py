@@ -1,6 +1,8 @@
+from typing import Literal
+
 import pytest
 
-from schemas.base import MemoryId, PolicyId, Position
+from schemas.base import EventId, MemoryId, PolicyId, Position
 from schemas.decisions import (
     Band,
     Compared,
@@ -17,6 +19,7 @@ from schemas.decisions import (
     Replace,
     Verdict,
 )
+from schemas.events import Answer, Seen
 from schemas.memories import Target
 from streams.model.embedding import pack
 from streams.model.identity import decision_id
@@ -225,9 +228,40 @@ def test_an_unknown_policy_is_named() -> None:
 
 
 def test_every_reason_has_a_clause_of_its_own() -> None:
-    clauses = {why(insert(because(reason))) for reason in Reason}
-    assert len(clauses) == len(Reason)
+    answers = {Reason.ANSWERED, Reason.ANSWERED_TOO_LATE}
+    clauses = {why(insert(because(reason))) for reason in Reason if reason not in answers}
+    assert len(clauses) == len(Reason) - len(answers)
     assert all(clause[0].islower() and clause[-1].isalpha() for clause in clauses)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "told"),
+    [
+        ("same", Reason.ANSWERED, "june answered that both say the same"),
+        ("contradicts", Reason.ANSWERED, "june answered that the newer contradicts the older"),
+        (
+            "distinct",
+            Reason.ANSWERED_TOO_LATE,
+            "june answered that they state different facts, but the memories have changed since",
+        ),
+    ],
+)
+def test_who_answered_what_is_told(
+    verdict: Literal["same", "contradicts", "distinct"], reason: Reason, told: str
+) -> None:
+    newer, older = (Seen(memory_id=one.id, content_key=one.content_key) for one in (CAKE, TEA))
+    answer = Answer(
+        event_id=EventId("a1"),
+        scope=SAID.scope,
+        review_id="r1",
+        newer=newer,
+        older=older,
+        verdict=verdict,
+        author="june",
+        occurred_at=SAID.occurred_at,
+    )
+    ignored = IGNORE.model_copy(update={"event": answer, "evidence": Evidence(reason=reason)})
+    assert why(ignored) == told
 
 
 @pytest.mark.parametrize("band", Band)
@@ -344,3 +378,43 @@ def test_what_was_missing_is_told_where_a_judge_was_nearly_sure(
     rules = policy(judges={"one_memory_min": 0.9})
     lines = explain(seen_again(Reason.UNSURE, near), VERSIONS, rules)
     assert [line for line in lines if line.startswith("kept apart")] == told
+
+
+BUS = Finding(
+    guard="numbers", outcome="differs", what="number", event_says="46", memory_says="47"
+)
+
+
+@pytest.mark.parametrize(
+    ("near", "setting", "told"),
+    [
+        (
+            judged(Verdict.CONTRADICTS, contradicts=0.891),
+            {"judges": {"supersede_min": 0.94}},
+            f"not replaced: {TEA.id}, 89.1% sure of a contradiction, judges.supersede_min is 94%.",
+        ),
+        (
+            judged(Verdict.CONTRADICTS, contradicts=0.99).model_copy(update={"findings": (BUS,)}),
+            {"judges": {"supersede_min": 0.94}},
+            f"not replaced: {TEA.id}, another number may name another thing.",
+        ),
+        (
+            judged(Verdict.CONTRADICTS, contradicts=0.99),
+            {"judges": {"supersede_min": 0.94}},
+            f"not replaced: {TEA.id}, the event's time is unlikely, so neither is the newer.",
+        ),
+        (
+            judged(Verdict.CONTRADICTS, contradicts=0.99),
+            {"with_verdict": {"contradicts": "keep-both"}},
+            "not replaced: with_verdict.contradicts is keep-both.",
+        ),
+    ],
+)
+def test_why_a_contradicted_memory_stays_is_told(
+    near: Compared, setting: dict[str, dict[str, object]], told: str
+) -> None:
+    rules = policy(**{"with_verdict": {"contradicts": "supersede"}, **setting})
+    made_of = made(Evidence(reason=Reason.CONTRADICTS_KNOWN, neighbours=(near,)))
+    kept = Insert.model_validate(made_of | {"memory": CAKE, "embedding": EMBEDDING})
+    lines = explain(kept, VERSIONS, rules)
+    assert [line for line in lines if line.startswith("not replaced")] == [told]
