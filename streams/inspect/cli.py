@@ -28,6 +28,9 @@ from streams.store.cli.replies import decision_json
 Item = TypeVar("Item")
 
 _TEXT_WIDTH = 100
+_WHOLE_WIDTH = 1_000
+"""The maximum width of a memory's text in a list; `memory history` shows a longer one whole."""
+
 _ID_WIDTH = 8
 """Characters of an id that surely suffice to explain it."""
 
@@ -253,9 +256,9 @@ def _show_memory(memory: KeptMemory, above: Memory | None) -> None:
         times += ", tentative"
     if memory.unchecked is not None:
         times += f", unchecked ({memory.unchecked})"
-    say(f"  {quoted(memory.text)}")
+    say(f"  {quoted(memory.text, _WHOLE_WIDTH)}")
     for variant in memory.variants:
-        say(f"    also {quoted(variant.text)}", style="dim")
+        say(f"    also {quoted(variant.text, _WHOLE_WIDTH)}", style="dim")
     say(f"    {memory.id}  {times}, last {memory.last_seen_at:%Y-%m-%d}{retired}", style="dim")
     for conflict in memory.conflicts:
         show_conflict(conflict, "    ")

@@ -291,7 +291,12 @@ def _read(source: FileSource) -> str:
 def _untimed(guess: Guess) -> str:
     if guess.no_time is None:
         return ""
-    return f"{guess.no_time} holds no readable times, so rows are dated now"
+    if not guess.timed:
+        return f"{guess.no_time} holds no readable times, so rows are dated now"
+    return (
+        f"{guess.no_time} holds a time in only {guess.timed:.0%} of the rows, so all are dated now; "
+        f"with --time-field {shlex.quote(guess.no_time)} the others become dead letters"
+    )
 
 
 def _layout(name: str | None) -> Layout | None:

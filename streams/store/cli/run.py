@@ -94,6 +94,12 @@ def run(
         _close(tally, seconds, settings)
     if tally.rows and tally.dead_letters == tally.rows:
         raise UsageError(f"no row could be used: see {_letters(settings)}")
+    if tally.dead_letters > tally.rows / 2:
+        note(
+            f"most rows were rejected, {tally.dead_letters:,} of {tally.rows:,}: "
+            f"see {_letters(settings)}",
+            style="yellow",
+        )
 
 
 def summary(tally: Tally, seconds: float) -> dict[str, object]:

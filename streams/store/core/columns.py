@@ -49,7 +49,7 @@ _PROSE_WORDS_MIN = 4
 _PROSE_SHARE_MIN = 0.6
 _FILLED_MIN = 0.5
 _NAMED_MIN = 0.9
-"""The minimum share of rows with a value: rows without a scope become dead letters."""
+"""The minimum share of rows with a scope or a time: those without become dead letters."""
 
 _LABEL_LENGTH_MAX = 40
 _ISO_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -78,8 +78,8 @@ class Named:
 class Guess:
     """The columns that hold an event's parts; None if no column certainly does.
 
-    `perhaps_scope` lists candidates for the scope if none is certain; `no_time` is a column named
-    like a time that holds something else.
+    `perhaps_scope` lists candidates for the scope if none is certain. `no_time` is a column named
+    like a time of which too few rows hold one, and `timed` their share.
     """
 
     text: str | None = None
@@ -88,6 +88,7 @@ class Guess:
     time: str | None = None
     perhaps_scope: tuple[str, ...] = ()
     no_time: str | None = None
+    timed: float = 0.0
 
 
 def columns_in(rows: Iterable[Row]) -> list[str]:
@@ -121,13 +122,15 @@ def guessed(rows: Sequence[Row], named: Named) -> Guess:
     identity = open_.take(named.id, "event_id", _id)
     text = open_.take(named.text, "text", _text)
     scope = open_.take(named.scope, "scope", _scope)
+    no_time = None if time or named.time else _first(open_.columns, _TIMES, lambda _: True)
     return Guess(
         text=text,
         scope=scope,
         id=identity,
         time=time,
         perhaps_scope=() if scope or named.scope else open_.labels(),
-        no_time=None if time or named.time else _first(open_.columns, _TIMES, lambda _: True),
+        no_time=no_time,
+        timed=next((one.share(_is_time) for one in open_.columns if one.name == no_time), 0.0),
     )
 
 
@@ -225,9 +228,9 @@ def _id(columns: list[_Column]) -> str | None:
 
 
 def _time(columns: list[_Column]) -> str | None:
-    """Return a column named like a time, or else the only one of dates; all values must parse."""
+    """Return a column named like a time, or else the only one in which each row has a date."""
     dated = [one for one in columns if one.share(_is_iso) == 1 and one.share(_is_time) == 1]
-    return _first(columns, _TIMES, lambda one: one.share(_is_time) == 1) or _only(dated)
+    return _first(columns, _TIMES, lambda one: one.share(_is_time) >= _NAMED_MIN) or _only(dated)
 
 
 def _first(

@@ -342,9 +342,35 @@ def _json_rows(lines: Iterator[bytes]) -> Iterator[Line]:
 
 
 def _document_rows(chunks: Iterator[bytes]) -> Iterator[Line]:
-    """Yield one row per object, numbered by its position in the array or among the objects."""
-    for number, content in enumerate(_entries(chunks), start=1):
-        yield Line(number, content, _json_row(content))
+    """Yield one row per object, numbered by its position in the array or among the objects.
+
+    An array that is cut off behind an object ends with a row that says so.
+    """
+    number, row, outer = 0, None, _Outer()
+    for number, content in enumerate(_entries(outer.seen(chunks)), start=1):
+        row = _json_row(content)
+        yield Line(number, content, row)
+    if outer.is_open and not isinstance(row, Poison):
+        yield Line(number + 1, b"[", Poison("the array is not closed: is the file complete?"))
+
+
+class _Outer:
+    """The first and the last byte of a document, blanks aside."""
+
+    def __init__(self) -> None:
+        self._first = self._last = b""
+
+    def seen(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """Pass the chunks on."""
+        for chunk in chunks:
+            if written := chunk.strip():
+                self._first = self._first or written[:1]
+                self._last = written[-1:]
+            yield chunk
+
+    @property
+    def is_open(self) -> bool:
+        return self._first == b"[" and self._last != b"]"
 
 
 _TOKEN = re.compile(rb'\\.|["{}]', re.DOTALL)

@@ -232,3 +232,16 @@ def test_a_scope_that_is_not_there_is_told_with_those_that_are(
     for command in (["memory", "list"], ["decisions"], ["reviews", "list"], ["consolidate"]):
         refused = memsieve(*command, "--scope", "acme/*")
         assert (refused.code, "holds the wildcard *; name a scope" in refused.err) == (2, True)
+
+
+def test_a_list_shows_the_beginning_of_a_long_text_and_its_history_the_whole(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    text = " ".join(f"Room {number} is locked." for number in range(200))
+    write_events(tmp_path / "rooms.jsonl", text)
+    assert memsieve("run", "rooms.jsonl").code == 0
+    [kept] = memsieve("memory", "list", "--json").json()
+    shown = memsieve("memory", "list").out
+    assert f'  "{text[:999]}…"\n' in shown
+    assert kept["text"] == text
+    assert f'"{text}"' in memsieve("memory", "history", kept["id"]).out

@@ -391,6 +391,13 @@ def test_a_column_called_like_a_time_that_is_none_is_told(
     (tmp_path / "notes.jsonl").write_text(lines(rows), encoding="utf-8")
     result = memsieve("run", "notes.jsonl", "--store", "store")
     assert "; when holds no readable times, so rows are dated now\n" in result.err
+    rows[0]["when"] = "2026-03-14"
+    (tmp_path / "mixed.jsonl").write_text(lines(rows), encoding="utf-8")
+    result = memsieve("run", "mixed.jsonl", "--store", "store")
+    assert (
+        f"; when holds a time in only {1 / len(rows):.0%} of the rows, so all are dated now; "
+        "with --time-field when the others become dead letters\n"
+    ) in result.err
 
 
 def test_the_list_of_dead_letters_is_named_with_the_store_that_has_them(
@@ -401,3 +408,25 @@ def test_the_list_of_dead_letters_is_named_with_the_store_that_has_them(
     assert "rejected: memsieve dead-letters list --store 'my desk'" in told.out
     assert told.err.endswith("see memsieve dead-letters list --store 'my desk'\n")
     assert "rejected: memsieve dead-letters list\n" in memsieve("run", "rows.jsonl").out
+
+
+def test_a_run_that_rejects_most_rows_says_so(memsieve: Memsieve, tmp_path: Path) -> None:
+    good, bad = '{"text": "Tea is ready.", "scope": "a/b"}\n', '{"text": "", "scope": "a/b"}\n'
+    (tmp_path / "rows.jsonl").write_text(good + bad * 2)
+    told = memsieve("run", "rows.jsonl")
+    assert told.code == 0
+    assert told.err.endswith(
+        "most rows were rejected, 2 of 3: see memsieve dead-letters list\n"
+    )
+    (tmp_path / "more.jsonl").write_text(good + good + bad)
+    assert "most rows were rejected" not in memsieve("run", "more.jsonl", "--store", "other").err
+
+
+@pytest.mark.parametrize("rest", ["", ",\n", ', {"text": "Cut o'])
+def test_an_array_that_is_cut_off_is_told(memsieve: Memsieve, tmp_path: Path, rest: str) -> None:
+    whole = json.dumps([{"text": "Tea is ready.", "scope": "a/b"}])
+    (tmp_path / "rows.json").write_text(whole.removesuffix("]") + rest)
+    assert memsieve("run", "rows.json").code == 0
+    [letter] = memsieve("dead-letters", "list", "--json").json()
+    told = "not JSON" if "text" in rest else "the array is not closed: is the file complete?"
+    assert told in json.dumps(letter)

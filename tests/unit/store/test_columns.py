@@ -134,18 +134,26 @@ def test_a_time_is_found_by_its_name_or_as_the_only_column_of_dates(
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("values", "readable"),
     [
-        ["03/04/2026", "2026-03-01", "2026-03-02"],
-        ["2026-03-01", "", "2026-03-02"],
-        ["noon", "noon", "night"],
-        [1, 2, 3],
-        ["1", "2", "3"],
+        (["03/04/2026", "2026-03-01", "2026-03-02"], 2),
+        (["2026-03-01", "", ""], 1),
+        (["noon", "noon", "night"], 0),
+        ([1, 2, 3], 0),
+        (["1", "2", "3"], 0),
     ],
 )
-def test_a_time_that_not_every_row_has_is_told_and_not_taken(values: list[Any]) -> None:
+def test_a_time_that_too_few_rows_have_is_told_and_not_taken(
+    values: list[Any], readable: int
+) -> None:
     found = guessed(rows(date=values), NOBODY)
     assert (found.time, found.no_time) == (None, "date")
+    assert found.timed == pytest.approx(readable / 3)
+
+
+def test_a_time_is_taken_where_one_row_in_ten_lacks_it() -> None:
+    table = [{"note": "A note of some words.", "date": f"2026-03-0{day}"} for day in range(1, 10)]
+    assert guessed([*table, {"note": "Another of some words.", "date": "soon"}], NOBODY).time == "date"
 
 
 def test_two_columns_of_dates_with_other_names_are_no_time() -> None:
