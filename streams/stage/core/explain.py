@@ -119,6 +119,7 @@ _ANSWER: Mapping[str, str] = {
     "distinct": "they state different facts",
 }
 
+
 def _sure(decision: OnEvent) -> str:
     """Return how sure a judge was of the joined memory; empty if it gave no probability."""
     if decision.evidence.reason not in _BY_JUDGES:

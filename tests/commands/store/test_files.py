@@ -415,9 +415,7 @@ def test_a_run_that_rejects_most_rows_says_so(memsieve: Memsieve, tmp_path: Path
     (tmp_path / "rows.jsonl").write_text(good + bad * 2)
     told = memsieve("run", "rows.jsonl")
     assert told.code == 0
-    assert told.err.endswith(
-        "most rows were rejected, 2 of 3: see memsieve dead-letters list\n"
-    )
+    assert told.err.endswith("most rows were rejected, 2 of 3: see memsieve dead-letters list\n")
     (tmp_path / "more.jsonl").write_text(good + good + bad)
     assert "most rows were rejected" not in memsieve("run", "more.jsonl", "--store", "other").err
 

@@ -153,7 +153,9 @@ def test_a_time_that_too_few_rows_have_is_told_and_not_taken(
 
 def test_a_time_is_taken_where_one_row_in_ten_lacks_it() -> None:
     table = [{"note": "A note of some words.", "date": f"2026-03-0{day}"} for day in range(1, 10)]
-    assert guessed([*table, {"note": "Another of some words.", "date": "soon"}], NOBODY).time == "date"
+    assert (
+        guessed([*table, {"note": "Another of some words.", "date": "soon"}], NOBODY).time == "date"
+    )
 
 
 def test_two_columns_of_dates_with_other_names_are_no_time() -> None:

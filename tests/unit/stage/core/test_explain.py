@@ -380,9 +380,7 @@ def test_what_was_missing_is_told_where_a_judge_was_nearly_sure(
     assert [line for line in lines if line.startswith("kept apart")] == told
 
 
-BUS = Finding(
-    guard="numbers", outcome="differs", what="number", event_says="46", memory_says="47"
-)
+BUS = Finding(guard="numbers", outcome="differs", what="number", event_says="46", memory_says="47")
 
 
 @pytest.mark.parametrize(
