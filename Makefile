@@ -14,7 +14,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((3 * (os.cpu_count() or 1) + 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-game up down verify-compose test check lint types arch unit suite sim chaos fmt golden schemas client docs pictures bench quality lock clean
+.PHONY: help setup demo demo-game up down verify-compose test check lint types arch unit suite sim chaos fmt golden schemas client docs site pictures bench quality lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -117,6 +117,10 @@ client: $(READY) ## Regenerate the clients of the HTTP API
 docs: $(READY) ## Regenerate the reference pages and the map of the code
 	@$(BIN)/python -m tests.support.reference docs/reference
 	@$(BIN)/python -m tests.support.architecture
+
+site: $(READY) ## Build the documentation as a site, in build/site
+	@$(BIN)/python -m tests.support.site build/site
+	@echo "open build/site/html/index.html"
 
 pictures: $(READY) ## Redraw the pictures of docs/web.md (needs Chromium)
 	@$(BIN)/python -m tests.support.pictures docs/pictures
