@@ -93,6 +93,11 @@ class Connection:
         run = f".{self.run}" if self.run and name not in _SHARED else ""
         return f"{self.prefix}{name}{run}"
 
+    @property
+    def servers(self) -> list[str]:
+        """The brokers to ask first, one HOST:PORT each."""
+        return [server.strip() for server in self.bootstrap.split(",")]
+
     def place(self, topic: str, partition: int) -> TopicPartition:
         return TopicPartition(self.named(topic), partition)
 
@@ -122,7 +127,7 @@ class Connection:
     def options(self) -> dict[str, Any]:
         """Return the options of every client of the cluster."""
         return {
-            "bootstrap_servers": self.bootstrap,
+            "bootstrap_servers": self.servers,
             "client_id": "memsieve",
             "request_timeout_ms": round(self.request_seconds * 1_000),
             **parse_security(self.security()),
@@ -184,8 +189,8 @@ class Connection:
         """Find the reason: the client reports the same for a closed port and a wrong password."""
         options = self.options()
         del options["bootstrap_servers"], options["request_timeout_ms"]
-        for server in self.bootstrap.split(","):
-            host, _, port = server.strip().rpartition(":")
+        for server in self.servers:
+            host, _, port = server.rpartition(":")
             try:
                 async with asyncio.timeout(_PROBE_SECONDS):
                     connection = await create_conn(host, int(port), **options)

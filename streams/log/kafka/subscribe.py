@@ -65,7 +65,7 @@ class Membership:
         # Joining a group takes until the slowest member has released its partitions or is expired.
         patience = max(self._session, self._rebalance) + margin * 1_000
         self._broker = KafkaBroker(
-            connection.bootstrap,
+            connection.servers,
             client_id="memsieve",
             request_timeout_ms=max(patience, round(connection.request_seconds * 1_000)),
             security=connection.security(),

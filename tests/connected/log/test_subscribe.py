@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from streams.log.kafka.connection import Connection
 from streams.log.kafka.log import KafkaLog
 from streams.log.kafka.subscribe import Membership, Subscription
 from streams.model.ports import Committed, Outgoing, Record, Unreachable
+from tests.support.kafka import free_port
 from tests.support.kafka_topics import make_topics
 
 TOPIC, OTHER, GROUP = "events", "other", "group"
@@ -167,6 +168,14 @@ class TestRecords:
         assert (before.value, after.value) == (b"before", b"after")
         headers = tuple(hostile.get("headers", ()))
         assert found == Record(TOPIC, 1, 1, hostile.get("key"), hostile["value"], headers)
+
+    async def test_one_of_the_named_brokers_is_enough(self, cluster: Cluster) -> None:
+        servers = f"127.0.0.1:{free_port()}, {cluster.connection.bootstrap}"
+        named = replace(cluster, connection=replace(cluster.connection, bootstrap=servers))
+        await named.publish(0, {"value": b"{}"})
+        taking = Taking()
+        async with named.member(taking):
+            await taking.until(lambda: len(taking.records) == 1)
 
     async def test_nobody_is_answered_though_they_ask_for_it(self, cluster: Cluster) -> None:
         """Whoever may publish could else have our process write into any topic."""
