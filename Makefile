@@ -99,7 +99,7 @@ sim: $(READY) ## Simulate crashes, takeovers and lost answers for three minutes,
 	@$(BIN)/python -m tests.simulation --seconds 90
 	@$(BIN)/python -m tests.simulation --seconds 90 --harder
 
-chaos: $(READY) ## Kill, stall and restart real processes for four minutes; CHAOS="--minutes 30"
+chaos: $(READY) ## Kill, stall and restart services and three brokers for four minutes; CHAOS="--minutes 30"
 	@$(BIN)/python -m tests.chaos $(CHAOS)
 
 fmt: $(READY) ## Format, and fix what can be fixed

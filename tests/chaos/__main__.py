@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.chaos.run import Options, Report, Run, Servers
 from tests.standin.process import StandIn
-from tests.support.kafka import NativeKafka
+from tests.support.kafka import NativeCluster, NativeKafka
 from tests.support.qdrant import NAMED_SERVER
 
 _TIMES = {"log.message.timestamp.type": "LogAppendTime"}
@@ -29,23 +29,28 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--deduplicators", type=int, default=defaults.deduplicators)
     parser.add_argument("--writers", type=int, default=defaults.writers)
     parser.add_argument("--partitions", type=int, default=defaults.partitions)
+    parser.add_argument("--brokers", type=int, default=3, help="one, or at least three")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
     parser.add_argument("--keep", action="store_true", help="keep the directory in any case")
     return parser.parse_args()
 
 
-def _servers(directory: Path, stack: ExitStack) -> Servers:
+def _servers(directory: Path, brokers: int, stack: ExitStack) -> Servers:
     """Start what the environment does not name; only that is hurt."""
     kafka = os.environ.get("KAFKA_BOOTSTRAP")  # noqa: TID251 - a switch of the tests
-    broker = index = None
-    if kafka is None:
-        broker = stack.enter_context(NativeKafka(directory / "kafka", _TIMES))
+    hurt: list[NativeKafka] = []
+    index = None
+    if kafka is None and brokers == 1:
+        hurt = [stack.enter_context(NativeKafka(directory / "kafka", _TIMES))]
+    elif kafka is None:
+        cluster = NativeCluster(directory / "kafka", _TIMES, brokers=brokers)
+        hurt = stack.enter_context(cluster).brokers
     if NAMED_SERVER is None:
         index = stack.enter_context(StandIn(directory / "qdrant"))
     return Servers(
-        kafka=kafka or (broker.bootstrap if broker else ""),
+        kafka=kafka or ",".join(one.bootstrap for one in hurt),
         qdrant=NAMED_SERVER or (index.url if index else ""),
-        broker=broker,
+        brokers=hurt,
         index=index,
     )
 
@@ -55,15 +60,16 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _again(options: Options) -> str:
+def _again(options: Options, brokers: int) -> str:
     names = ("seed", "events", "seconds", "deduplicators", "writers", "partitions")
     given = (f"--{name} {getattr(options, name)}" for name in names)
-    return f"python -m tests.chaos {' '.join(given)}"
+    return f"python -m tests.chaos {' '.join(given)} --brokers {brokers}"
 
 
-def _run(options: Options, directory: Path) -> Report:
+def _run(options: Options, brokers: int, directory: Path) -> Report:
     with ExitStack() as stack:
-        return asyncio.run(Run(options, _servers(directory, stack), directory, _say).run())
+        servers = _servers(directory, brokers, stack)
+        return asyncio.run(Run(options, servers, directory, _say).run())
 
 
 def main() -> int:
@@ -80,11 +86,11 @@ def main() -> int:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # a lost broker is no news here
     directory = Path(tempfile.mkdtemp(prefix="memsieve-chaos-"))
     _say(f"seed {options.seed}, in {directory}")
-    report = _run(options, directory)
+    report = _run(options, given.brokers, directory)
     for line in report.lines():
         _say(line)
     if report.differences or given.keep:
-        _say(f"kept: {directory}; again: {_again(options)}")
+        _say(f"kept: {directory}; again: {_again(options, given.brokers)}")
     else:
         shutil.rmtree(directory)
     return 1 if report.differences else 0

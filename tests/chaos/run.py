@@ -51,7 +51,7 @@ class Servers:
 
     kafka: str
     qdrant: str
-    broker: NativeKafka | None = None
+    brokers: Sequence[NativeKafka] = ()
     index: StandIn | None = None
 
 
@@ -155,7 +155,7 @@ class Run:
             self._fleet,
             Random(f"trouble {options.seed}"),  # noqa: S311
             self._say,
-            broker=servers.broker,
+            brokers=servers.brokers,
             index=servers.index,
             burst=self._burst,
         )

@@ -49,18 +49,18 @@ class Trouble:
         rng: Random,
         say: Say,
         *,
-        broker: NativeKafka | None,
+        brokers: Sequence[NativeKafka],
         index: StandIn | None,
         burst: Callable[[], Awaitable[None]],
     ) -> None:
-        """Prepare it; a server that is None is not ours to hurt.
+        """Prepare it; a server that is not given is not ours to hurt.
 
         `burst` waits for the next events, so that whoever is hit then is hit at work.
         """
         self._fleet = fleet
         self._rng = rng
         self._say = say
-        self._broker = broker
+        self._brokers = brokers
         self._index = index
         self._burst = burst
         self._beside = asyncio.TaskGroup()
@@ -96,8 +96,8 @@ class Trouble:
             partial(self._kill_all, "deduplicator"),
             self._lag,
         ]
-        if self._broker is not None:
-            kinds.append(partial(self._restart, "broker", self._broker.kill, self._broker.start))
+        if self._brokers:
+            kinds.append(self._restart_broker)
         if self._index is not None:
             kinds.append(partial(self._restart, "index", self._index.kill, self._index.restart))
         return kinds
@@ -169,6 +169,11 @@ class Trouble:
             await asyncio.sleep(_AGAIN_SECONDS)
         self._count(f"leave {role}", working[0])
         await asyncio.to_thread(self._fleet.stop, working[0])
+
+    async def _restart_broker(self) -> bool:
+        """Kill one, and let it come back."""
+        broker = self._rng.choice(self._brokers)
+        return await self._restart("broker", broker.kill, broker.start)
 
     async def _restart(
         self, what: str, kill: Callable[[], None], start: Callable[[], None]

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -45,7 +46,6 @@ _POM = f"""\
 _CLUSTER = "memsieve-test-broker-A"  # what Kafka takes for an id: 16 bytes in URL-safe base64
 _PROPERTIES = {
     "process.roles": "broker,controller",
-    "node.id": "1",
     "inter.broker.listener.name": "PLAINTEXT",
     "controller.listener.names": "CONTROLLER",
     "auto.create.topics.enable": "false",
@@ -109,19 +109,24 @@ class NativeKafka:
         listeners: Mapping[str, int] | None = None,
         users: Sequence[str] = (),
         options: Sequence[str] = (),
+        node: int = 1,
+        quorum: Mapping[int, int] | None = None,
     ) -> None:
         """Prepare it.
 
         `listeners` are further ports to listen on, by the listener's name; `users` those of SCRAM,
-        `MECHANISM=[name=NAME,password=PASSWORD]`; `options` are Java's.
+        `MECHANISM=[name=NAME,password=PASSWORD]`; `options` are Java's. `quorum` are the ports of
+        the controllers by node where it is one of several.
         """
         self._directory = directory
+        self._node = node
+        self._quorum = quorum or {node: free_port()}
         self._in_scram = users
         self._options = options
         self._listeners = dict(listeners or {})
         self._overrides = dict(properties or {})
         self._owner = owner or os.getpid()
-        self._port, self._controller_port = free_port(), free_port()
+        self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -213,10 +218,13 @@ class NativeKafka:
             raise self._failed("could not format its directory")
 
     def _properties(self) -> dict[str, str]:
-        ports = {"PLAINTEXT": self._port, "CONTROLLER": self._controller_port, **self._listeners}
+        controller = self._quorum[self._node]
+        ports = {"PLAINTEXT": self._port, "CONTROLLER": controller, **self._listeners}
+        voters = (f"{node}@{_HOST}:{port}" for node, port in self._quorum.items())
         mine = {
+            "node.id": f"{self._node}",
             "listeners": ",".join(f"{name}://{_HOST}:{port}" for name, port in ports.items()),
-            "controller.quorum.voters": f"1@{_HOST}:{self._controller_port}",
+            "controller.quorum.voters": ",".join(voters),
             "log.dirs": str(self._data),
         }
         return _PROPERTIES | mine | self._overrides
@@ -244,6 +252,41 @@ class NativeKafka:
     def _failed(self, how: str) -> BrokerFailed:
         log = self.log.splitlines()
         return BrokerFailed("\n".join([f"the Kafka broker {how}; its log:", *log[-_LOG_LINES:]]))
+
+
+class NativeCluster:
+    """Several brokers that keep each other's topics, so that one of them may fail."""
+
+    def __init__(
+        self, directory: Path, properties: Mapping[str, str] | None = None, *, brokers: int = 3
+    ) -> None:
+        quorum = {node: free_port() for node in range(1, brokers + 1)}
+        kept = _REPLICATED | dict(properties or {})
+        self.brokers = [
+            NativeKafka(directory / f"broker-{node}", kept, node=node, quorum=quorum)
+            for node in quorum
+        ]
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.bootstrap for broker in self.brokers)
+
+    def __enter__(self) -> Self:
+        """Start all at once: none serves before most of them vote."""
+        with ThreadPoolExecutor(len(self.brokers)) as threads:
+            list(threads.map(NativeKafka.start, self.brokers))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for broker in self.brokers:
+            broker.kill()
+
+
+_REPLICATED = {
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+}
 
 
 def jars() -> Path:

@@ -28,7 +28,7 @@ async def test_no_trouble_changes_what_is_decided_and_kept(
     caplog.set_level(logging.CRITICAL, "aiokafka")  # a lost broker is no news here
     said: list[str] = []
     options = Options(seed=1, events=1_000, seconds=30.0, partitions=3, scopes=20)
-    servers = Servers(own_broker.bootstrap, own_qdrant.url, own_broker, own_qdrant)
+    servers = Servers(own_broker.bootstrap, own_qdrant.url, [own_broker], own_qdrant)
     report = await Run(options, servers, tmp_path, said.append).run()
     assert report.differences == [], "\n".join([*said, *report.lines()])
     assert report.counts.keys() >= TROUBLE
