@@ -1,10 +1,10 @@
 """How an event gives a live memory a new text: by its name, by superseding it, or by an answer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from schemas.decisions import Marker
-from schemas.events import Answer, Event, Remember, Seen
+from schemas.decisions import Decision, Insert, Marker, Reinforce
+from schemas.events import Answer, Remember, Seen
 from schemas.memories import Memory
 from streams.clock.system import SystemClock
 from streams.model.identity import (
@@ -16,30 +16,36 @@ from streams.model.identity import (
     review_id,
 )
 from streams.model.observed import believed
-from streams.model.policy import Policy
 from streams.store.app.failures import UsageError
 from streams.store.app.reading import StoreReader
 
 
 async def renewing(
-    reader: StoreReader,
-    memory: Memory,
-    policy: Policy,
-    author: Callable[[], str],
-    event: Callable[[Mapping[str, object]], Remember],
-) -> list[Event]:
-    """Return the events that let a memory say something else.
+    reader: StoreReader, memory: Memory, event: Callable[[Mapping[str, object]], Remember]
+) -> Remember:
+    """Return the event that lets a memory say something else.
 
-    `event` makes the event from the fields that address the memory: its producer's name, or else its
-    id as superseded. Where the policy lets no event supersede, `author` is asked for, who answers that
-    the new memory stands in place of the old one. Raises UsageError if the memory is pinned.
+    `event` makes it from the fields that address the memory: its producer's name, or else its id as
+    superseded. What is decided on it, `settling` completes. Raises UsageError if the memory is pinned.
     """
-    if (name := await _name(reader, unpinned(memory))) is not None:
-        return [event({"memory_id": name})]
-    said = event({"supersedes": [memory.id], "memory_id": None})
-    if policy.rules(memory.scope).supersede.named_max:
-        return [said]
-    return [said, stands(said, memory, author())]
+    name = await _name(reader, unpinned(memory))
+    return event({"memory_id": name} if name else {"supersedes": [memory.id], "memory_id": None})
+
+
+def settling(
+    said: Remember, memory: Memory, decided: Sequence[Decision], author: Callable[[], str]
+) -> list[Answer]:
+    """Return the answer that retires a memory for what an update made; none if that retired it.
+
+    The policy may let no event supersede, and another memory may have had the words already.
+    """
+    match decided:
+        case [Insert()]:
+            return [stands(said, memory, author())]
+        case [Reinforce(memory=known)] if known.id != memory.id:
+            return [stands(said, memory, author(), known)]
+        case _:
+            return []
 
 
 def unpinned(memory: Memory) -> Memory:

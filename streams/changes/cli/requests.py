@@ -11,12 +11,11 @@ from pydantic import ValidationError
 from schemas.decisions import Decision, Marker
 from schemas.events import MEMBERS_MAX, Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
-from streams.changes.app.updating import renewing, told_after
+from streams.changes.app.updating import renewing, settling, told_after
 from streams.changes.core.history import standing
 from streams.model.identity import request_id
 from streams.stage.core.decide import target_of
 from streams.stage.core.explain import outcome, why
-from streams.store.app import policies
 from streams.store.app.client import (
     Response,
     decisions_of,
@@ -54,7 +53,8 @@ def update(
     """Give a memory a new text. It is not compared; the old one stays in the history."""
     source = asking.source()
     who = author_of(source.settings, asking.author)
-    ask(source, asyncio.run(_renewing(source, identity, text, who)), asking)
+    updated = _updated(source, identity, text, who, asking.wait)
+    _show(heard(source, updated), asking)
 
 
 def retire(
@@ -117,7 +117,10 @@ def ask(source: LogTarget, events: Sequence[Event], asking: options.Asking) -> N
     Raises UsageError where what the first of them asks for came too late, or was set aside;
     Undecided where no owner has decided in time.
     """
-    responses = heard(source, _submitted(source, events, asking.wait))
+    _show(heard(source, _submitted(source, events, asking.wait)), asking)
+
+
+def _show(responses: Sequence[Response], asking: options.Asking) -> None:
     decided = decisions_of(responses)
     if asking.as_json:
         say_object({"decisions": [*map(decision_json, decided)], **published(responses)})
@@ -150,8 +153,21 @@ def _pin(identity: str, note_: str, asking: options.Asking, *, pinned: bool) -> 
     ask(source, [asked], asking)
 
 
-async def _renewing(source: LogTarget, identity: str, text: str, who: str) -> list[Event]:
-    """Return the events that give a live memory a text."""
+async def _updated(
+    source: LogTarget, identity: str, text: str, who: str, wait: int
+) -> list[Response]:
+    """Have a live memory say a text; return what was decided."""
+    memory, said = await _renewing(source, identity, text, who)
+    async with open_client(source, note, watched(wait, note)) as client:
+        responses = await client.submit([said])
+        answers = settling(said, memory, decisions_of(responses), lambda: who)
+        return [*responses, *(await client.submit(answers) if answers else ())]
+
+
+async def _renewing(
+    source: LogTarget, identity: str, text: str, who: str
+) -> tuple[Memory, Remember]:
+    """Return a live memory, and the event that lets it say a text."""
     async with reading(source) as reader:
         memory = await _live(reader, identity)
         at = told_after(memory)
@@ -166,8 +182,7 @@ async def _renewing(source: LogTarget, identity: str, text: str, who: str) -> li
             return Remember.model_validate({**said, **fields})
 
         try:
-            policy = policies.load(source.settings.policy)
-            return await renewing(reader, memory, policy, lambda: who, event)
+            return memory, await renewing(reader, memory, event)
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
             raise options.UsageError(f"TEXT: {problem['msg']}") from error

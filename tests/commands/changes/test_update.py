@@ -49,3 +49,15 @@ def test_a_pinned_memory_and_a_text_that_says_nothing_are_refused_in_one_line(
     pinned = memsieve("memory", "update", identity, NEW, "--store", "store")
     assert pinned.code == 2
     assert pinned.err == f"memsieve: memory {identity} is pinned; unpin it first\n"
+
+
+def test_a_memory_whose_new_words_another_has_gives_way_to_it(
+    memsieve: Memsieve, tmp_path: Path, identity: str
+) -> None:
+    write_events(tmp_path / "more.jsonl", NEW)
+    memsieve("run", "more.jsonl", "--store", "store")
+    told = memsieve("memory", "update", identity, NEW, "--store", "store", "--author", "june")
+    assert told.code == 0, told.err
+    [live] = memsieve("memory", "list", "--store", "store", "--json").json()
+    assert live["text"] == NEW
+    assert f"memory {live['id']} replaces {identity}, because june answered" in told.out
