@@ -37,7 +37,7 @@ _WHY = {
     Reason.UNSURE: "a memory is similar, but not surely the same fact; both are kept",
     Reason.KEPT_FOR_REVIEW: "a memory is similar, and a reviewer decides what they are to each "
     "other; until then both are kept",
-    Reason.CONTRADICTS_KNOWN: "it contradicts a memory, not surely enough to replace it; both are kept",
+    Reason.CONTRADICTS_KNOWN: "it contradicts a memory, but does not replace it; both are kept",
     Reason.BRAKED: "it would have replaced a memory, but too many were replaced or merged "
     "recently: the brake is on, and both are kept",
     Reason.SWITCHED_OFF: "its scope is not deduplicated",
