@@ -61,7 +61,7 @@ _FALL = 0.2
 _DECAY = 0.01
 _SMOOTHING = 0.03
 _KEEP_EVERY = 100
-_JUDGE_EVERY = 500
+_JUDGE_EVERY = 2_500
 _STRANGERS = 1_500
 _DIARIES = 5
 """How often a round draws from each diary: there are few, and they are most like what agents note."""
