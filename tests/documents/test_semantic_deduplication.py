@@ -116,7 +116,6 @@ async def test_what_motivated_the_document_is_one_memory_where_one_agent_words_i
     await is_one(sightings, policy)
 
 
-@PENDING
 @pytest.mark.covers("S0.2", "S0.47")
 @pytest.mark.parametrize(
     "sightings",
@@ -134,6 +133,7 @@ async def test_what_motivated_the_document_is_one_memory_where_one_agent_words_i
                 "When you climb down, the trap door above is barred.",
             ],
             id="9 of the trap door at location 193",
+            marks=PENDING,
         ),
         pytest.param(
             ["Window is ajar", "The window stands ajar.", "A window here has been left ajar."],

@@ -9,7 +9,7 @@ import pytest
 from schemas.decisions import Insert, Merge, Replace
 from tests.builders import at_cosine, event, later, unit
 from tests.support.deciding import World
-from tests.support.documents import PENDING, is_one
+from tests.support.documents import is_one
 
 CAT, WHISKERS = "Alice has a cat", "Alice has a tabby cat named Whiskers"
 
@@ -43,6 +43,6 @@ async def test_below_90_the_two_are_two() -> None:
 
 
 @pytest.mark.covers("S1.17")
-@pytest.mark.parametrize("policy", [pytest.param("default", marks=PENDING), "thorough"])
+@pytest.mark.parametrize("policy", ["default", "thorough"])
 async def test_the_same_two_by_the_real_model(policy: str) -> None:
     await is_one([CAT, WHISKERS], policy)

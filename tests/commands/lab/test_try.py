@@ -60,8 +60,8 @@ def test_each_preset_is_shown_beside_the_others_and_nothing_is_written(
     assert "read as columns separated by ;" in shown.err
     for name in PRESETS:
         assert sum(line.startswith(name) for line in shown.out.splitlines()) == 1
-    joined = "Ana goes to work by ferry when it is not too windy."
-    joins = f'  "{joined}"  (only default, thorough)\n    with "Ana takes the ferry to work."\n'
+    joined = "Ana works from the harbour office on most days."
+    joins = f'  "{joined}"  (only default, thorough)\n    with "Ana works at the harbour office."\n'
     assert joins in shown.out
     assert shown.out.endswith("nothing was kept; to keep the rows: memsieve run notes.csv\n")
     assert list(tmp_path.iterdir()) == [notes]
@@ -95,7 +95,7 @@ def test_who_is_asked_gets_the_preset_that_agrees_and_labelled_pairs(
     memsieve: Memsieve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     questions = memsieve("try", "notes.csv", "--json").json()["questions"]
-    typed(monkeypatch, "what?", *[" "], *["d"] * (len(questions) - 1))
+    typed(monkeypatch, "what?", *["d"] * (len(questions) - 1), " ")
     asked = memsieve("try", "notes.csv", "--ask", *SAVED)
     assert asked.code == 0, asked.err
     count = len(questions) - 1
@@ -107,7 +107,7 @@ def test_who_is_asked_gets_the_preset_that_agrees_and_labelled_pairs(
     assert asked.out.endswith("memsieve run notes.csv --policy careful\n")
     saved = lines_of("answers.jsonl")
     assert [(row["a"], row["b"], row["label"]) for row in saved] == [
-        (one["a"], one["b"], "distinct") for one in questions[1:]
+        (one["a"], one["b"], "distinct") for one in questions[:-1]
     ]
     measured = memsieve("policy", "evaluate", "answers.jsonl", "--json").json()
     assert measured["rows"]["measured"] == count
