@@ -331,10 +331,10 @@ class MemoryStore:
             def event(fields: Mapping[str, object]) -> Remember:
                 return self.event({**given, **fields, "scope": memory.scope})
 
-            said, client = await renewing(self._held.reader, memory, event), held.client()
-            responses = await client.submit([said])
+            asked, client = await renewing(self._held.reader, memory, event), held.client()
+            responses = await client.submit([asked])
             author = partial(author_of, self._target.settings, None)
-            answers = settling(said, memory, decisions_of(responses), author)
+            answers = settling(asked, memory, decisions_of(responses), author)
             if answers:
                 responses = await client.submit(answers)
             return (await self._told(responses))[-1]
