@@ -263,7 +263,7 @@ def _missing(neighbours: tuple[Compared, ...], rules: Rules) -> list[str]:
     if nearest < RATHER_ONE:
         return []
     least = rules.judges.one_memory_min
-    return [f"kept apart: {nearest:.1%} sure of one memory, judges.one_memory_min is {least:.0%}."]
+    return [f"kept apart: {nearest:.1%} sure of one memory, judges.one_memory_min is {least:.1%}."]
 
 
 def _not_replaced(neighbours: tuple[Compared, ...], rules: Rules) -> list[str]:
@@ -282,7 +282,7 @@ def _too_unsure(near: Compared, rules: Rules) -> str:
     least = rules.judges.supersede_min
     sure = None if near.probabilities is None else near.probabilities.get(Verdict.CONTRADICTS, 0.0)
     if sure is not None and sure < least:
-        return f"{sure:.1%} sure of a contradiction, judges.supersede_min is {least:.0%}"
+        return f"{sure:.1%} sure of a contradiction, judges.supersede_min is {least:.1%}"
     return "the event's time is unlikely, so neither is the newer"
 
 

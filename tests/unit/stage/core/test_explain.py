@@ -365,7 +365,7 @@ def test_the_reason_tells_in_one_line_how_sure_the_judge_was(
     [
         (
             judged(Verdict.UNSURE, same=0.6, overlaps=0.212),
-            ["kept apart: 81.2% sure of one memory, judges.one_memory_min is 90%."],
+            ["kept apart: 81.2% sure of one memory, judges.one_memory_min is 90.0%."],
         ),
         (judged(Verdict.DISTINCT, same=0.2), []),
         (judged(Verdict.SAME, same=0.95), []),
@@ -389,7 +389,7 @@ BUS = Finding(guard="numbers", outcome="differs", what="number", event_says="46"
         (
             judged(Verdict.CONTRADICTS, contradicts=0.891),
             {"judges": {"supersede_min": 0.94}},
-            f"not replaced: {TEA.id}, 89.1% sure of a contradiction, judges.supersede_min is 94%.",
+            f"not replaced: {TEA.id}, 89.1% sure of a contradiction, judges.supersede_min is 94.0%.",
         ),
         (
             judged(Verdict.CONTRADICTS, contradicts=0.99).model_copy(update={"findings": (BUS,)}),
