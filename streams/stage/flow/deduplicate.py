@@ -484,7 +484,9 @@ class Deduplicator:
                 candidates = with_whole(candidates, whole)
                 near = ranked(event, vector, candidates, case.rules)
                 if not all(n.stored.is_whole for n in near if n.stored):
-                    raise Transient("the index was replaced while it was queried: it is asked again")
+                    raise Transient(
+                        "the index was replaced while it was queried: it is asked again"
+                    )
             least = near[-1].similarity if len(near) == wanted else floor
             if len(hits) < limit or _similarity(vector, hits[-1]) + NEAR_TIE < least:
                 return near
