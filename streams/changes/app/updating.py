@@ -16,6 +16,7 @@ from streams.model.identity import (
     review_id,
 )
 from streams.model.observed import believed
+from streams.store.app.client import Client, Response, decisions_of
 from streams.store.app.failures import UsageError
 from streams.store.app.reading import StoreReader
 
@@ -26,19 +27,28 @@ async def renewing(
     """Return the event that lets a memory say something else.
 
     `event` makes it from the fields that address the memory: its producer's name, or else its id as
-    superseded. What is decided on it, `settling` completes. Raises UsageError if the memory is pinned.
+    superseded. `renewed` has it decided on. Raises UsageError if the memory is pinned.
     """
     name = await _name(reader, unpinned(memory))
     return event({"memory_id": name} if name else {"supersedes": [memory.id], "memory_id": None})
 
 
-def settling(
+async def renewed(
+    client: Client, said: Remember, memory: Memory, author: Callable[[], str]
+) -> list[Response]:
+    """Have the event of an update decided on, and the memory retired for what it made.
+
+    That takes an answer where the policy lets no event supersede, and where another memory has the
+    words already. `author` names who gives it.
+    """
+    responses = await client.submit([said])
+    answers = _settling(said, memory, decisions_of(responses), author)
+    return [*responses, *(await client.submit(answers) if answers else ())]
+
+
+def _settling(
     said: Remember, memory: Memory, decided: Sequence[Decision], author: Callable[[], str]
 ) -> list[Answer]:
-    """Return the answer that retires a memory for what an update made; none if that retired it.
-
-    The policy may let no event supersede, and another memory may have had the words already.
-    """
     match decided:
         case [Insert()]:
             return [stands(said, memory, author())]

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from schemas.decisions import Decision, Marker
 from schemas.events import MEMBERS_MAX, Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
-from streams.changes.app.updating import renewing, settling, told_after
+from streams.changes.app.updating import renewed, renewing, told_after
 from streams.changes.core.history import standing
 from streams.model.identity import request_id
 from streams.stage.core.decide import target_of
@@ -159,9 +159,7 @@ async def _updated(
     """Have a live memory say a text; return what was decided."""
     memory, said = await _renewing(source, identity, text, who)
     async with open_client(source, note, watched(wait, note)) as client:
-        responses = await client.submit([said])
-        answers = settling(said, memory, decisions_of(responses), lambda: who)
-        return [*responses, *(await client.submit(answers) if answers else ())]
+        return await renewed(client, said, memory, lambda: who)
 
 
 async def _renewing(

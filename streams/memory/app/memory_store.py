@@ -15,7 +15,7 @@ from schemas.decisions import Ignore, Reason, Reject
 from schemas.events import Ended, Event, Pin, Rate, Remember, Retire
 from schemas.memories import Memory
 from streams.changes.app.lineages import history, undo
-from streams.changes.app.updating import renewing, settling, told_after, unpinned
+from streams.changes.app.updating import renewed, renewing, told_after, unpinned
 from streams.changes.core.history import standing
 from streams.clock.system import SystemClock
 from streams.dead_letters.app import why_set_aside
@@ -45,7 +45,6 @@ from streams.stage.flow.dead_letters import oversized
 from streams.store.app import wiring
 from streams.store.app.client import (
     Response,
-    decisions_of,
     is_again,
     is_out_of_date,
     may_retry,
@@ -331,12 +330,9 @@ class MemoryStore:
             def event(fields: Mapping[str, object]) -> Remember:
                 return self.event({**given, **fields, "scope": memory.scope})
 
-            asked, client = await renewing(self._held.reader, memory, event), held.client()
-            responses = await client.submit([asked])
+            asked = await renewing(self._held.reader, memory, event)
             author = partial(author_of, self._target.settings, None)
-            answers = settling(asked, memory, decisions_of(responses), author)
-            if answers:
-                responses = await client.submit(answers)
+            responses = await renewed(held.client(), asked, memory, author)
             return (await self._told(responses))[-1]
 
     async def _ask(self, identity: str, asked: Callable[[Memory], Event]) -> Told:
