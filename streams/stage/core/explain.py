@@ -213,8 +213,8 @@ def explain(
     rules = None if policy is None else policy.rules(event.scope)
     if rules is not None:
         lines += _missing(decision.evidence.neighbours, rules)
-    if rules is not None and decision.evidence.reason is Reason.CONTRADICTS_KNOWN:
-        lines += _not_replaced(decision.evidence.neighbours, rules)
+        if decision.evidence.reason is Reason.CONTRADICTS_KNOWN:
+            lines += _not_replaced(decision.evidence.neighbours, rules)
     return [*lines, "", *_policy(decision.policy_id, rules)]
 
 
@@ -271,10 +271,12 @@ def _not_replaced(neighbours: tuple[Compared, ...], rules: Rules) -> list[str]:
     if rules.with_verdict.contradicts == "keep-both":
         return ["not replaced: with_verdict.contradicts is keep-both."]
     contradicted = (near for near in neighbours if near.verdict is Verdict.CONTRADICTS)
-    return [f"not replaced: {near.memory_id}, {_too_unsure(near, rules)}." for near in contradicted]
+    return [
+        f"not replaced: {near.memory_id}, {_kept_because(near, rules)}." for near in contradicted
+    ]
 
 
-def _too_unsure(near: Compared, rules: Rules) -> str:
+def _kept_because(near: Compared, rules: Rules) -> str:
     """Return what kept a contradicted memory from being replaced."""
     for finding in near.findings:
         if may_be_of_two([finding]):
