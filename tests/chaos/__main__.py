@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.chaos.run import Options, Report, Run, Servers
 from tests.standin.process import StandIn
-from tests.support.kafka import NativeCluster, NativeKafka
+from tests.support.kafka import NativeCluster
 from tests.support.qdrant import NAMED_SERVER
 
 _TIMES = {"log.message.timestamp.type": "LogAppendTime"}
@@ -38,19 +38,16 @@ def _arguments() -> argparse.Namespace:
 def _servers(directory: Path, brokers: int, stack: ExitStack) -> Servers:
     """Start what the environment does not name; only that is hurt."""
     kafka = os.environ.get("KAFKA_BOOTSTRAP")  # noqa: TID251 - a switch of the tests
-    hurt: list[NativeKafka] = []
-    index = None
-    if kafka is None and brokers == 1:
-        hurt = [stack.enter_context(NativeKafka(directory / "kafka", _TIMES))]
-    elif kafka is None:
+    cluster = index = None
+    if kafka is None:
         cluster = NativeCluster(directory / "kafka", _TIMES, brokers=brokers)
-        hurt = stack.enter_context(cluster).brokers
+        stack.enter_context(cluster)
     if NAMED_SERVER is None:
         index = stack.enter_context(StandIn(directory / "qdrant"))
     return Servers(
-        kafka=kafka or ",".join(one.bootstrap for one in hurt),
+        kafka=kafka or (cluster.bootstrap if cluster else ""),
         qdrant=NAMED_SERVER or (index.url if index else ""),
-        brokers=hurt,
+        brokers=cluster.brokers if cluster else (),
         index=index,
     )
 

@@ -255,15 +255,20 @@ class NativeKafka:
 
 
 class NativeCluster:
-    """Several brokers that keep each other's topics, so that one of them may fail."""
+    """Brokers that keep each other's topics: of three or more, one may fail."""
 
     def __init__(
-        self, directory: Path, properties: Mapping[str, str] | None = None, *, brokers: int = 3
+        self, directory: Path, properties: Mapping[str, str] | None = None, *, brokers: int
     ) -> None:
         quorum = {node: free_port() for node in range(1, brokers + 1)}
-        kept = _REPLICATED | dict(properties or {})
+        replicated = _REPLICATED if brokers > 1 else {}
         self.brokers = [
-            NativeKafka(directory / f"broker-{node}", kept, node=node, quorum=quorum)
+            NativeKafka(
+                directory / f"broker-{node}",
+                {**replicated, **(properties or {})},
+                node=node,
+                quorum=quorum,
+            )
             for node in quorum
         ]
 
