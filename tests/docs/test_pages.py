@@ -182,31 +182,18 @@ def _commands(page: str) -> Iterator[tuple[str, str]]:
 
 def _run(command: str, directory: Path, variables: Mapping[str, str] | None = None) -> str:
     """Run a command as a reader would, with this environment's `memsieve` on the path."""
+    given = variables or {}
     if ALONE.fullmatch(command):
-        printed = _printed_alone(command, directory, variables or {})
+        _, *arguments = shlex.split(command)
+        environment = {**os.environ, **given}  # noqa: TID251
+        printed = commands.printed(*arguments, environment=environment, directory=directory)
     else:
-        printed, _ = _start(command, directory, variables or {}).communicate()
+        printed, _ = _start(command, directory, given).communicate()
     return ON_THE_WAY.sub("", printed.strip())
 
 
 ALONE = re.compile(r"memsieve [^|&;<>$*?`\\]+")
 """A command that needs no shell: its process can be forked from one that has imported memsieve."""
-
-
-def _printed_alone(command: str, directory: Path, variables: Mapping[str, str]) -> str:
-    _, *arguments = shlex.split(command)
-    printed = directory / "printed"
-    process = commands.start(
-        *arguments,
-        environment={**os.environ, **variables},  # noqa: TID251
-        directory=directory,
-        out=printed,
-        err=printed,
-    )
-    process.join()
-    said = printed.read_text("utf-8")
-    printed.unlink()
-    return said
 
 
 def _start(command: str, directory: Path, variables: Mapping[str, str]) -> subprocess.Popen[str]:

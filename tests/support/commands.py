@@ -38,14 +38,34 @@ def memsieve(
     """Run a command to its end."""
     with TemporaryDirectory() as said:
         out, err = Path(said, "out"), Path(said, "err")
-        process = start(*arguments, environment=environment, directory=directory, out=out, err=err)
-        process.join(_SECONDS)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-            raise subprocess.TimeoutExpired(arguments, _SECONDS, err.read_text("utf-8"))
+        code = _run(arguments, environment, directory, (out, err))
         told = out.read_text("utf-8"), err.read_text("utf-8")
-        return subprocess.CompletedProcess(arguments, process.exitcode, *told)
+        return subprocess.CompletedProcess(arguments, code, *told)
+
+
+def printed(*arguments: str, environment: Mapping[str, str], directory: Path) -> str:
+    """Run a command to its end; return what it printed on both its outputs, in that order."""
+    with TemporaryDirectory() as said:
+        both = Path(said, "both")
+        _run(arguments, environment, directory, (both, both))
+        return both.read_text("utf-8")
+
+
+def _run(
+    arguments: tuple[str, ...],
+    environment: Mapping[str, str],
+    directory: Path,
+    said: tuple[Path, Path],
+) -> int:
+    """Run a command to its end; return its exit code."""
+    out, err = said
+    process = start(*arguments, environment=environment, directory=directory, out=out, err=err)
+    process.join(_SECONDS)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+        raise subprocess.TimeoutExpired(arguments, _SECONDS, err.read_text("utf-8"))
+    return process.exitcode
 
 
 def start(
