@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from platformdirs import user_cache_path
 
 from training.relations.material import RELATIONS, TURNED
-from training.relations.model import ALONE, Layer, Relations, started_from
+from training.relations.model import ALONE, BASE, Layer, Relations, started_from
 
 _OPSET, _IR_VERSION = 20, 9
 _EPSILON = 1e-12
@@ -190,7 +190,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--models", type=Path, default=user_cache_path("memsieve") / "models")
     arguments = parser.parse_args()
-    net = started_from(arguments.models / "sentence-transformers--all-MiniLM-L6-v2" / "model.onnx")
+    net = started_from(arguments.models / BASE / "model.onnx")
     net.load_state_dict(torch.load(arguments.state / "state.pt", weights_only=True)["net"])
     write(net.eval(), arguments.out)
 

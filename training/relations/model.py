@@ -20,6 +20,8 @@ from torch.nn import functional
 
 from training.relations.material import RELATIONS, TURNED
 
+BASE = "sentence-transformers--all-MiniLM-L6-v2"
+"""The folder of the encoder that training starts from, among the installed models."""
 ALONE = 2
 """The number of layers that read a text by itself."""
 _DROPOUT = 0.1

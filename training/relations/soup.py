@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from platformdirs import user_cache_path
 
-from training.relations.model import packaged_in
+from training.relations.model import BASE, packaged_in
 
 Weights = Mapping[str, torch.Tensor]
 
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("states", type=Path, nargs="+", help="the folders of the runs")
     parser.add_argument("--share", type=float, default=0.5, help="of the runs together")
     given = parser.parse_args()
-    base = user_cache_path("memsieve") / "models" / "sentence-transformers--all-MiniLM-L6-v2"
+    base = user_cache_path("memsieve") / "models" / BASE
     packaged = packaged_in(given.judge, base / "model.onnx").state_dict()
     runs = [torch.load(one / "state.pt", weights_only=True)["net"] for one in given.states]
     given.out.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ from training.relations.material import (
     strangers,
     without,
 )
-from training.relations.model import Relations, packaged_in, started_from, texts_of
+from training.relations.model import BASE, Relations, packaged_in, started_from, texts_of
 
 TOKENS_MAX = 48
 """Maximum tokens of a training text; longer texts are left out."""
@@ -366,7 +366,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--model",
         type=Path,
-        default=user_cache_path("memsieve") / "models" / "sentence-transformers--all-MiniLM-L6-v2",
+        default=user_cache_path("memsieve") / "models" / BASE,
         help="the folder of the encoder to start from",
     )
     return parser.parse_args()

@@ -51,7 +51,7 @@ from training.relations.material import (
     strangers,
     without,
 )
-from training.relations.model import Relations, started_from
+from training.relations.model import BASE, Relations, started_from
 from training.relations.train import Encoded, logits
 from training.trees import Preparation
 
@@ -321,7 +321,7 @@ def conflict_point(
 def main() -> None:
     options = _options()
     torch.set_num_threads(options.threads)
-    model = options.models / "sentence-transformers--all-MiniLM-L6-v2"
+    model = options.models / BASE
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()
