@@ -21,6 +21,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_page_becomes_one_of_the_site_and_is_in_its_navigation(built: Path) -> None:
     made = {page.stem for page in (built / "html" / "docs").glob("*.html")}
     assert made == {Path(name).stem for name in DOCS}
+    assert (built / "html" / "training" / "relations" / "index.html").exists()
     listed = tomllib.loads(site.CONFIGURATION.read_text(encoding="utf-8"))["project"]["nav"]
     assert not [name for name in DOCS if f"docs/{name}" not in str(listed)]
 

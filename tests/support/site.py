@@ -1,6 +1,6 @@
 """The documentation as a site: `python -m tests.support.site build/site`.
 
-It holds the pages that README.md leads to, and the files that they link to.
+It holds the pages that README.md leads to, how the judge is trained, and the files that they link to.
 """
 
 import re
@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+STARTS = ("README.md", "training/relations/README.md")
+"""The pages from which all others are reached."""
 CONFIGURATION = ROOT / "docs" / "zensical.toml"
 _LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
 
@@ -34,9 +36,9 @@ def render(folder: Path) -> None:
 
 
 def collect(pages: Path) -> None:
-    """Copy README.md and all that it leads to; a linked folder gets a page that lists its files."""
+    """Copy STARTS and all that they lead to; a linked folder gets a page that lists its files."""
     known: set[Path] = set()
-    left = [ROOT / "README.md"]
+    left = [ROOT / start for start in STARTS]
     while left:
         source = left.pop()
         if source in known:
