@@ -25,6 +25,7 @@ from platformdirs import user_cache_path
 from sklearn.metrics import roc_auc_score
 from tokenizers import Tokenizer
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from training.pairs import collect, evaluated_texts, read_collected
@@ -294,7 +295,8 @@ class Run:
         rate = min(1.0, (self.progress.step + 1) / _RISE, self.left / _FALL + 0.01)
         for group in self._optimiser.param_groups:
             group["lr"] = group["rate"] * rate
-        with torch.autocast("cpu", torch.bfloat16, enabled=_BRIEF):
+        # The fused kernel's backward pass is slow on one thread.
+        with torch.autocast("cpu", torch.bfloat16, enabled=_BRIEF), sdpa_kernel(SDPBackend.MATH):
             told = logits(self.net, encoded, [(one.first, one.second) for one in batch])
         loss = loss_of(told.float(), batch)
         self._optimiser.zero_grad()
