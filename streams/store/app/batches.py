@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 from contextlib import aclosing, suppress
 
 from streams.log.threads import abandonable
-from streams.model.ports import Line, Outgoing
+from streams.model.ports import Fatal, Line, Outgoing
 
 _BATCH_BYTES = 4_194_304
 
@@ -18,9 +18,18 @@ async def batches(
     *,
     records_max: int,
 ) -> AsyncGenerator[Batch]:
-    """Yield a source's rows with the records to publish. Waiting for a row may be abandoned."""
-    while lines := await abandonable(lambda: _next(rows, records_max)):
-        yield lines, records_of(lines)
+    """Yield a source's rows with the records to publish. Waiting for a row may be abandoned.
+
+    Raises Fatal where the source cannot be read on, after the rows before that place.
+    """
+    broken: Fatal | None = None
+    while broken is None:
+        lines, broken = await abandonable(lambda: _next(rows, records_max))
+        if lines:
+            yield lines, records_of(lines)
+        elif broken is None:
+            return
+    raise broken
 
 
 async def ahead(
@@ -52,13 +61,16 @@ async def _end(task: asyncio.Task[Batch | None]) -> None:
         await task
 
 
-def _next(rows: Iterator[Line], count: int) -> list[Line]:
+def _next(rows: Iterator[Line], count: int) -> tuple[list[Line], Fatal | None]:
     """Take `count` rows, fewer if they are large, because a whole batch is held in memory."""
     batch: list[Line] = []
     size = 0
-    for row in rows:
-        batch.append(row)
-        size += len(row.content)
-        if len(batch) == count or size >= _BATCH_BYTES:
-            break
-    return batch
+    try:
+        for row in rows:
+            batch.append(row)
+            size += len(row.content)
+            if len(batch) == count or size >= _BATCH_BYTES:
+                break
+    except Fatal as error:
+        return batch, error
+    return batch, None

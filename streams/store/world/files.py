@@ -137,7 +137,7 @@ class FileSource:
     def _all_lines(self) -> Iterator[Line]:
         self._digest = hashlib.sha256(f"{self.reading}\n{self.shape}".encode())
         with self._told(), self._opened() as stream:
-            yield from _rows(_Hashed(stream, self._digest.update), self.shape)
+            yield from _up_to_a_break(_rows(_Hashed(stream, self._digest.update), self.shape))
 
     def _look(self) -> bytes:
         """Return the beginning as stored; keep that of a pipe for the actual reading."""
@@ -322,6 +322,20 @@ def _sampled(beginning: str, shape: Shape, *, whole: bool) -> list[Line]:
     stream = io.BytesIO(beginning.encode("utf-8", "surrogateescape"))
     rows = list(_rows(_Hashed(stream, hashlib.sha256().update), shape))
     return rows if whole else rows[:-1]
+
+
+def _up_to_a_break(rows: Iterator[Line]) -> Iterator[Line]:
+    """Yield the rows. Raises Fatal with the remedy where gzip data are cut off or damaged."""
+    number = 0
+    try:
+        for line in rows:
+            number = line.number
+            yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise Fatal(
+            f"after row {number:,}: {error}; the rows up to there were taken: pack the file again, "
+            "and repeat the command"
+        ) from error
 
 
 def _rows(stream: _Hashed, shape: Shape) -> Iterator[Line]:
