@@ -1,11 +1,13 @@
 """`memsieve dedupe`: removes duplicates from a Memories.md or a copy of another store."""
 
 import asyncio
+import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from pydantic import ValidationError
@@ -13,7 +15,7 @@ from pydantic import ValidationError
 from streams.consolidate.core.redundancy import ALERT
 from streams.dedupe_store.app import deduping, opening
 from streams.dedupe_store.app.deduping import Deduped
-from streams.dedupe_store.core import SCOPE, Columns
+from streams.dedupe_store.core import MERGED_FROM, SCOPE, Columns
 from streams.memories_md.cli.clean import clean, take_back
 from streams.model.embedding import Vector
 from streams.model.policy import Policy
@@ -29,8 +31,12 @@ from streams.store.core.columns import Guess, Named
 
 _WIDTH = 120
 """Characters of a text that are shown; `--json` has all of them."""
-_OTHER_FORMATS = frozenset([".csv", ".tsv", ".json", ".parquet", ".gz"])
+_OTHER_FORMATS = frozenset([".json", ".parquet", ".gz"])
 """Suffixes of formats that can be read, and in which a copy is not written."""
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+"""The separator of columns in a copy that is a table, by suffix."""
+_NAMES = " | "
+"""Separates the names of rows in a cell."""
 
 
 def dedupe(
@@ -47,7 +53,12 @@ def dedupe(
     ],
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write a copy without duplicates.")
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Write a copy without duplicates: JSON Lines, or a table if it ends in .csv or .tsv.",
+        ),
     ] = None,
     apply: Annotated[
         bool, typer.Option("--apply", help="For a Memories.md: write the file itself.")
@@ -137,7 +148,7 @@ def dedupe(
         raise UsageError(f"--out {out} already exists: name another file")
     if out is not None and out.suffix.lower() in _OTHER_FORMATS:
         raise UsageError(
-            f"--out {out}: the copy is JSON Lines; name it {out.with_suffix('.jsonl')}"
+            f"--out {out}: a copy is JSON Lines, CSV or TSV; name it {out.with_suffix('.jsonl')}"
         )
     if collection is not None and not _is_server(source):
         raise UsageError("--collection is for the server of a URL: write the copy with --out FILE")
@@ -148,7 +159,9 @@ def dedupe(
     columns = rows.Columns(text_field=text_field, scope_field=scope_field, time_field=time_field)
     named = columns.named(scope)
     done = asyncio.run(
-        _dedupe(source, from_collection, None if dry_run else collection, named, chosen, settings)
+        _dedupe(
+            source, from_collection, out, None if dry_run else collection, named, chosen, settings
+        )
     )
     _require_usable(done)
     written = None if dry_run else _write(out, done) or collection
@@ -183,6 +196,7 @@ def _policy(settings: Settings, upper: float | None, lower: float | None) -> Pol
 async def _dedupe(
     source: str,
     from_collection: str | None,
+    out: Path | None,
     collection: str | None,
     named: Named,
     policy: Policy,
@@ -191,10 +205,12 @@ async def _dedupe(
     columns = Columns(named.text, named.scope, named.time)
     if _is_file(source):
         found, guess = _of_file(source, named)
+        _require_cells(out, found)
         return await _made(found, replace(columns, guess=guess), policy, settings, source)
     async with opening.foreign_collections(settings, source) as there:
         name = await there.named(from_collection)
         found = await there.rows(name)
+        _require_cells(out, found)
         done = await _made(found, columns, policy, settings, f"{source} {name}")
         if collection is not None:
             await there.write(collection, _with_vectors(done))
@@ -267,9 +283,42 @@ def _require_usable(done: Deduped) -> None:
 def _write(out: Path | None, done: Deduped) -> str | None:
     if out is None:
         return None
-    lines = (json.dumps(content, ensure_ascii=False) + "\n" for _, content, _ in done.copies())
-    options.write("--out", out, "".join(lines))
+    contents = [content for _, content, _ in done.copies()]
+    separator = _SEPARATORS.get(out.suffix.lower())
+    written = _lines(contents) if separator is None else _table(contents, separator)
+    options.write("--out", out, written)
     return str(out)
+
+
+def _lines(contents: Sequence[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(content, ensure_ascii=False) + "\n" for content in contents)
+
+
+def _table(contents: Sequence[Mapping[str, Any]], separator: str) -> str:
+    """Return rows as a table with the columns of all, in the order in which they appear."""
+    table = io.StringIO()
+    columns = list(dict.fromkeys(name for content in contents for name in content))
+    writer = csv.DictWriter(table, columns, delimiter=separator, lineterminator="\n")
+    writer.writeheader()
+    for content in contents:
+        names = content.get(MERGED_FROM)
+        merged = (
+            {MERGED_FROM: _NAMES.join(cast("list[str]", names))} if isinstance(names, list) else {}
+        )
+        writer.writerow({**content, **merged})
+    return table.getvalue()
+
+
+def _require_cells(out: Path | None, found: Sequence[Mapping[str, Any]]) -> None:
+    """Raise UsageError if rows are to become a table, and a value of one fits in no cell."""
+    if out is None or out.suffix.lower() not in _SEPARATORS:
+        return
+    nested = (name for row in found for name, one in row.items() if isinstance(one, list | dict))
+    if name := next(nested, None):
+        raise UsageError(
+            f"--out {out}: {name} holds more than one value, which is no cell of a table; "
+            f"name it {out.with_suffix('.jsonl')}"
+        )
 
 
 def _show(told: dict[str, Any]) -> None:

@@ -16,6 +16,8 @@ from streams.store.core.columns import Guess
 
 SCOPE = "imported"
 """The scope of a row that has none."""
+MERGED_FROM = "merged_from"
+"""The column that names the rows of which a text was made."""
 
 _TEXTS = ("text", "memory", "data", "content", "document", "page_content")
 _SCOPES = ("scope", "user_id", "agent_id", "run_id")
@@ -79,7 +81,7 @@ def written(
     changed = dict(row)
     if normalised(str(row[mapping.text])) != normalised(text):
         changed[mapping.text] = text
-    return changed | ({"merged_from": stands_for} if len(stands_for) > 1 else {})
+    return changed | ({MERGED_FROM: stands_for} if len(stands_for) > 1 else {})
 
 
 def name_of(row: Mapping[str, Any], number: int) -> str:

@@ -1,6 +1,7 @@
 """`memsieve dedupe`: other programs' stores, read as they are and copied without repetitions."""
 
 import asyncio
+import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -185,6 +186,32 @@ def test_a_collection_of_a_server_is_copied_into_a_new_one(
     assert (again.code, "already" in again.err) == (3, True)
 
 
+@pytest.mark.parametrize(("suffix", "separator"), [("csv", ","), ("tsv", "\t")])
+def test_a_table_stays_a_table(
+    memsieve: Memsieve, tmp_path: Path, suffix: str, separator: str
+) -> None:
+    rows = [["who", "note"], ["ana", COFFEE], ["ana", COFFEE.upper()], ["bo", 'He said "no, no".']]
+    with (tmp_path / "notes.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    told = memsieve("dedupe", "notes.csv", "--scope-field", "who", "--out", f"clean.{suffix}")
+    assert told.code == 0, told.err
+    with (tmp_path / f"clean.{suffix}").open(newline="") as file:
+        head, *copied = csv.reader(file, delimiter=separator)
+    assert head == ["who", "note", "merged_from"]
+    assert copied == [["ana", COFFEE, "row 1 | row 2"], ["bo", 'He said "no, no".', ""]]
+
+
+def test_rows_that_fit_in_no_table_are_told_before_the_work(
+    memsieve: Memsieve, tmp_path: Path
+) -> None:
+    (tmp_path / "nested.jsonl").write_text(json.dumps({"text": COFFEE, "tags": ["a"]}) + "\n")
+    told = memsieve("dedupe", "nested.jsonl", "--out", "a.csv")
+    assert told.code == 2
+    assert "--out a.csv: tags holds more than one value" in told.err
+    assert told.err.strip().endswith("name it a.jsonl")
+    assert not (tmp_path / "a.csv").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -193,7 +220,7 @@ def test_a_collection_of_a_server_is_copied_into_a_new_one(
         (["bad.json"], "bad.json: no row can be read, such as line 1: not JSON"),
         (["good.jsonl", "--out", "good.jsonl"], "already exists"),
         (["good.jsonl", "--out", "a", "--collection", "b"], "two places"),
-        (["good.jsonl", "--out", "a.csv"], "the copy is JSON Lines; name it a.jsonl"),
+        (["good.jsonl", "--out", "a.json"], "is JSON Lines, CSV or TSV; name it a.jsonl"),
         (["good.jsonl", "--collection", "b"], "--out FILE"),
         (["good.jsonl", "--upper", "0.8", "--lower", "0.9"], "--upper and --lower"),
         (["http://127.0.0.1:9"], "does not answer"),
