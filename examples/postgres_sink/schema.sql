@@ -1,4 +1,4 @@
--- Every memory at its newest version, retired ones included: a retired memory names its successor.
+-- Every memory at its newest version, also those that are superseded or forgotten.
 CREATE TABLE memories (
     memory_id     text        PRIMARY KEY,
     version       bigint      NOT NULL,
@@ -12,9 +12,9 @@ CREATE TABLE memories (
     memory        json        NOT NULL -- all of it, as it came: jsonb would order its names
 );
 
-CREATE INDEX memories_live_by_scope ON memories (scope) WHERE superseded_by IS NULL;
+CREATE INDEX memories_live_by_scope ON memories (scope) WHERE status IN ('active', 'tentative');
 
-CREATE VIEW live_memories AS SELECT * FROM memories WHERE superseded_by IS NULL;
+CREATE VIEW live_memories AS SELECT * FROM memories WHERE status IN ('active', 'tentative');
 
 -- How far the topic has been followed; written in the transaction that writes the memories.
 CREATE TABLE memory_positions (

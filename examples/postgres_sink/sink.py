@@ -40,7 +40,7 @@ ON CONFLICT (memory_id) DO UPDATE SET
 WHERE EXCLUDED.version > memories.version
 """
 WORDINGS = """
-SELECT memory_id, memory FROM memories WHERE memory_id = ANY(%s) AND superseded_by IS NULL
+SELECT memory_id, memory FROM live_memories WHERE memory_id = ANY(%s)
 """
 REMOVE = "DELETE FROM memory_wordings WHERE memory_id = ANY(%s)"
 EMBED = """

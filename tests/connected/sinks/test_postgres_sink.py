@@ -20,6 +20,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from fastembed import TextEmbedding
 from psycopg.conninfo import make_conninfo
 
+import memsieve
 from schemas.base import DecisionId, MemoryId, Position
 from schemas.codec import APPLIED, DECISION
 from schemas.decisions import Decision, Reject
@@ -96,6 +97,20 @@ async def test_a_superseded_memory_is_kept_and_is_not_live(world: World) -> None
     replaced = ask(world, "SELECT memory_id FROM memories WHERE superseded_by = %s", identity(2))
     assert replaced == [(identity(1),)]
     assert ask(world, "SELECT memory_id FROM live_memories") == [(identity(2),)]
+
+
+async def test_a_memory_without_successor_and_a_forgotten_one_are_not_live(world: World) -> None:
+    retired = {"by": None, "at": later(1), "reason": "retired"}
+    forgotten = {"by": None, "at": later(1), "reason": "forgotten"}
+    changes = [
+        change(memory("Ana skis.", id=identity(1), status="superseded", superseded=retired)),
+        change(memory("forgotten", id=identity(2), status="forgotten", superseded=forgotten)),
+        change(memory("Ana might row.", id=identity(3), status="tentative")),
+    ]
+    await publish(world, changes)
+    assert await ended(world) == 0
+    assert table(world) == newest(changes)
+    assert ask(world, "SELECT memory_id FROM live_memories") == [(identity(3),)]
 
 
 async def test_an_older_version_or_a_repetition_changes_nothing(world: World) -> None:
@@ -317,6 +332,27 @@ def test_the_fold_on_the_page_is_memsieves_own(tmp_path: Path) -> None:
     ours = {identity: stored.memory for identity, stored in state.items()}
     assert {one: Memory.model_validate(found) for one, found in folded.items()} == ours
     assert any(not one.live for one in ours.values())
+
+
+def test_the_fold_on_the_page_forgets_what_memsieve_forgets(tmp_path: Path) -> None:
+    with memsieve.Memory(tmp_path / "store") as kept:
+        tea = kept.add("Ana likes tea.", scope="acme/ana")
+        kept.add("Ana likes tea!", scope="acme/ana")
+        kept.add("Bo skis.", scope="acme/ana")
+        assert tea.memory_id is not None
+        kept.forget(tea.memory_id, author="ana")
+        kept.add("Ana likes tea.", scope="acme/ana")
+    decided = stores.decisions(tmp_path / "store")
+    assert {"erase", "block"} <= {one.kind for one in decided}
+    names = _names_of_the_page()
+    folded = dict[str, Any]()
+    state = dict[MemoryId, Stored]()
+    for decision in decided:
+        names["fold"](folded, json.loads(DECISION.encode(decision)))
+        fold(state, decision, holed=True)
+    ours = {identity: stored.memory for identity, stored in state.items()}
+    assert {one: Memory.model_validate(found) for one, found in folded.items()} == ours
+    assert "tea" not in json.dumps(folded)
 
 
 def _names_of_the_page() -> dict[str, Any]:
