@@ -27,7 +27,7 @@ ROLES = ("deduplicator", "writer")
 GROUPS = {"deduplicator": DEDUPLICATOR_GROUP, "writer": WRITER_GROUP}
 READS = {"deduplicator": "memory.events", "writer": "memory.decisions"}
 LABEL = "app.kubernetes.io/"
-OVERLAY_BYTES = 4 * 1_024
+OVERLAY_BYTES = 7 * 1_024
 """What a memory that waits takes, at most (streams/stage/flow/partition_owner.py)."""
 
 Object = dict[str, Any]
